@@ -25,8 +25,8 @@ from benchmarks.relevance import HALVES, rows
 from functions.jobs.cards.extractive import make_extractive_card
 from infra.local.local_database import SAMPLE
 from shared.index.bm25 import idf
-from shared.text.key_sentences import key_sentences
-from shared.text.sentences import sentences
+from shared.text.key_sentences import rank_sentences
+from shared.text.sentences import split_sentences
 from shared.text.terms import terms
 from tests.support.knowledge import with_chunks
 
@@ -51,28 +51,28 @@ class Case:
 
 def first_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the first sentences."""
-    return sentences(text)[:SENTENCE_COUNT]
+    return split_sentences(text)[:SENTENCE_COUNT]
 
 
 def last_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the last sentences: abstracts often end with a conclusion."""
-    return sentences(text)[-SENTENCE_COUNT:]
+    return split_sentences(text)[-SENTENCE_COUNT:]
 
 
 def random_sentences(text: str, _title: str) -> Sequence[str]:
     """Select random sentences, the same in each run."""
-    all_sentences = sentences(text)
+    all_sentences = split_sentences(text)
     return random.Random(text).sample(all_sentences, min(SENTENCE_COUNT, len(all_sentences)))  # noqa: S311 - no secret
 
 
 def longest_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the longest sentences."""
-    return sorted(sentences(text), key=len, reverse=True)[:SENTENCE_COUNT]
+    return sorted(split_sentences(text), key=len, reverse=True)[:SENTENCE_COUNT]
 
 
 def card_sentences(text: str, title: str) -> Sequence[str]:
     """Select the sentences of a knowledge card."""
-    return [sentence.text for sentence in key_sentences(text, title)[:SENTENCE_COUNT]]
+    return [sentence.text for sentence in rank_sentences(text, title)[:SENTENCE_COUNT]]
 
 
 METHODS: Final[dict[str, SelectSentences]] = {
@@ -121,7 +121,7 @@ def measure(
 
         selected = select(case.text, case.title)
         shares.append(claim_overlap(" ".join(selected)) / claim_overlap(case.text))
-        hits.append(max(sentences(case.text), key=claim_overlap) in selected)
+        hits.append(max(split_sentences(case.text), key=claim_overlap) in selected)
     return [f"{sum(shares) / len(shares):.3f}", f"{sum(hits) / len(hits):.3f}"]
 
 

@@ -182,10 +182,10 @@ async def _time_ranking(
     )
     passage_index = workspace.passage_index([document])
     await timer.measure_async(
-        "from the store: the nearest 50", lambda: passage_index.nearest(vector, DENSE_POOL)
+        "from the store: the nearest 50", lambda: passage_index.find_nearest(vector, DENSE_POOL)
     )
     lexical_candidates = list(contents.texts)[-LEXICAL_POOL:]
     await timer.measure_async(
         "from the store: compare 30 more",
-        lambda: passage_index.similarities(vector, lexical_candidates),
+        lambda: passage_index.measure_similarities(vector, lexical_candidates),
     )

@@ -20,7 +20,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from benchmarks.synthetic import READER
 from functions.tools.knowledge.search_kb.filters import Filters, to_selection
-from shared.core.dates import ALL_DATES, Period, period_dates
+from shared.core.dates import ALL_DATES, Period, resolve_period
 from shared.extractions import repository as extractions
 from shared.extractions.model import ExtractionType, build_facet
 from shared.extractions.topics import most_frequent_query
@@ -122,13 +122,13 @@ class BareSearches(Generic[DocumentT]):
         postings = [(self._names.lexicon, term) for term in dict.fromkeys(query_terms)]
         postings += [(self._names.facets, facet.id) for facet in selection.facets]
         facets = plan.prefilter.facets
-        nearest = await self._corpus.documents.nearest(vector, MAX_CHECKED, facets)
+        nearest = await self._corpus.documents.find_nearest(vector, MAX_CHECKED, facets)
         ranks = [rank for rank, hit in enumerate(nearest, 1) if selection.admits(hit.document)]
         limit = ranks[DENSE_POOL - 1] if len(ranks) >= DENSE_POOL else len(nearest)
         return BareSearch(
             vector=vector,
             postings=[*postings, self._names.totals],
-            passing=plan.ids if plan.exact and len(plan.ids) <= limit else [],
+            passing=plan.ids if plan.is_exact and len(plan.ids) <= limit else [],
             facets=facets,
             limit=limit,
             lexical=best,
@@ -304,7 +304,7 @@ class Floors:
 
     async def _get_recent(self, period: Period) -> Floor:
         """Read the newest passages, the postings of months, and the busiest sources."""
-        span = period_dates(period, self._ctx.clock())
+        span = resolve_period(period, self._ctx.clock())
         query = newest_query(self._client.collection(CHUNKS), 11, (), span, None)
         months = [self._client.document("facets", f"month:{name}") for name in span.months]
         chunks = await _run(dated_query(self._client.collection(CHUNKS), span))

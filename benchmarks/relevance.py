@@ -40,8 +40,8 @@ from shared.search.relevance import (
     Calibration,
     Evidence,
     anything_matches,
-    coverage,
-    term_information,
+    compute_coverage,
+    compute_information,
 )
 from shared.text.terms import terms
 from tests.support.knowledge import with_chunks
@@ -120,9 +120,10 @@ class MemoryCorpus:
         similarity = {
             document: float(similarities[self._rows[document]]) for document in candidates
         }
-        information = term_information(query_terms, self._postings, self._totals)
+        information = compute_information(query_terms, self._postings, self._totals)
         term_coverage = {
-            document: coverage(information, self._term_counts[document]) for document in candidates
+            document: compute_coverage(information, self._term_counts[document])
+            for document in candidates
         }
         scores = {
             document: Scores(similarity[document], bm25.get(document, 0.0))

@@ -262,7 +262,7 @@ class SyntheticBase:
             "pending": {},
             "knowledge_card": {"summary": card.summary, "takeaways": list(card.takeaways)},
             "cluster_id": list(chunk.cluster_id),
-            "indexed": state.document(),
+            "indexed": state.to_document(),
             "facets": vector_index_entries(state.facets),
             "extracted": summarize_extractions(extractions),
         }

@@ -34,7 +34,7 @@ from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.index.bm25 import Postings, Totals, pack, score
 from shared.search.fusion import Scores, fuse
-from shared.text.terms import resemblance, terms
+from shared.text.terms import compute_resemblance, terms
 from shared.traces.near_duplicates import MAX_CANDIDATES, TraceTerms, is_near_duplicate
 from tests.support.trace_set import trace_set
 
@@ -297,11 +297,13 @@ def measure_pairs(pairs: Sequence[Pair]) -> None:
             pairs_by_kind[pair.kind].append(pair)
     measures: Mapping[str, Callable[[Pair], float]] = {
         "cosine": lambda pair: pair.cosine,
-        "problems": lambda pair: resemblance(pair.first.words.problem, pair.second.words.problem),
-        "solutions": lambda pair: resemblance(
+        "problems": lambda pair: compute_resemblance(
+            pair.first.words.problem, pair.second.words.problem
+        ),
+        "solutions": lambda pair: compute_resemblance(
             pair.first.words.solution, pair.second.words.solution
         ),
-        "names": lambda pair: resemblance(pair.first.words.names, pair.second.words.names),
+        "names": lambda pair: compute_resemblance(pair.first.words.names, pair.second.words.names),
     }
     rows = [
         [

@@ -23,7 +23,7 @@ from benchmarks.jobs_dataset import PASSAGES_PER_EXTRACTION, HashingEmbedder, ab
 from infra.build.discovery import ROOT
 from shared.ai.answer_schema import build_answer_schema
 from shared.ai.generation import Generated
-from shared.text.tokens import token_count
+from shared.text.tokens import count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +59,7 @@ class TokenCountingEmbedder(HashingEmbedder):
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Hash the texts, and count their tokens."""
-        self.tokens += sum(map(token_count, texts))
+        self.tokens += sum(map(count_tokens, texts))
         return await super().embed(texts, purpose)
 
 
@@ -81,7 +81,7 @@ class FakeGenerator:
         answer = json.dumps(self._answer(text, schema))
         prompt_parts = (instruction, text, json.dumps(build_answer_schema(schema)))
         value = schema.model_validate_json(answer)
-        return Generated(value, sum(map(token_count, prompt_parts)), token_count(answer))
+        return Generated(value, sum(map(count_tokens, prompt_parts)), count_tokens(answer))
 
     async def aclose(self) -> None:
         """Do nothing."""

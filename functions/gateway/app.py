@@ -31,7 +31,7 @@ from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core import telemetry
-from shared.core.http import media_type
+from shared.core.http import parse_media_type
 from shared.core.log import bind_trace, log_debug_lines
 from shared.core.telemetry import SpanKind
 
@@ -186,7 +186,7 @@ def _reject_unless_json_post(scope: Scope) -> JSONResponse | None:
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It accepts only POST."
         return json_rpc_error(405, message, {"allow": "POST"})
-    if media_type(Headers(scope=scope).get("content-type")) != "application/json":
+    if parse_media_type(Headers(scope=scope).get("content-type")) != "application/json":
         return json_rpc_error(415, "Send the JSON-RPC message with Content-Type: application/json.")
     return None
 

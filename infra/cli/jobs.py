@@ -140,13 +140,13 @@ def _confirm(job: Job) -> Job:
 
 
 async def _load_last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
-    latest = await asyncio.gather(*(Runs(ctx.database).latest(job.name, 1) for job in jobs))
+    latest = await asyncio.gather(*(Runs(ctx.database).load_latest(job.name, 1) for job in jobs))
     return [runs[0] if runs else None for runs in latest]
 
 
 async def _load_history(job: Job, ctx: Context) -> tuple[list[Run], list[Failure]]:
     """Load the last runs of a job, and its dead-lettered items."""
-    runs = await Runs(ctx.database).latest(job.name, _MAX_RUNS)
+    runs = await Runs(ctx.database).load_latest(job.name, _MAX_RUNS)
     dead_letters = await job.dead_letters.load(ctx, _MAX_DEAD_LETTERS) if job.dead_letters else []
     return runs, list(dead_letters)
 

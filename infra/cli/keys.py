@@ -60,12 +60,12 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     """Create a key and print it once."""
     from shared.accounts.access_key import new_key
     from shared.accounts.keyring import Keyring
-    from shared.core.caller import Scope, with_implied_scopes
+    from shared.core.caller import Scope, add_implied_scopes
     from shared.core.settings import Settings
 
     set_access_secrets()
     keyring = Keyring(Settings().access_secrets)
-    allowed = with_implied_scopes(frozenset(Scope[scope.upper()] for scope in scopes))
+    allowed = add_implied_scopes(frozenset(Scope[scope.upper()] for scope in scopes))
     label = _validate_name(name)
 
     async def add_key(store: AccessStore) -> tuple[str, AccessKey]:

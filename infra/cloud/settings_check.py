@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from infra.cloud.errors import CommandFailed
 from shared.core.errors import InvalidInput
 from shared.core.setting_groups import MIN_SECRET_LENGTH
-from shared.core.settings import Settings, parse_value, problems
+from shared.core.settings import Settings, describe_problems, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,7 +53,9 @@ def require_valid_settings(
     except InvalidInput as error:
         raise CommandFailed(f"{file_name}: settings: {error.message}") from None
     except ValidationError as error:
-        sentences = (f"{problem}{format_example(name)}" for name, problem in problems(error))
+        sentences = (
+            f"{problem}{format_example(name)}" for name, problem in describe_problems(error)
+        )
         raise CommandFailed(f"{file_name}: settings: {'; '.join(sentences)}") from None
 
 

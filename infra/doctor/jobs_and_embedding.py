@@ -67,7 +67,7 @@ async def _load_last_runs(live: LiveDeployment, names: list[str]) -> list[Run | 
     connection = Connection(settings.google_cloud_project, settings.firestore_database)
     try:
         repository = Runs(Database(connection, Meter()))
-        latest = await asyncio.gather(*(repository.latest(name, 1) for name in names))
+        latest = await asyncio.gather(*(repository.load_latest(name, 1) for name in names))
         return [runs[0] if runs else None for runs in latest]
     finally:
         await connection.aclose()
@@ -101,7 +101,7 @@ async def _load_embedding_state(live: LiveDeployment) -> tuple[EmbeddingState, E
     app = App(live.settings)
     try:
         database = Database(app.connection, Meter())
-        return await EmbeddingSpace(database).state(), app.embedder
+        return await EmbeddingSpace(database).load_state(), app.embedder
     finally:
         await app.aclose()
 

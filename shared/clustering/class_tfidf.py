@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from shared.text.terms import term_occurrences, terms
+from shared.text.terms import find_occurrences, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -128,7 +128,7 @@ def _extract_phrases(text: str) -> Iterator[tuple[Phrase, str]]:
     words = [
         (term, start, end)
         for term, start, end in sorted(
-            set(term_occurrences(text)), key=lambda occurrence: occurrence[1:]
+            set(find_occurrences(text)), key=lambda occurrence: occurrence[1:]
         )
         if term in significant and _is_word(text[start:end])
     ]

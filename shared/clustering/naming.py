@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from shared.clustering.class_tfidf import distinctive_words
-from shared.text.markup import plain_text
+from shared.text.markup import to_plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -52,7 +52,7 @@ def describe_clusters(
         clusters: The passages of each cluster, the most central first.
         current: The current description of each cluster, or None if it needs a new one.
     """
-    texts = [[plain_text(passage.content) for passage in passages] for passages in clusters]
+    texts = [[to_plain_text(passage.content) for passage in passages] for passages in clusters]
     words = distinctive_words(texts, MAX_KEYWORDS)
     used_names = {description.name.casefold() for description in current if description}
     descriptions: list[ClusterDescription] = []

@@ -1,4 +1,4 @@
-"""Checks of addresses in settings and of OAuth clients. No message quotes an address."""
+"""Checks addresses in settings and of OAuth clients. No error message quotes an address."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
-"""The hosts that lead to this machine, written as in a URL."""
+"""The hosts that refer to this machine, written as in a URL."""
 
 _HOST_NAMES: Final = frozenset(host.strip("[]") for host in LOOPBACK_HOSTS)
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
@@ -18,12 +18,16 @@ _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
 
 
 def is_loopback(url: SplitResult) -> bool:
-    """Return whether a URL leads to this machine."""
+    """Return whether a URL refers to this machine."""
     return url.hostname in _HOST_NAMES
 
 
 def check_origin(name: str, address: str) -> None:
-    """Check that the variable `name` is a scheme, a host and an optional port.
+    """Check that an address consists of a scheme, a host and an optional port.
+
+    Args:
+        name: The name of the variable, for error messages.
+        address: The variable's value.
 
     Raises:
         ValueError: The address has another form, or is neither https nor on loopback.
@@ -37,7 +41,11 @@ def check_origin(name: str, address: str) -> None:
 
 
 def check_endpoint(name: str, address: str) -> None:
-    """Check that the variable `name` is the address of an API.
+    """Check that an address may be the base address of an API.
+
+    Args:
+        name: The name of the variable, for error messages.
+        address: The variable's value.
 
     Raises:
         ValueError: The address has another form, or is neither https nor on loopback.

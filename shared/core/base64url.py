@@ -11,7 +11,7 @@ def to_base64url(content: bytes) -> str:
 
 
 def from_base64url(text: str) -> bytes:
-    """Decode text from `to_base64url`.
+    """Decode a text that `to_base64url` encoded.
 
     Raises:
         ValueError: The text is not valid Base64 for URLs, with or without padding.

@@ -1,4 +1,4 @@
-"""Splitting a rejected batch, so that one bad item does not hold up the others."""
+"""Splits a rejected batch, so that one bad item does not block the others."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ async def bisect_batch(
     """Process a batch. If it is rejected, process its halves, and so on down to single items.
 
     Args:
-        items: The batch, in order; the outcomes come in the same order.
-        attempt: Processes a batch, or raises an error. It is called lazily, so a consumer that
-            stops iterating also stops the attempts.
-        error_types: The errors after which smaller batches are tried. Any other error ends the
-            iteration.
+        items: The batch. Outcomes are yielded in the same order.
+        attempt: Processes a batch, or raises an error. It is called only when the next outcome is
+            requested, so a consumer that stops iterating also stops the attempts.
+        error_types: The errors after which a batch is split. Any other error ends the iteration.
 
     Yields:
         Each accepted batch with the result of `attempt`, or a single item with its error.

@@ -21,7 +21,7 @@ _USER: Final = re.compile(r"[a-z0-9][a-z0-9.+@_-]{0,127}")
 
 
 class Tier(StrEnum):
-    """Who may call a tool: everybody, or only registered users."""
+    """Who may call a tool: anyone, or only signed-in users."""
 
     PUBLIC = "public"
     REGISTERED = "registered"
@@ -61,8 +61,8 @@ def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
     return frozenset(map(Scope, names))
 
 
-def with_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
-    """Return these scopes and those that they imply: curating includes writing, and so on."""
+def add_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
+    """Add the implied scopes: curating implies writing, and writing implies reading."""
     ordered_scopes = list(Scope)
     highest = max(map(ordered_scopes.index, scopes), default=-1)
     return frozenset(ordered_scopes[: highest + 1])
@@ -76,7 +76,7 @@ class Caller(BaseModel):
         tier: The highest tier of tools that the caller may call.
         scopes: The scopes of the credential.
         role: What the caller may do to the knowledge base.
-        task: The task that the call works in, if the credential names one.
+        task: The task in which the call works, if the credential names one.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -114,7 +114,7 @@ def is_user_id(text: str) -> bool:
 
 
 def require_user_id(user_id: str) -> str:
-    """Return a user id if it is valid. It also serves as a document id.
+    """Check a user id, which also serves as a document id, and return it.
 
     Raises:
         InvalidInput: The text is not a user id.

@@ -2,7 +2,7 @@
 
 closed      calls pass; several failures in a row open the breaker
 open        calls are rejected at once, until a pause is over
-half-open   one call passes, the probe: its success closes the breaker, its failure opens it again
+half-open   one call, the probe, passes; its success closes the breaker, its failure reopens it
 
 Michael Nygard, "Release It!", 2007, chapter "Stability Patterns".
 """
@@ -34,7 +34,7 @@ class Attempt:
 
     Attributes:
         healthy: Whether the service responded, even with an error. None if the call was cancelled
-            or never sent, and so says nothing about the service.
+            or never sent, so that nothing is known about the service.
     """
 
     healthy: bool | None = None
@@ -53,10 +53,10 @@ class CircuitBreaker:
         """Create a closed breaker.
 
         Args:
-            name: The service, for error messages.
-            clock: Returns seconds that never decrease.
+            name: The service's name, for error messages.
+            clock: Returns the time in seconds, which must never decrease.
             failures: How many failures in a row open the breaker.
-            pause: Seconds until the probe.
+            pause: How many seconds the breaker stays open before the probe.
         """
         self._name = name
         self._clock = clock
@@ -68,7 +68,7 @@ class CircuitBreaker:
 
     @contextmanager
     def attempt(self) -> Iterator[Attempt]:
-        """Admit or reject a call, and record its result.
+        """Admit or reject a call, and record its result when the `with` block ends.
 
         Raises:
             Unavailable: The breaker is open, or a probe is running; `retry_after` is set.
@@ -92,7 +92,11 @@ class CircuitBreaker:
         raise Unavailable(message, retry_after=seconds)
 
     def _record(self, attempt: Attempt) -> None:
-        """Close the breaker after a success. Failures of late calls do not prolong the pause."""
+        """Count a failure, or close the breaker after a success.
+
+        While the breaker is open, only the probe's failure prolongs the pause, not the failures of
+        calls that began earlier.
+        """
         is_probe = attempt is self._probe
         if is_probe:
             self._probe = None

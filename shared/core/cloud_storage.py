@@ -1,8 +1,8 @@
-"""Folders in Cloud Storage, through Google's client.
+"""Accesses folders in Cloud Storage, through Google's client.
 
-The client blocks, so its callers run it in threads. It retries transient errors itself, which
-`retry_with_backoff` would not improve: only the client can resume an upload or a download.
-`STORAGE_EMULATOR_HOST` directs it to a test server.
+The client blocks, so its callers run it in threads. It retries transient errors itself, because
+only the client can resume an upload or a download, as `retry_with_backoff` could not.
+`STORAGE_EMULATOR_HOST` directs the client to a test server.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ _UNAUTHORIZED: Final = 401
 
 
 class StorageFolder:
-    """A folder of a bucket; `notes` does not contain files of `notes-2024`.
+    """A bucket, or a folder in a bucket.
 
     Attributes:
         address: gs://bucket or gs://bucket/prefix, without a trailing slash.
-        prefix: The prefix of its files' names.
+        prefix: The prefix of the names of the folder's files. It ends with a slash, so that the
+            folder `notes` does not contain the files of `notes-2024`.
         attempt_seconds: How long to wait for one answer.
     """
 
@@ -58,7 +59,7 @@ class StorageFolder:
         self._retry_seconds = retry_seconds
 
     def blob(self, name: str, chunk_size: int | None = None) -> Blob:
-        """Return the client's handle of a file."""
+        """Return the client's handle for a file."""
         return self.bucket.blob(self.prefix + name, chunk_size=chunk_size)
 
     async def aclose(self) -> None:
@@ -68,7 +69,7 @@ class StorageFolder:
 
     @cached_property
     def bucket(self) -> Bucket:
-        """The client's handle of the bucket."""
+        """The client's handle for the bucket."""
         return self._client.bucket(self._bucket_name)
 
     @cached_property
@@ -81,7 +82,8 @@ class StorageFolder:
 
     @cached_property
     def _client(self) -> Client:
-        # Otherwise the client loads the bucket's metadata for traces, in a thread that outlives it.
+        # Otherwise the client loads the bucket's metadata for traces in a thread that outlives the
+        # client.
         os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
         from google.cloud.storage import Client
 

@@ -1,4 +1,4 @@
-"""Moments, time zones and spans of days."""
+"""Functions and types for moments, time zones and spans of days."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """Return the system's time in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
@@ -21,7 +21,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Convert a moment to microseconds since 1970, which is Firestore's precision."""
+    """Convert a moment to microseconds since 1970; Firestore has the same precision."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -30,8 +30,8 @@ def from_microseconds(count: int) -> datetime:
     return _EPOCH + timedelta(microseconds=count)
 
 
-def day_name(count: int) -> str:
-    """Return the day in UTC, as YYYY-MM-DD, of a moment in microseconds since 1970."""
+def format_day(count: int) -> str:
+    """Format the UTC day of a moment, given in microseconds since 1970, as YYYY-MM-DD."""
     return from_microseconds(count).date().isoformat()
 
 
@@ -41,7 +41,7 @@ def time_zone(name: str) -> tzinfo:
     Raises:
         ValueError: There is no such time zone.
     """
-    if name == "UTC":  # saves an import and a file at a cold start
+    if name == "UTC":  # This saves cold starts an import and reading a file.
         return UTC
     from zoneinfo import ZoneInfo
 
@@ -65,7 +65,7 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DateSpan:
-    """A span of days in UTC, both ends included."""
+    """A span of days in UTC. The first and the last day are included."""
 
     first: date = date.min
     last: date = date.max
@@ -79,7 +79,7 @@ class DateSpan:
         return self.first <= moment.astimezone(UTC).date() <= self.last
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the span has no days."""
         return self.first > self.last
 
@@ -115,11 +115,11 @@ _DAYS_ENDING_TODAY: Final = {
 }
 
 
-def period_dates(period: Period, now: datetime) -> DateSpan:
+def resolve_period(period: Period, now: datetime) -> DateSpan:
     """Return the days of a period, in UTC.
 
-    `last_7_days` ends today; `last_month` and `last_year` are the previous calendar month and
-    year.
+    `last_3_days`, `last_7_days` and `last_30_days` include today. `last_month` and `last_year` are
+    the previous calendar month and year.
     """
     today = now.astimezone(UTC).date()
     if period in _DAYS_ENDING_TODAY:

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_TRIES: Final = 5
-"""An item that failed this many times is dead-lettered, and retried only on request."""
+"""The number of failures after which an item is dead-lettered, and retried only on request."""
 
 
-def next_attempt(tries: int, now: datetime) -> datetime | None:
-    """Return when to retry an item that has failed `tries` times, or None to dead-letter it.
+def schedule_retry(tries: int, now: datetime) -> datetime | None:
+    """Return when to retry an item that failed `tries` times, or None to dead-letter the item.
 
     The pauses are 2, 4, 8 and 16 minutes.
     """

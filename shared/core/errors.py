@@ -1,4 +1,4 @@
-"""All errors of Carrel, in two families. They are raised, never returned as text.
+"""All errors that Carrel raises, in two families. No function returns an error as text.
 
 CarrelError
 ├── ToolFailure        the caller can act on it: the message says what is wrong and what to do next
@@ -10,7 +10,7 @@ CarrelError
 │   ├── PaymentRequired    PAYMENT_REQUIRED
 │   ├── RateLimited        RATE_LIMITED, with retry_after
 │   └── Unavailable        UNAVAILABLE, with retry_after
-└── PlatformFault      INTERNAL_ERROR: the caller cannot, and gets only a call id to report
+└── PlatformFault      INTERNAL_ERROR: the caller can only report it, with the call id
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 INTERNAL_ERROR_MESSAGE: Final = "Carrel has an internal error. Try again later."
-"""An internal error of the gateway itself has this message, which quotes nothing."""
+"""The message of an internal error of the gateway itself. It must not quote anything."""
 
 
 class CarrelError(Exception):
@@ -32,7 +32,7 @@ class CarrelError(Exception):
         code: The code by which programs distinguish errors.
         status: The HTTP status of a tool function's answer.
         message: A sentence for the caller.
-        details: One entry per invalid field, or other facts.
+        details: A message for each invalid field, or other facts.
         retry_after: Seconds until the same call may succeed, or None if waiting does not help.
     """
 
@@ -64,7 +64,7 @@ class ToolFailure(CarrelError):
     """An error that the caller can act on.
 
     Attributes:
-        facts: Facts for the log and the audit, which may not be content.
+        facts: Facts for the log and the audit, which must not contain content.
     """
 
     facts: Mapping[str, Any] = MappingProxyType({})
@@ -78,14 +78,14 @@ class InvalidInput(ToolFailure):
 
 
 class NotFound(ToolFailure):
-    """The requested item does not exist, or not for this caller."""
+    """What the call asks for does not exist, or the caller may not see it."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class Conflict(ToolFailure):
-    """The call conflicts with the stored data."""
+    """The call conflicts with what is stored."""
 
     code = "CONFLICT"
     status = 409
@@ -134,7 +134,7 @@ class PlatformFault(CarrelError):
 
 
 def internal_error(tool: str, call_id: str) -> PlatformFault:
-    """Make the error that reveals nothing but the call id."""
+    """Make an error for the caller that reveals only the call id."""
     message = f"{tool} failed because of an internal error. Report it with the call id {call_id}."
     return PlatformFault(message, details={"call_id": call_id})
 
@@ -155,6 +155,6 @@ _STATUSES: dict[str, int] = {
 }
 
 
-def http_status(code: str) -> int:
-    """Return the HTTP status of an error code; an unknown code is an internal error."""
+def get_http_status(code: str) -> int:
+    """Return the HTTP status of an error code. An unknown code counts as an internal error."""
     return _STATUSES.get(code, PlatformFault.status)

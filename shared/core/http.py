@@ -1,4 +1,4 @@
-"""Helpers for HTTP clients and servers: headers, bodies of limited size, retries.
+"""Parses headers, reads bodies up to a limit and retries requests, for HTTP clients and servers.
 
 The pauses between retries are those of "Exponential Backoff And Jitter", Marc Brooker, AWS
 Architecture Blog, 2015.
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 DEFAULT_RETRY_AFTER: Final = 10.0
-"""The seconds that a caller is asked to wait if the service names no time, or zero."""
+"""How many seconds a caller is asked to wait if the service asks for none."""
 MAX_RETRY_AFTER: Final = 3_600.0
-"""The most seconds that a caller is asked to wait, even if the service asks for more."""
+"""The maximum number of seconds that a caller is asked to wait."""
 _MIN_BACKOFF: Final = 0.25
 _MAX_BACKOFF: Final = 8.0
 _SECONDS_PATTERN: Final = re.compile(r"\d{1,9}", re.ASCII)
-"""A number of seconds up to 31 years. A longer number is taken for an error of the service."""
+"""A number of seconds, up to 31 years. More digits are taken for an error of the service."""
 
 
-def media_type(content_type: str | None) -> str:
-    """Return the media type in a Content-Type header, in lower case, without parameters."""
+def parse_media_type(content_type: str | None) -> str:
+    """Return the media type of a Content-Type header, in lower case and without parameters."""
     return (content_type or "").partition(";")[0].strip().lower()
 
 
@@ -50,13 +50,13 @@ async def retry_with_backoff(
 ) -> AnswerT:
     """Repeat an attempt until it succeeds or fails for good, or no time is left for a pause.
 
-    Pauses double from a quarter of a second to eight seconds, with jitter. The time that the
-    service asks to wait is added to each.
+    Pauses double from a quarter of a second to eight seconds, with jitter. If the service asks to
+    wait, that time is added to the pause.
 
     Args:
-        attempt: Makes one attempt. Only `Unavailable` and `RateLimited` lead to another one.
-        deadline: The time on the event loop's clock by which the last pause must end. The function
-            does not interrupt an attempt.
+        attempt: Makes one attempt. Only `Unavailable` and `RateLimited` lead to another attempt.
+        deadline: The time on the event loop's clock by which the last pause must end. An attempt
+            may take longer.
 
     Raises:
         Unavailable: The last attempt raised it. `retry_after` is set.
@@ -76,7 +76,7 @@ async def retry_with_backoff(
 
 
 def parse_retry_after(header: str, now: datetime) -> float | None:
-    """Parse a Retry-After header, a number or a date (RFC 9110, 10.2.3), into seconds.
+    """Parse a Retry-After header, which is a number or a date (RFC 9110, 10.2.3), into seconds.
 
     Returns:
         At least 0 and at most MAX_RETRY_AFTER seconds, or None if the header is malformed.
@@ -89,6 +89,6 @@ def parse_retry_after(header: str, now: datetime) -> float | None:
         date = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
         return None
-    # The parser returns a date without a time zone for the zone -0000, which stands for UTC.
+    # For the zone -0000, which means UTC, the parser returns a date without a time zone.
     seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
     return min(max(0.0, seconds), MAX_RETRY_AFTER)

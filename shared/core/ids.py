@@ -1,4 +1,4 @@
-"""Document ids for arbitrary names."""
+"""Turns arbitrary names into document ids."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ def safe_id(name: str) -> str:
     """Turn any name into a valid Firestore document id of at most 64 characters.
 
     White space around the name is dropped, and every character outside `[a-zA-Z0-9_-]` becomes
-    `-`. If that or the limit loses information, a hash of the name is appended, so that two names
-    never share an id. An id never ends in `_`, since Firestore reserves names such as `__x__`.
+    `-`. If the id would not show the whole name, a hash of the name is appended, so that different
+    names have different ids. An id never ends in `_`, since Firestore reserves names such as
+    `__x__`.
 
     Raises:
-        ValueError: The name is all white space.
+        ValueError: The name is only white space.
     """
     trimmed_name = name.strip()
     if not trimmed_name:

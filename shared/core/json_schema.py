@@ -1,4 +1,4 @@
-"""JSON schemas for clients that do not support all of JSON Schema."""
+"""Simplifies JSON schemas for clients that do not support all of JSON Schema."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """Inline definitions, since some clients do not resolve `$ref`, and drop titles.
+    """Replace references by their definitions, since some clients do not resolve `$ref`.
 
-    Recursive schemas are not supported.
+    Titles are dropped. Recursive schemas are not supported.
     """
     definitions = schema.get("$defs", {})
 
@@ -19,7 +19,7 @@ def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
             return node
         definition = inline(definitions[node["$ref"].rpartition("/")[2]]) if "$ref" in node else {}
         own_keywords = {
-            key: inline(value) for key, value in node.items() if not _is_noise(key, value)
+            key: inline(value) for key, value in node.items() if not _is_dropped(key, value)
         }
         return {**definition, **own_keywords}
 
@@ -28,5 +28,6 @@ def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
     return inlined_schema
 
 
-def _is_noise(key: str, value: Any) -> bool:
+def _is_dropped(key: str, value: Any) -> bool:
+    # A property may be named `title`, too; its value is a schema, not a string.
     return key == "$ref" or (key == "title" and isinstance(value, str))

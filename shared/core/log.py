@@ -1,11 +1,11 @@
 """Structured logs: one JSON object per line, with the field names of Cloud Logging.
 
-Each line has the trace of its request, and so do the lines of the functions that the request
-calls. Cloud Run's front end sets two headers: `traceparent` of the W3C's Trace Context
+Each line names the trace of its request, which the lines of the called functions share. Cloud Run's
+front end passes the trace in two headers: `traceparent` of the W3C's Trace Context
 (https://www.w3.org/TR/trace-context/), and Google's older `X-Cloud-Trace-Context`.
 
 Names, sizes, counts and codes are logged; never content, tokens or keys. Libraries log through
-`logging`, and some quote user input: only the location of such a line is kept.
+`logging`, and their messages may quote user input, so only the location of such a line is kept.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ class TraceContext:
 
 
 def parse_trace(headers: Headers) -> TraceContext | None:
-    """Return the trace of a request, or None if it has no valid header."""
+    """Return the trace of a request, or None if the request has no valid trace header."""
     return _parse_traceparent(headers) or _parse_cloud_trace(headers)
 
 
 def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]:
-    """Add the trace of a request to the log lines within the context."""
+    """Add the trace of a request to the log lines of the `with` block."""
     trace = parse_trace(headers)
     return bind_position(trace, project) if trace else nullcontext()
 
 
 def bind_position(trace: TraceContext, project: str) -> AbstractContextManager[object]:
-    """Add a position in a trace to the log lines within the context."""
+    """Add a position in a trace to the log lines of the `with` block."""
     fields: dict[str, Any] = {
         TRACE: f"projects/{project}/traces/{trace.trace_id}",
         SAMPLED_FIELD: trace.sampled,
@@ -74,10 +74,11 @@ def bind_position(trace: TraceContext, project: str) -> AbstractContextManager[o
     return bound_contextvars(**fields, **({SPAN: trace.span_id} if trace.span_id else {}))
 
 
-def current_position() -> TraceContext | None:
-    """Return the position of the log lines' trace, or None without one.
+def get_position() -> TraceContext | None:
+    """Return the current position in the trace, or None outside a trace.
 
-    It has a span id, even if the request had none, because a parent must have one.
+    The position always has a span id, because it serves as a parent. If the request named no span,
+    the id is random.
     """
     fields = get_contextvars()
     if TRACE not in fields:
@@ -87,9 +88,9 @@ def current_position() -> TraceContext | None:
     return TraceContext(trace_id, span_id, fields[SAMPLED_FIELD])
 
 
-def traceparent_header() -> dict[str, str]:
-    """Return the header that passes the trace to another function, or {} without a trace."""
-    trace = current_position()
+def make_traceparent_header() -> dict[str, str]:
+    """Return the header that passes the trace to another function, or {} outside a trace."""
+    trace = get_position()
     if trace is None:
         return {}
     return {"traceparent": f"{_FIRST_VERSION}-{trace.trace_id}-{trace.span_id}-{trace.sampled:02x}"}
@@ -102,7 +103,7 @@ def _parse_traceparent(headers: Headers) -> TraceContext | None:
         return None
     version, trace_id, span_id, flags = match.groups()
     suffix = match.string[match.end() :]
-    # A later version may append fields, but does not move these.
+    # Later versions may append fields, but must not change these.
     is_valid = not suffix or (suffix.startswith("-") and version != _FIRST_VERSION)
     if not is_valid or not _is_valid_id(trace_id) or not _is_valid_id(span_id):
         return None
@@ -147,7 +148,7 @@ log: Any = structlog.get_logger()
 
 
 def _make_redacted_record(*arguments: Any, **options: Any) -> logging.LogRecord:
-    """Make the record of a library's log line without its message, so that no handler shows it."""
+    """Make the record of a library's log line without the message, so that no handler shows it."""
     record = logging.LogRecord(*arguments, **options)
     error = record.exc_info[1] if record.exc_info else None
     line = {
@@ -168,12 +169,12 @@ logging.setLogRecordFactory(_make_redacted_record)
 
 
 def log_only_warnings() -> None:
-    """Log warnings and errors only, for commands that report their progress themselves."""
+    """Log only warnings and errors, for commands that report their progress themselves."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 class _LogFile:
-    """A file that exists only if something is logged."""
+    """A log file that is created with the first line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -190,7 +191,7 @@ class _LogFile:
 def log_warnings_to(path: Path) -> None:
     """Log warnings and errors to a file, for commands that print failures in words themselves.
 
-    The file holds the lines of the last such command; without any, there is no file.
+    The lines of an earlier command are deleted. If this command logs nothing, there is no file.
     """
     path.unlink(missing_ok=True)
     file: Any = _LogFile(path)
@@ -200,14 +201,14 @@ def log_warnings_to(path: Path) -> None:
 
 
 def log_debug_lines() -> None:
-    """Log lines of the level DEBUG, too."""
+    """Log all lines, including those of the level DEBUG."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG))
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
     """Describe an error by its type and stack, without its message.
 
-    A message may quote user input; the lines of our code cannot.
+    A message may quote user input, but a stack of files, lines and functions cannot.
     """
     frames = traceback.extract_tb(error.__traceback__)
     return {

@@ -1,4 +1,4 @@
-"""The meter of a call, which counts what it costs while it runs."""
+"""The meter, which counts what a call costs while it runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Meter:
         output_tokens: Tokens written by language models.
         commits: Commits sent, whether or not they succeeded.
         round_trips: The longest chain of requests that may have waited for one another. A request
-            waits for all requests that were answered before it began.
+            counts as having waited for all requests that were answered before it began.
     """
 
     documents_read: int = 0
@@ -44,10 +44,7 @@ class Meter:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Count a request and its round trip.
-
-        A request can have waited only for requests that were answered before it began.
-        """
+        """Count the request of the `with` block towards the round trips."""
         depth = self._answered + 1
         self.round_trips = max(self.round_trips, depth)
         try:

@@ -1,6 +1,6 @@
-"""Untrusted URLs that may be fetched; `safe_fetch` fetches them.
+"""Checks untrusted URLs, before `shared.core.safe_fetch` fetches them.
 
-The modules are separate, so that a tool that only checks a URL does not import an HTTP client.
+The modules are separate, so that a tool that only checks URLs does not import an HTTP client.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class DocumentRejected(Exception):
 
     Attributes:
         reason: A code for the log, never text from the other server.
-        status: The HTTP status, if that is the reason.
+        status: The HTTP status, if it is the reason.
     """
 
     def __init__(self, reason: str, status: int | None = None) -> None:
-        """Store the reason."""
+        """Store the reason and the status."""
         super().__init__(reason)
         self.reason = reason
         self.status = status
@@ -45,10 +45,10 @@ class PublicUrl:
     """A URL that may be fetched.
 
     Attributes:
-        text: The original URL, or of a link the normalized one.
-        host: The host, a name with a dot, never an IP address.
+        text: The URL: as it was parsed, or normalized if it is a link.
+        host: The host, which is a name with a dot, never an IP address.
         target: The path and the query.
-        scheme: `https`, or of a link `http`.
+        scheme: `https`, or, only for links, `http`.
     """
 
     text: str
@@ -58,7 +58,7 @@ class PublicUrl:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse an https URL on port 443 without user, fragment, dot segments or IP address.
+        """Parse an https URL on port 443 without a user, fragment, dot segment or IP address.
 
         Raises:
             DocumentRejected: The URL is not allowed.
@@ -70,10 +70,10 @@ class PublicUrl:
 
     @classmethod
     def of_link(cls, text: str) -> Self:
-        """Normalize the address of a page, as people paste it and servers redirect to it.
+        """Parse and normalize a link, as people paste it and servers redirect to it.
 
-        It may be http, on the standard ports. Dot segments are resolved, the fragment is dropped,
-        and characters outside ASCII are encoded.
+        The scheme may be http or https, on the standard port. Dot segments are resolved, the
+        fragment is dropped, and characters outside ASCII are encoded.
 
         Raises:
             DocumentRejected: The URL is not allowed, or has a user or a password.
@@ -86,7 +86,7 @@ class PublicUrl:
             raise DocumentRejected("url") from error
         if "@" in parts.netloc or port not in (None, _PORTS.get(parts.scheme)):
             raise DocumentRejected("url")
-        # The dot keeps a path that begins with two slashes from being joined like another host.
+        # Without the dot, urljoin would take a path that begins with two slashes for another host.
         joined = urljoin("https://host/", f"/.{parts.path or '/'}")
         path = _quote(joined.removeprefix("https://host"))
         query = f"?{_quote(parts.query, '?')}" if parts.query else ""
@@ -106,5 +106,6 @@ class PublicUrl:
         return _PORTS[self.scheme]
 
 
-def _quote(text: str, more: str = "") -> str:
-    return quote(_STRAY_PERCENT.sub("%25", text), safe=_PATH_CHARACTERS + more)
+def _quote(text: str, more_safe: str = "") -> str:
+    """Percent-encode a path or query. Valid percent codes stay as they are."""
+    return quote(_STRAY_PERCENT.sub("%25", text), safe=_PATH_CHARACTERS + more_safe)

@@ -1,9 +1,9 @@
-"""Fetcher of a document from an untrusted URL, protected against SSRF.
+"""Fetches documents from untrusted URLs, protected against SSRF.
 
 An untrusted URL could point to a host that only this server can reach, such as a metadata server or
-a machine behind the firewall. So the host is resolved once, all of its addresses must be public,
-and the connection goes to a checked address, because a second resolution could differ. The target
-of a redirect is an untrusted URL, too.
+a machine behind the firewall. So all addresses of the host must be public. The host is resolved
+only once and the connection uses a checked address, because a second resolution could differ.
+Redirects lead to untrusted URLs, too, and are checked in the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
-from shared.core.http import media_type, read_limited
+from shared.core.http import parse_media_type, read_limited
 from shared.core.public_url import DocumentRejected, PublicUrl
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     Resolve = Callable[[str, int], Awaitable[list["Endpoint"]]]
-    """Resolves a host to addresses, all of which may be connected to on this port."""
+    """Resolves a host and a port to endpoints, to all of which a connection is allowed."""
 
 CONNECT_TIMEOUT_SECONDS: Final = 2.0
-"""Longest time to connect to one address, in seconds, which leaves time to try another."""
+"""The maximum time to connect to one address, in seconds, which leaves time to try another."""
 MAX_ADDRESSES: Final = 3
-"""Number of a host's addresses that are tried."""
+"""The maximum number of a host's addresses that are tried."""
 _BUSY_STATUSES: Final = frozenset({httpx2.codes.REQUEST_TIMEOUT, httpx2.codes.TOO_MANY_REQUESTS})
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
@@ -68,9 +68,9 @@ _NON_PUBLIC_IPV6: Final = tuple(
     map(
         IPv6Network,
         (
-            "2001::/23",  # protocol assignments; Teredo, which has an IPv4 address inside
+            "2001::/23",  # protocol assignments; Teredo, which contains an IPv4 address
             "2001:db8::/32",  # documentation
-            "2002::/16",  # 6to4, which has an IPv4 address inside
+            "2002::/16",  # 6to4, which contains an IPv4 address
             "3fff::/20",  # documentation
         ),
     )
@@ -78,7 +78,7 @@ _NON_PUBLIC_IPV6: Final = tuple(
 _NAT64_PREFIX: Final = IPv6Network("64:ff9b::/96")
 """The prefix under which IPv6-only networks reach IPv4 hosts (RFC 6052)."""
 
-# A hanging name server blocks only these threads, not those of other work.
+# A name server that does not answer blocks only these threads, not the threads of other work.
 _RESOLVER_THREADS: Final = ThreadPoolExecutor(4, "resolver")
 
 
@@ -90,7 +90,7 @@ class Endpoint(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """The endpoint in a URL's format."""
+        """The endpoint as it is written in a URL."""
         return (
             f"[{self.address}]:{self.port}"
             if ":" in self.address
@@ -99,24 +99,24 @@ class Endpoint(NamedTuple):
 
 
 async def resolve_public(host: str, port: int) -> list[Endpoint]:
-    """Resolve a host, IPv4 first since not every cloud network has IPv6.
+    """Resolve a host to public endpoints, IPv4 first since not every cloud network has IPv6.
 
     Raises:
-        DocumentRejected: The host has no address, or one that is not public.
+        DocumentRejected: The host has no address, or any of its addresses is not public.
     """
     loop = asyncio.get_running_loop()
     try:
         addresses = await loop.run_in_executor(_RESOLVER_THREADS, _look_up, host, port)
     except OSError as error:
         raise DocumentRejected("host_unknown") from error
-    return public_endpoints(addresses, port)
+    return require_public_endpoints(addresses, port)
 
 
-def public_endpoints(addresses: Iterable[str], port: int) -> list[Endpoint]:
-    """Return the endpoints of addresses. All must be public, since a mix suggests an attack.
+def require_public_endpoints(addresses: Iterable[str], port: int) -> list[Endpoint]:
+    """Check that all addresses are public, since a mix suggests an attack, and return endpoints.
 
     Raises:
-        DocumentRejected: An address is not public, or there is none.
+        DocumentRejected: An address is not public, or there are no addresses.
     """
     distinct = list(dict.fromkeys(addresses))
     if not distinct:
@@ -127,7 +127,7 @@ def public_endpoints(addresses: Iterable[str], port: int) -> list[Endpoint]:
 
 
 def is_public(text: str) -> bool:
-    """Tell whether an address is a unicast address of the public internet."""
+    """Return whether a text is a unicast address of the public internet."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -158,8 +158,8 @@ class FetchRules:
     """What a fetcher accepts.
 
     Attributes:
-        max_bytes: The longest document, in bytes, compressed and decompressed.
-        seconds: The longest duration of a whole fetch, in seconds.
+        max_bytes: The maximum size of a document, both compressed and decompressed, in bytes.
+        seconds: The maximum duration of a fetch, redirects included, in seconds.
         media_types: A pattern of the media types to accept.
         headers: The headers to send in addition to `Host` and `Accept-Encoding`.
         max_redirects: How many redirects to follow.
@@ -179,10 +179,10 @@ class FetchedDocument:
     """A fetched document.
 
     Attributes:
-        body: The body, of an accepted media type but not parsed.
-        url: The URL that it came from, after redirects.
-        content_type: The `Content-Type` header, or empty without one.
-        cache_control: The `Cache-Control` header, or empty without one.
+        body: The decompressed body. Its media type is accepted, but it has not been parsed.
+        url: The document's URL after redirects.
+        content_type: The `Content-Type` header, or an empty string without one.
+        cache_control: The `Cache-Control` header, or an empty string without one.
     """
 
     body: bytes
@@ -192,7 +192,7 @@ class FetchedDocument:
 
 
 class SafeFetch:
-    """An HTTP client that uses no proxies or cookies."""
+    """Fetches documents without proxies and cookies, within the limits of its rules."""
 
     def __init__(
         self,
@@ -200,7 +200,13 @@ class SafeFetch:
         resolve: Resolve = resolve_public,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Store the rules, the resolver, which checks addresses, and the TLS context."""
+        """Store the rules.
+
+        Args:
+            rules: What to accept.
+            resolve: Resolves hosts, and must check their addresses.
+            tls: Replaces the default TLS context.
+        """
         self._rules = rules
         self._resolve = resolve
         self._custom_tls = tls
@@ -233,7 +239,7 @@ class SafeFetch:
     async def _fetch_from_any(
         self, endpoints: Sequence[Endpoint], url: PublicUrl
     ) -> FetchedDocument | PublicUrl:
-        """Fetch from the first endpoint that can be connected to.
+        """Fetch a URL from the first endpoint that accepts a connection.
 
         Returns:
             The document, or the URL that the server redirects to.
@@ -250,13 +256,13 @@ class SafeFetch:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        # The certificate is checked against the host name, although the connection uses an address.
+        # Although the connection uses an address, the certificate is checked against the host name.
         return self._custom_tls or httpx2.create_ssl_context()
 
     async def _fetch(
         self, client: httpx2.AsyncClient, endpoint: Endpoint, url: PublicUrl
     ) -> FetchedDocument | PublicUrl:
-        # Concatenated rather than joined: a target may begin with two slashes, like another host.
+        # urljoin would take a target that begins with two slashes for another host.
         address = f"{url.scheme}://{endpoint.authority}{url.target}"
         encodings = "gzip, deflate" if self._rules.compressed else "identity"
         headers = {"host": url.host, **self._rules.headers, "accept-encoding": encodings}
@@ -267,7 +273,7 @@ class SafeFetch:
             location = response.headers.get("location", "")
             is_redirect = response.status_code in _REDIRECT_STATUSES and bool(location)
             if self._rules.max_redirects and is_redirect:
-                return _redirect_target(url, location)
+                return _resolve_redirect(url, location)
             self._check_response(response)
             return FetchedDocument(
                 await self._read_body(response),
@@ -287,7 +293,9 @@ class SafeFetch:
         encodings = ("identity", "gzip", "deflate") if self._rules.compressed else ("identity",)
         if response.headers.get("content-encoding", "identity") not in encodings:
             raise DocumentRejected("content_encoding")
-        if not self._rules.media_types.fullmatch(media_type(response.headers.get("content-type"))):
+        if not self._rules.media_types.fullmatch(
+            parse_media_type(response.headers.get("content-type"))
+        ):
             raise DocumentRejected("content_type")
 
     async def _read_body(self, response: httpx2.Response) -> bytes:
@@ -299,7 +307,7 @@ class SafeFetch:
         return _decompress(body, limit) if is_compressed else body
 
 
-def _redirect_target(url: PublicUrl, location: str) -> PublicUrl:
+def _resolve_redirect(url: PublicUrl, location: str) -> PublicUrl:
     try:
         target = urljoin(url.text, location)
     except ValueError as error:
@@ -308,7 +316,7 @@ def _redirect_target(url: PublicUrl, location: str) -> PublicUrl:
 
 
 def _decompress(body: bytes, limit: int) -> bytes:
-    """Decompress a body up to a limit: ten megabytes may contain ten gigabytes."""
+    """Decompress a body to at most `limit` bytes: ten megabytes may contain ten gigabytes."""
     decompressor = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:
         content = decompressor.decompress(body, limit + 1)

@@ -1,7 +1,7 @@
-"""The settings by area, one class a group; `shared.core.settings` combines them.
+"""The settings in groups, one class per group, which `shared.core.settings` combines.
 
-The first line of a class's docstring is the title of its group in the documentation. A field's
-name in capitals is its environment variable.
+The first line of a class's docstring is the group's title in the documentation. A field's name in
+capitals is the name of its environment variable.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.AS
 
 
 class SettingGroup(BaseModel):
-    """The configuration that all groups share."""
+    """The base class of all groups."""
 
-    # Errors are logged, and must not quote secrets. Pydantic builds a validator for the combined
-    # class alone: one for each group would slow every cold start.
+    # Errors are logged, and must not quote secrets. Pydantic builds a validator only for the
+    # combined class, because a validator for each group would slow down every cold start.
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True
     )
@@ -88,8 +88,9 @@ class AccessSettings(SettingGroup):
         default=8 * 1024 * 1024,
         gt=0,
         le=32 * 1024 * 1024,
-        description="The largest request body that the gateway takes from an authenticated caller."
-        " The default fits 2,000,000 characters of up to 4 bytes in UTF-8; Cloud Run takes 32 MiB.",
+        description="The largest request body that the gateway accepts from an authenticated"
+        " caller. The default fits 2,000,000 characters of up to 4 bytes in UTF-8; Cloud Run"
+        " accepts 32 MiB.",
     )
     access_secrets: tuple[SecretStr, ...] = Field(
         default=(),
@@ -99,8 +100,8 @@ class AccessSettings(SettingGroup):
     )
     local_user: str | None = Field(
         default=None,
-        description="The user that a call without a credential acts as, with all rights. Only on a"
-        " laptop's loopback.",
+        description="The user as whom calls without a credential act, with all rights. Allowed only"
+        " where PUBLIC_URL is on loopback.",
     )
     public_access: bool = Field(
         default=False, description="Whether PUBLIC tools may be called without signing in."
@@ -248,20 +249,20 @@ class ToolSettings(SettingGroup):
     )
     log_level: Literal["debug", "info"] = Field(
         default="info",
-        description="The lowest level that the gateway logs. debug adds a line when a call starts,"
-        " and so about doubles the volume: the line at a call's end has all that it has.",
+        description="The lowest level that the gateway logs. debug adds a line at the start of each"
+        " call, which about doubles the volume; the line at a call's end contains the same facts.",
     )
     circuit_failure_threshold: int = Field(
         default=FAILURE_THRESHOLD,
         ge=1,
-        description="How many calls in a row a tool's function or the billing service must fail"
-        " before it gets no more for a while.",
+        description="How many calls in a row must fail before a tool's function or the billing"
+        " service gets no calls for a while.",
     )
     circuit_recovery_timeout: float = Field(
         default=OPEN_SECONDS,
         gt=0,
-        description="Seconds until a function or a billing service that kept failing is tried"
-        " again, with one call.",
+        description="Seconds until one call tries again whether a function or a billing service"
+        " that kept failing works.",
     )
     time_zone: str = Field(
         default="UTC",
@@ -469,8 +470,8 @@ class TelemetrySettings(SettingGroup):
 
     telemetry: Literal["gcp"] | None = Field(
         default=None,
-        description="gcp exports spans to Cloud Trace. Without it and an endpoint, none are"
-        " recorded.",
+        description="gcp exports spans to Cloud Trace. If neither this nor an endpoint is set, no"
+        " spans are recorded.",
     )
     otel_exporter_otlp_endpoint: str | None = Field(
         default=None,

@@ -1,4 +1,4 @@
-"""The settings of a deployment, read once at start into one frozen object."""
+"""Reads the settings of a deployment once at start, into one frozen object."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _EXPECTED_VALUES: Final = {
     "string_type": "text, not JSON",
     "tuple_type": "a JSON list",
 }
-"""The values that a setting must have, in words, by the type of pydantic's error."""
+"""A description of the values that a setting may have, by the type of pydantic's error."""
 
 
 class Settings(
@@ -58,11 +58,11 @@ class Settings(
     AccessSettings,
     DatabaseSettings,
 ):
-    """The settings of all groups: arguments, else environment variables, else defaults.
+    """The settings of all groups, from arguments, else environment variables, else defaults.
 
-    An environment variable has its field's name in capitals; lists and objects are written as
-    JSON. The Firestore client reads `FIRESTORE_EMULATOR_HOST` itself, as Google's clients do.
-    `pydantic-settings` does the same, with one import more in every cold start.
+    An environment variable has the field's name in capitals; lists and objects are written as
+    JSON. `FIRESTORE_EMULATOR_HOST` is missing here, because Google's client reads it itself.
+    `pydantic-settings` would do the same, but would add an import to every cold start.
     """
 
     model_config = ConfigDict(defer_build=False)
@@ -71,26 +71,29 @@ class Settings(
         """Read the settings.
 
         Raises:
-            InvalidInput: Some are not valid. The message names them and quotes no value.
+            InvalidInput: Some settings are not valid. The message names them and quotes no values.
         """
         try:
             super().__init__(**(_read_environment() | arguments))
         except ValidationError as error:
-            sentences = (f"{problem}{_format_example(name)}." for name, problem in problems(error))
+            sentences = (
+                f"{problem}{_format_example(name)}." for name, problem in describe_problems(error)
+            )
             raise InvalidInput(" ".join(sentences)) from None
 
 
 def setting_groups() -> dict[str, type[SettingGroup]]:
-    """Return the groups of settings by title, in the order in which to document them."""
+    """Return the groups of settings by title, in the order of the documentation."""
     groups = [group for group in reversed(Settings.__bases__) if issubclass(group, SettingGroup)]
     return {(inspect.getdoc(group) or "").partition("\n")[0].rstrip("."): group for group in groups}
 
 
-def problems(error: ValidationError) -> list[tuple[str, str]]:
-    """Describe what is wrong without quoting values, which may be secrets.
+def describe_problems(error: ValidationError) -> list[tuple[str, str]]:
+    """Describe what is wrong with the settings, without quoting values, which may be secrets.
 
     Returns:
-        For each problem, the variable (empty if several are involved) and a clause that names it.
+        For each problem, the name of the variable and a clause that describes the problem. The name
+        is empty if the problem concerns several variables.
     """
     return [
         _describe_problem(detail) for detail in error.errors(include_url=False, include_input=False)
@@ -110,7 +113,7 @@ def _describe_problem(error: ErrorDetails) -> tuple[str, str]:
 
 
 def parse_value(text: str) -> Any:
-    """Return the value of a variable: parsed if it is a JSON list or object, else the text."""
+    """Parse the value of a variable if it is a JSON list or object; otherwise return the text."""
     if text[0] not in "[{":
         return text
     try:
@@ -120,12 +123,12 @@ def parse_value(text: str) -> Any:
 
 
 def _read_environment() -> dict[str, Any]:
-    """Return the settings in the environment; an empty variable counts as not set."""
+    """Return the settings in the environment. An empty variable counts as not set."""
     variables = {name: os.environ.get(name.upper(), "") for name in Settings.model_fields}
     return {name: parse_value(text) for name, text in variables.items() if text}
 
 
 def _format_example(name: str) -> str:
-    """Return how to write a setting whose value is JSON."""
+    """Return an example of a setting whose value is JSON, as a clause, or an empty string."""
     field = Settings.model_fields.get(name.lower())
     return f", such as {name}='{json.dumps(field.examples[0])}'" if field and field.examples else ""

@@ -1,10 +1,10 @@
 """Records spans with the OpenTelemetry SDK, and exports them as OTLP over HTTP.
 
-Only `shared.core.telemetry` imports this module, and only where telemetry is on: the SDK takes time
-to import. Bundles contain it only if the deployment has telemetry.
+Only `shared.core.telemetry` imports this module, and only where telemetry is on, because the SDK is
+slow to import. Bundles contain the SDK only if the deployment has telemetry.
 
-The tracer is not the global one of the process, so that only Carrel's own spans are exported.
-Spans of libraries may quote content, for example in error messages.
+The tracer is separate from the process's global tracer, so that only Carrel's own spans are
+exported. Libraries' spans may quote content, for example in error messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError, Unavailable
-from shared.core.log import TraceContext, bind_position, current_position
+from shared.core.log import TraceContext, bind_position, get_position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,25 +33,24 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
     Attributes = Mapping[str, str | bool | int | float | None]
-    """The attributes of a span by name. Those that are None are left out."""
+    """The attributes of a span by name. An attribute that is None is left out."""
 
 GOOGLE_ENDPOINT: Final = "https://telemetry.googleapis.com/v1/traces"
 """Google's endpoint for OTLP, which writes to Cloud Trace.
 https://docs.cloud.google.com/stackdriver/docs/reference/telemetry/v1.traces.post"""
 FLUSH_SECONDS: Final = 1.0
-"""An answer waits at most this long for the export of its spans. If it takes longer, the spans are
+"""How long an answer waits for the export of its spans. If the export takes longer, the spans are
 exported later, or lost if the instance shuts down first."""
 
-
 EXPORT_SECONDS: Final = 2.0
-"""An export is given up after this time, with its retries. An instance has ten seconds to end."""
+"""How long an export may take, retries included. An instance has ten seconds to shut down."""
 
 
 class SpanExport:
     """Records and exports the spans of a process."""
 
     def __init__(self, settings: Settings, service: str) -> None:
-        """Start recording. The SDK reads the variables `OTEL_*`, such as those of the sampler."""
+        """Start recording. The SDK reads the `OTEL_*` variables itself, such as the sampler's."""
         project = settings.google_cloud_project
         resource = Resource.create(
             {
@@ -75,7 +74,7 @@ class SpanExport:
         self, name: str, attributes: Attributes, kind: str, parent: TraceContext | None
     ) -> Iterator[RecordedSpan]:
         """Record the `with` block as a span; see `shared.core.telemetry.span`."""
-        position = current_position()
+        position = get_position()
         recorded = self._tracer.start_span(
             name,
             context=_make_context(parent or position, is_remote=kind == "SERVER"),
@@ -100,7 +99,7 @@ class SpanExport:
             span.end()
 
     async def flush(self) -> None:
-        """Export the spans that have ended, unless the endpoint failed a few seconds ago."""
+        """Export the spans that have ended, unless the endpoint has just failed."""
         with suppress(Unavailable), self._breaker.attempt() as attempt:
             loop = asyncio.get_running_loop()
             try:
@@ -112,7 +111,7 @@ class SpanExport:
 
 
 class RecordedSpan:
-    """A span that is exported when it has ended; see `shared.core.telemetry.TraceSpan`."""
+    """A span that is exported after its end; see `shared.core.telemetry.TraceSpan`."""
 
     def __init__(self, span: trace.Span) -> None:
         """Wrap a span of the SDK."""
@@ -120,11 +119,11 @@ class RecordedSpan:
         self._has_failed = False
 
     def set(self, attributes: Attributes) -> None:
-        """Set attributes."""
+        """Add attributes, or replace those of the same names."""
         self._span.set_attributes(_drop_missing(attributes))
 
     def rename(self, name: str) -> None:
-        """Replace the name."""
+        """Replace the span's name."""
         self._span.update_name(name)
 
     def fail(self, error_type: str) -> None:
@@ -132,7 +131,7 @@ class RecordedSpan:
         if not self._has_failed:
             self._has_failed = True
             self._span.set_attribute("error.type", error_type)
-            # Without a description: messages may quote content.
+            # The status gets no description, because messages may quote content.
             self._span.set_status(trace.StatusCode.ERROR)
 
     def end(self) -> None:

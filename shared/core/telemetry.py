@@ -2,8 +2,8 @@
 
 When telemetry is off, spans are no-ops and no OpenTelemetry library is imported.
 
-The position in the trace is kept among the fields of log lines (`shared/core/log.py`), so that
-spans, log lines and calls to other functions share the same ids. Attributes are names, sizes,
+The current position in the trace is stored among the fields of log lines (`shared/core/log.py`), so
+that spans, log lines and calls to other functions share the same ids. Attributes are names, sizes,
 counts and codes; never content, tokens, keys or user ids.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from shared.core.log import current_position, error_fields, log
+from shared.core.log import error_fields, get_position, log
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -33,14 +33,14 @@ class SpanKind(Enum):
 
 
 class TraceSpan(Protocol):
-    """An operation within a trace. It ends with its `with` block."""
+    """A timed operation within a trace. It ends with its `with` block."""
 
     def set(self, attributes: Attributes) -> None:
-        """Set attributes."""
+        """Add attributes, or replace those of the same names."""
         ...
 
     def rename(self, name: str) -> None:
-        """Replace the name."""
+        """Replace the span's name."""
         ...
 
     def fail(self, error_type: str) -> None:
@@ -79,11 +79,11 @@ _export: SpanExport | None = None
 
 
 def start(settings: Settings, service: str) -> None:
-    """Record spans from now on, and export them, if the settings say so.
+    """Record and export spans from now on, if the settings say so.
 
     Args:
         settings: The settings of the deployment.
-        service: The service's name: that of the cloud function.
+        service: The service's name in the spans, which is the name of the function.
     """
     global _export  # noqa: PLW0603 - one per process
     if settings.exports_spans:
@@ -115,10 +115,11 @@ def span(
     Args:
         name: The name, from a small fixed set, without ids or content.
         attributes: The attributes that are known at the start.
-        kind: The kind. A CLIENT span is recorded only within a trace; it never starts one.
-        parent: The parent, if not the current span, which is then linked instead.
+        kind: The kind. A CLIENT span never starts a trace: outside a trace, it is not recorded.
+        parent: The parent span; by default, the current span. If another parent is given, the span
+            links to the current span.
     """
-    if _export is None or (kind is SpanKind.CLIENT and current_position() is None):
+    if _export is None or (kind is SpanKind.CLIENT and get_position() is None):
         return _NO_OP_SPAN
     return _export.span(name, attributes or {}, kind.value, parent)
 
@@ -126,7 +127,7 @@ def span(
 async def flush() -> None:
     """Export the spans that have ended.
 
-    Call this before answering: afterwards, an instance may get no CPU time.
+    Call this function before the answer is sent. After it, an instance may get no CPU time.
     """
     if _export:
         await _export.flush()

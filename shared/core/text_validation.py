@@ -1,4 +1,4 @@
-"""Validation of texts that others will read: they may not contain invisible characters."""
+"""Validates texts that other people or models will read: no invisible characters."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pydantic_core import PydanticCustomError
 
 _BREAKS: Final = frozenset("\t\n\r")
 _JOINERS: Final = frozenset("\u200c\u200d\u061c\u200e\u200f")
-"""The invisible characters that scripts and emoji need.
+"""The invisible format characters that scripts and emoji need.
 
-All other characters of their category are rejected. Characters that change the direction of text
-can make code look like other code (Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities",
-USENIX Security 2023), and models read what people do not see."""
+All other format characters (Unicode category Cf) are rejected. Those that change the direction of
+text can make code look like other code (Boucher, Anderson, "Trojan Source: Invisible
+Vulnerabilities", USENIX Security 2023), and models read what people do not see."""
 _VARIANTS: Final = re.compile("[\ufe00-\ufe0f]{2}|[\U000e0000-\U000e0fff]")
-"""This matches variation selectors that can hide a text: several in a row, or rare ones."""
+"""Variation selectors that can encode a hidden text: several in a row, or rare ones."""
 _BLANKS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""The letters and symbols that look like white space."""
+"""Letters and symbols that look like white space."""
 
 
 def validation_error(message: str) -> PydanticCustomError:
-    """Make the error of a validator, with this message and without the value."""
+    """Make a validation error with this message. It does not quote the invalid value."""
     return PydanticCustomError("wrong", message)
 
 
 def validate_line(text: str) -> str:
-    """Return a line of text without the white space around it.
+    """Strip a text, and check that it is one visible line.
 
     Raises:
         PydanticCustomError: The text has several lines, invisible characters, or nothing visible.
@@ -39,7 +39,7 @@ def validate_line(text: str) -> str:
 
 
 def validate_prose(text: str) -> str:
-    """Return a valid text unchanged.
+    """Check a text of any number of lines, and return it unchanged.
 
     Raises:
         PydanticCustomError: The text has invisible characters other than line breaks and tabs,

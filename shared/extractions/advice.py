@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from shared.extractions.model import ExtractionType
 from shared.extractions.repository import Extractions
 from shared.extractions.topics import Topics
-from shared.text.suggestions import nearest_names
+from shared.text.suggestions import find_nearest_names
 
 if TYPE_CHECKING:
     from shared.extractions.pages import ExtractionFilter
@@ -67,7 +67,7 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
         return Advice(_explain_missing_type(filters.kind), [])
     candidates = (*frequent_topics, *topics_with_prefix)
     names = [candidate.name for candidate in candidates if candidate.count(filters.kind)]
-    similar_names = nearest_names(name, list(dict.fromkeys(names)), MAX_SUGGESTIONS)
+    similar_names = find_nearest_names(name, list(dict.fromkeys(names)), MAX_SUGGESTIONS)
     intro = "The nearest are" if similar_names else "The most frequent are"
     suggestions = similar_names or names[:MAX_SUGGESTIONS]
     return Advice(

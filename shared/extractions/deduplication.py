@@ -33,7 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.extractions.model import Content, Decision, Extraction, Methodology, Pattern, Pitfall
-from shared.text.terms import resemblance, terms
+from shared.text.terms import compute_resemblance, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -68,7 +68,7 @@ def answer_resemblance(first: Content, second: Content) -> float:
     answers = _get_answer(first), _get_answer(second)
     if answers[0].casefold().split() == answers[1].casefold().split():
         return 1.0
-    return resemblance(*(frozenset(terms(answer)) for answer in answers))
+    return compute_resemblance(*(frozenset(terms(answer)) for answer in answers))
 
 
 def compute_similarities(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:

@@ -1,4 +1,4 @@
-"""Dataclasses as Firestore documents. A field is declared once, on its dataclass."""
+"""Converts dataclasses to Firestore documents and back, so that a field is declared only once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ADDED_MARK: Final = "added"
 
 
 def added_field(**metadata: Any) -> Any:
-    """Declare an optional dataclass field of a kind that is already stored.
+    """Declare an optional field that a dataclass gets after documents have been stored.
 
-    While the field is None, documents omit it instead of storing null, so that existing documents
+    Documents omit the field while it is None, instead of storing null, so that existing documents
     and their fingerprints do not change. An update must delete the fields that
-    `Codec.absent_names` lists.
+    `Codec.list_absent_names` lists.
 
     Args:
         metadata: The field's metadata.
@@ -35,7 +35,7 @@ def added_field(**metadata: Any) -> Any:
 
 
 class Codec(Generic[RecordT]):
-    """Reads and writes documents of one kind.
+    """Reads and writes the documents of one type of record.
 
     Attributes:
         names: The stored name of each field, by field name, without the id and inline fields.
@@ -54,12 +54,13 @@ class Codec(Generic[RecordT]):
 
         Args:
             kind: The dataclass of the records. Tuple and frozenset fields are stored as lists.
-            id_field: The field that holds the document's id and is not stored in the document. None
-                if the id is not a field, or is stored like any other field.
+            id_field: The field for the document's id, which is not stored in the document. None if
+                the record has no such field, or stores the id like any other field.
             stored_as: Stored names, by field name, where the two differ.
-            readers: Functions that convert a stored value to the field's value, by field name,
-                where it needs conversion.
-            inline: Codecs of nested records whose fields are stored flat, next to the outer ones.
+            readers: Functions that convert stored values to field values, by field name, for
+                fields that need conversion.
+            inline: Codecs of nested records, by field name. Their fields are stored next to the
+                outer record's fields.
 
         Raises:
             ValueError: A name is not a field of the dataclass.
@@ -80,7 +81,7 @@ class Codec(Generic[RecordT]):
 
     @property
     def stored_names(self) -> tuple[str, ...]:
-        """The stored names to select in a query that reads whole records."""
+        """The names to select in a query that reads whole records."""
         inline = [name for codec in self._inline.values() for name in codec.stored_names]
         return (*inline, *self.names.values())
 
@@ -91,11 +92,11 @@ class Codec(Generic[RecordT]):
     def load(self, data: Mapping[str, Any], **unstored: Any) -> RecordT:
         """Read a record from fields. Unknown fields, written by a newer version, are ignored.
 
-        A field that is missing or null takes its default. Without a default, null stays None.
+        A field that is missing or null gets its default. If it has no default, null becomes None.
 
         Args:
             data: The stored fields, by stored name.
-            unstored: Values of fields that are not stored there.
+            unstored: Values of the fields that are not stored in the document.
 
         Raises:
             KeyError: A field without a default is missing.
@@ -127,7 +128,7 @@ class Codec(Generic[RecordT]):
                 stored_values |= codec.write(getattr(record, name))
         return stored_values
 
-    def absent_names(self, record: object, only: Collection[str] | None = None) -> list[str]:
+    def list_absent_names(self, record: object, only: Collection[str] | None = None) -> list[str]:
         """Return the stored names of the added fields that `write` omits. See `added_field`."""
         return [
             stored_name
@@ -140,7 +141,7 @@ class Codec(Generic[RecordT]):
 
 
 def _get_collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
-    """Return the type of a field that is stored as a list, from its annotation."""
+    """Return the collection type of a field that is stored as a list, or None for other fields."""
     return _COLLECTIONS.get(str(field.type).partition("[")[0])
 
 

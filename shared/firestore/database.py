@@ -1,4 +1,4 @@
-"""Firestore: one connection per process, one `Database` per call that counts reads and writes."""
+"""Firestore: a `Connection` per process, and a `Database` per call that counts reads and writes."""
 
 from __future__ import annotations
 
@@ -46,17 +46,18 @@ if TYPE_CHECKING:
     """A function that adds one write to a batch, or several that belong together."""
 
 CONFLICT_SECONDS: Final = 20.0
-"""How long `retry_on_conflict` keeps trying; the call's own deadline may be sooner."""
+"""How long `retry_on_conflict` keeps trying. The call's own deadline may be sooner."""
 FIRST_PAUSE: Final = 0.01
-"""The longest pause after the first conflict, in seconds."""
+"""The maximum pause after the first conflict, in seconds."""
 MAX_PAUSE: Final = 0.5
-"""The longest pause between two tries, in seconds. Pauses double with each conflict."""
+"""The maximum pause between two attempts, in seconds. Pauses double with each conflict."""
 
 MAX_COMMIT_BYTES: Final = 4_000_000
-"""The largest commit. The emulator takes requests of up to 4 MiB, the cloud of up to 10."""
+"""The maximum size of a commit. The emulator accepts requests of up to 4 MiB, the cloud of up to
+10 MiB."""
 
 COUNTED_PER_READ: Final = 1_000
-"""The number of index entries that Firestore counts for the price of one read."""
+"""How many index entries Firestore counts for the price of one read."""
 
 ResultT = TypeVar("ResultT")
 
@@ -83,11 +84,11 @@ class WriteConflict(Conflict):
 
 
 class CommitTooLarge(PlatformFault):
-    """A commit is larger than the database accepts. Google's client would keep retrying it."""
+    """A commit is larger than the database accepts. If sent, Google's client would retry it."""
 
 
 class LeaseLost(Conflict):
-    """Another run has taken the lease. Nothing in the failed commit was written."""
+    """Another run has taken the lease, so the commit failed and nothing was written."""
 
 
 @dataclass(slots=True)
@@ -95,10 +96,10 @@ class Lease:
     """A lease that this run holds. Every commit of the run renews it, under a precondition.
 
     Attributes:
-        job: The job that is leased.
+        job: The name of the lease, by default the job's name.
         holder: The id of this run.
         seconds: How long the lease lasts after the last commit.
-        update_time: The last known update time of the lease's document.
+        update_time: When the lease's document last changed, as far as this run knows.
     """
 
     job: str
@@ -109,10 +110,10 @@ class Lease:
     _clock: Clock
 
     def renew_in(self, batch: AsyncWriteBatch) -> str:
-        """Add the renewal to a batch, which then fails as a whole if the lease was lost.
+        """Add the lease's renewal to a batch. The whole batch then fails if the lease was lost.
 
         Returns:
-            The id of the commit, which is stored in the lease's document.
+            The id of the commit, which the renewal stores in the lease's document.
         """
         expiry = self._clock() + timedelta(seconds=self.seconds)
         commit_id = uuid.uuid4().hex
@@ -121,7 +122,7 @@ class Lease:
         return commit_id
 
     async def load(self, database: Database) -> DocumentSnapshot[Any]:
-        """Load the lease's document.
+        """Load the lease's document. Costs one round trip.
 
         Raises:
             LeaseLost: Another run has taken the lease.
@@ -143,15 +144,15 @@ class Database:
         *,
         read_only: bool = False,
     ) -> None:
-        """Store the connection, which opens with the first request.
+        """Store the connection, which opens at the first request.
 
         Args:
             connection: The connection of the process.
             meter: Counts reads and writes.
-            request_seconds: How long to wait for an answer. By default, Google's client decides: a
+            request_seconds: How long to wait for an answer. By default, Google's client waits a
                 minute or more.
-            read_only: Whether to reject writes. In the cloud, the role of the service account also
-                rejects them.
+            read_only: Whether to reject writes. In the cloud, the service account's role rejects
+                them, too.
         """
         self.meter = meter
         self._connection = connection
@@ -167,7 +168,7 @@ class Database:
         return self._connection.client
 
     def cache(self, repository: str) -> dict[Any, Any]:
-        """Return the cache of a repository, which all calls of the process share."""
+        """Return a repository's cache, which all calls of the process share."""
         return self._caches[repository]
 
     def collection(self, path: str) -> AsyncCollectionReference:
@@ -200,7 +201,7 @@ class Database:
             return documents
 
     async def find(self, query: AsyncQuery | AsyncVectorQuery) -> list[DocumentSnapshot[Any]]:
-        """Run a query, which has its own limit."""
+        """Run a query. The query itself sets the limit."""
         async with self._request(*_describe_query(query)) as span:
             snapshots = [snapshot async for snapshot in query.stream()]
             self.meter.documents_read += max(1, len(snapshots))
@@ -215,7 +216,7 @@ class Database:
             return int(result.value)
 
     async def commit(self, writes: Iterable[Write]) -> Sequence[WriteResult]:
-        """Commit all writes or none. Under a lease, its renewal is one of them.
+        """Commit all writes or none. If this run holds a lease, the commit also renews the lease.
 
         Returns:
             The server's result for each write, or an empty list if the response was lost.
@@ -223,6 +224,9 @@ class Database:
         Raises:
             WriteConflict: A document changed since it was read.
             LeaseLost: Another run has taken the lease.
+            CommitTooLarge: The writes are larger than MAX_COMMIT_BYTES.
+            PlatformFault: The database is read-only, or rejects the content of a write.
+            Unavailable: The database cannot be reached.
         """
         batch = list(writes)
         if not batch:
@@ -233,8 +237,8 @@ class Database:
     async def commit_skipping_conflicts(self, writes: Sequence[Write]) -> int:
         """Commit the writes whose preconditions are met, and return their number.
 
-        A failing batch is halved, so that a document edited in the meantime costs a few commits
-        rather than the whole batch. A batch that is too large is halved as well.
+        A batch that fails or is too large is halved. A document that changed in the meantime
+        therefore costs a few more commits, but the other writes succeed.
 
         Raises:
             PlatformFault: The database rejects the content of a single write.
@@ -249,10 +253,13 @@ class Database:
         return committed_count
 
     async def retry_on_conflict(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Read, decide and commit, again after each write conflict (optimistic concurrency).
+        """Repeat an attempt to read, decide and commit after each write conflict.
 
-        A transaction would hold locks while the caller decides. This method holds none. It differs
-        from `retry_with_backoff`, which retries requests to a service that is down.
+        This is optimistic concurrency: unlike a transaction, it locks no documents while the caller
+        decides. For requests to a service that is down, use `retry_with_backoff`.
+
+        Args:
+            attempt: Reads documents and commits writes on the condition that they are unchanged.
 
         Raises:
             Unavailable: Every attempt ended in a conflict, and nothing was written.
@@ -269,7 +276,7 @@ class Database:
         raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
 
     async def _commit(self, writes: Sequence[Write]) -> Sequence[WriteResult]:
-        """Commit with a renewal of the lease, and retry if only the renewal was out of date."""
+        """Commit, renewing the lease. Retry if only the lease's update time was out of date."""
         if not self.lease:
             return await self._send(self._batch(writes))
         while True:
@@ -278,8 +285,8 @@ class Database:
             try:
                 *results, renewal = await self._send(batch)
             except WriteConflict:
-                # Google's client resends a commit whose response was lost. So this commit may
-                # have succeeded, or an earlier renewal whose update time we have not learned.
+                # Google's client resends a commit whose response was lost. So this commit may have
+                # succeeded, or an earlier one, whose renewal gave the lease a later update time.
                 snapshot = await self.lease.load(self)
                 expected, self.lease.update_time = self.lease.update_time, snapshot.update_time
                 if snapshot.get("commit") == commit_id:
@@ -297,9 +304,13 @@ class Database:
         collection: str | None = None,
         conflicts: tuple[type[Exception], ...] = (),
     ) -> AsyncIterator[TraceSpan]:
-        """Count and record a request, limit its time and translate its errors.
+        """Count a request, record it as a span, limit its time and translate its errors.
 
-        Of a path, only the last collection is recorded: others are followed by ids of documents.
+        Args:
+            operation: The name of the operation in the span.
+            collection: The id of the last collection in the path. The rest of the path contains
+                document ids, which must not be recorded.
+            conflicts: The errors to translate to `WriteConflict`.
         """
         attributes = {
             "db.system.name": "gcp.firestore",
@@ -332,14 +343,14 @@ class Database:
         self.meter.commits += 1
         async with self._request("commit", conflicts=_CONFLICTS) as span:
             results = await batch.commit()
-            # By the conventions, one write is no batch.
+            # By OpenTelemetry's conventions, a single write is not a batch.
             span.set({"db.operation.batch.size": len(results) if len(results) > 1 else None})
         self.meter.documents_written += len(results)
         return list(results)
 
 
 def _describe_query(query: AsyncQuery | AsyncVectorQuery) -> tuple[str, str]:
-    """Return the kind of a query, and the collection that it searches."""
+    """Return the name of a query's operation, and the id of the collection that it searches."""
     if isinstance(query, AsyncVectorQuery):
         return "find_nearest", query._nested_query._parent.id  # noqa: SLF001 - it has no getter
     return "query", query._parent.id  # noqa: SLF001 - the same
@@ -354,7 +365,7 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
     except conflicts as error:
         raise WriteConflict(f"The database refused: {type(error).__name__}.") from error
     except (exceptions.FailedPrecondition, exceptions.NotFound) as error:
-        # A query fails so in the cloud if an index, or the database, is missing or being built.
+        # In the cloud, a query fails like this if an index or the database is missing or not ready.
         log.error("query_refused", hint="deploy firestore.indexes.json; check FIRESTORE_DATABASE")
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
     except exceptions.GoogleAPICallError as error:
@@ -362,7 +373,7 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
 
 
 _CLOSING_SECONDS: Final = 0.005
-"""How long gRPC may take to report to the event loop after its channel is closed."""
+"""How long gRPC may send callbacks to the event loop after its channel is closed."""
 
 
 class Connection:
@@ -373,7 +384,7 @@ class Connection:
     """
 
     def __init__(self, project: str, database: str) -> None:
-        """Connect on first use. The client belongs to the event loop that runs then."""
+        """Store the address. The client connects on first use, and belongs to that event loop."""
         self._project = project
         self._database = database
         self.caches: defaultdict[str, dict[Any, Any]] = defaultdict(dict)

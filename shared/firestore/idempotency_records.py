@@ -1,6 +1,6 @@
-"""`users/{user_id}/replays/{call_id}`: the answers of calls that wrote something.
+"""`users/{user_id}/replays/{call_id}`: the answers to calls that wrote.
 
-An answer is committed together with the call's effect. A retry of the call returns this answer.
+An answer is committed together with the call's effect, and a retry of the call returns it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The answer of a completed call.
+    """The answer to a completed call.
 
     Attributes:
-        attempt_id: The id of the attempt that wrote the record, by which it recognizes its own
-            commit. Stored as `run`.
+        attempt_id: The id of the attempt that wrote the record, so that the attempt recognizes its
+            own commit. Stored as `run`.
         arguments_hash: A hash of the call's task and arguments. Stored as `arguments`.
-        result: The result as JSON text, because Firestore does not store a list within a list.
+        result: The result as JSON text, because Firestore cannot store a list within a list.
         price: The price in millionths of a dollar, or None for the tool's own price.
         expires_at: When the record may be deleted.
-        belongs_to: The path, below the user's, of the data that the answer belongs to, or None.
-            Erasing the data erases the answer. Stored as `about`.
+        belongs_to: The path, below the user's document, of the records that the answer is about,
+            or None. Erasing the records erases the answer. Stored as `about`.
     """
 
     attempt_id: str
@@ -64,23 +64,23 @@ class IdempotencyRecords:
         self._collection = f"users/{user_id}/replays"
 
     async def get(self, call_id: str) -> IdempotencyRecord | None:
-        """Load the record of a call, or None if it has not completed or the record has expired.
+        """Load a call's record, or None if the call has not completed or its record was deleted.
 
-        Costs one Firestore round trip.
+        Costs one round trip.
         """
         snapshot = await self._database.get(self._get_reference(call_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def find_for(self, path: str, limit: int) -> list[DocumentSnapshot[Any]]:
-        """Find the answers that belong to the data at a path, without their results.
+        """Find the answers about the records at a path, in order to erase them, without results.
 
-        Their `update_time` guards a deletion. Costs one Firestore round trip.
+        A deletion can require that an answer's `update_time` is unchanged. Costs one round trip.
         """
         query = belongs_to_query(self._database.client, self._collection, path, limit)
         return await self._database.find(query)
 
     def write(self, call_id: str, record: IdempotencyRecord) -> Write:
-        """Return the write that creates the record of a call, which fails if the record exists."""
+        """Return the write that creates a call's record. The write fails if the record exists."""
         reference, fields = self._get_reference(call_id), _CODEC.write(record)
         return lambda batch: batch.create(reference, fields)
 
@@ -89,7 +89,7 @@ class IdempotencyRecords:
 
 
 def belongs_to_query(client: AsyncClient, collection: str, path: str, limit: int) -> AsyncQuery:
-    """Return the query for the answers that belong to the data at a path, without their results."""
+    """Query the answers about the records at a path, without the results."""
     query = client.collection(collection).where(filter=FieldFilter("about", "==", path))
     return query.select(["about"]).limit(limit)
 

@@ -1,4 +1,4 @@
-"""`leases/{job}`: one holder at a time, so that of two runs that start at once only one works."""
+"""`leases/{job}`: leases, which let only one run of a job work at a time."""
 
 from __future__ import annotations
 
@@ -24,15 +24,19 @@ class Leases:
     """Acquires and releases leases."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database, whose commits renew the lease once it is acquired."""
+        """Store the database, whose commits renew the lease after `acquire`."""
         self._database = database
 
     async def acquire(
         self, job: str, seconds: float, clock: Clock, run_id: str | None = None
     ) -> Lease | datetime:
-        """Acquire the lease of a job for this run, or return when another run's lease expires.
+        """Acquire the lease of a job for this run.
 
-        If the previous holder never released the lease, the same commit records that it died.
+        If the previous holder never released the lease, the same commit records that the holder
+        died. Costs two round trips, or one if another run holds the lease.
+
+        Returns:
+            The lease, or when another run's lease expires.
         """
         reference = self._database.document("leases", job)
         snapshot = await self._database.get(reference)
@@ -52,7 +56,7 @@ class Leases:
             latest = await self._database.get(reference)
             if not latest.exists or latest.get("holder") != holder:
                 return expiry
-            update_time = latest.update_time  # our commit succeeded, but its response was lost
+            update_time = latest.update_time  # Our commit succeeded, but the response was lost.
         lease = Lease(job, holder, seconds, update_time, reference, clock)
         self._database.lease = lease
         return lease
@@ -63,9 +67,9 @@ class Leases:
         return [Runs(self._database).mark_died(snapshot.get("holder"))]
 
     async def release(self, last_writes: Sequence[Write] = ()) -> None:
-        """Release the lease of this run together with the run's last writes.
+        """Release this run's lease, and commit the run's last writes at the same time.
 
-        If another run has taken the lease in the meantime, neither happens.
+        If another run has taken the lease in the meantime, nothing is written.
         """
         lease, self._database.lease = self._database.lease, None
         if lease is None:

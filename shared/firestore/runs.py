@@ -42,16 +42,17 @@ class Run:
 
     Attributes:
         run_id: The id; see `new_run_id`.
-        state: STOPPED by an error; DIED if it was killed, or cut off from the database.
-        ended_at: None while it runs, and if it died.
-        progress: How many items it has processed.
+        state: STOPPED if an error ended the run; DIED if the run was killed, or cut off from the
+            database.
+        ended_at: When the run ended, or None while it works and if it died.
+        progress: How many items the run has processed.
         counts: The job's own counters by name.
         failures: The first items that failed, each as `name: reason`.
         failed: How many items failed.
         warnings: The first items that succeeded in part, each as `name: problem`.
         warned: How many items succeeded in part.
-        error: The error that stopped it.
-        note: A remark of the job.
+        error: The error that stopped the run, or an empty string.
+        note: The job's remark on the run, or an empty string.
     """
 
     run_id: str
@@ -96,10 +97,10 @@ class Runs:
         """Store the database. Nothing is read yet."""
         self._database = database
 
-    async def latest(self, job: str, limit: int) -> list[Run]:
-        """Load the runs of a job, the latest first. Costs one Firestore round trip."""
+    async def load_latest(self, job: str, limit: int) -> list[Run]:
+        """Load the latest runs of a job, latest first. Costs one round trip."""
         query = latest_query(self._database.client, job, limit)
-        return [_run(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_run(snapshot) for snapshot in await self._database.find(query)]
 
     def record(self, run: Run) -> Write:
         """Return the write that stores the record of a run."""
@@ -108,7 +109,7 @@ class Runs:
         return lambda batch: batch.set(reference, data)
 
     def mark_died(self, run_id: str) -> Write:
-        """Return the write that sets a run's state to DIED and keeps the rest of its record."""
+        """Return the write that sets a run's state to DIED, and keeps the rest of the record."""
         run = Run(run_id=run_id, state=RunState.DIED)
         reference = self._database.document(COLLECTION, run_id)
         data = {"state": run.state.value} | _build_index_fields(run)
@@ -116,7 +117,7 @@ class Runs:
 
 
 def latest_query(client: AsyncClient, job: str, limit: int) -> AsyncQuery:
-    """Return the query for the runs of a job, the latest first."""
+    """Query the runs of a job, latest first."""
     query = client.collection(COLLECTION).where(filter=FieldFilter("job", "==", job))
     return query.order_by("started_at", direction=Query.DESCENDING).limit(limit)
 
@@ -131,5 +132,5 @@ def _build_index_fields(run: Run) -> dict[str, Any]:
     return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + RETENTION}
 
 
-def _run(snapshot: DocumentSnapshot[Any]) -> Run:
+def _to_run(snapshot: DocumentSnapshot[Any]) -> Run:
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {})

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def put_if_unchanged(snapshot: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
-    """Return the write of these fields, which fails if the document changed since it was read."""
+    """Return the write that puts these fields into a document.
+
+    The write fails if the document has changed since it was read. It creates a document that did
+    not exist then.
+    """
     if not snapshot.exists:
         return lambda batch: batch.create(snapshot.reference, values)
     option = LastUpdateOption(snapshot.update_time)

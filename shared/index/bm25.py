@@ -1,12 +1,11 @@
-"""BM25: how well a document matches the terms of a query, computed from postings.
+"""BM25, which scores how well a document matches the terms of a query, computed from postings.
 
     score = sum over the query's terms of idf(t) * tf / (tf + k1 * (1 - b + b * length / average))
     idf(t) = ln(1 + (documents - df + 0.5) / (df + 0.5))
 
 This is Lucene's variant with exact lengths: Kamphuis, de Vries, Boytsov, Lin, "Which BM25 Do You
-Mean?", ECIR 2020, row "Lucene (accurate)". Its idf is never negative, and the constant factor
-k1 + 1 is left out because it does not change the order. A term counts as often as it occurs in the
-query.
+Mean?", ECIR 2020, row "Lucene (accurate)". Its idf is never negative. The constant factor k1 + 1 is
+left out because it does not change the order. A term that occurs twice in the query counts twice.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 CAP: Final = 1_000
-"""Maximum number of entries in truncated postings."""
+"""The maximum number of entries in truncated postings."""
 
 _LENGTH_BITS: Final = 20
 _LENGTH_MASK: Final = (1 << _LENGTH_BITS) - 1
@@ -33,7 +32,7 @@ class Totals:
 
     Attributes:
         documents: The number of documents.
-        length: The number of terms in all of them.
+        length: The number of terms in all documents together, repeats included.
     """
 
     documents: int
@@ -47,16 +46,16 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The documents that have a term or a facet.
+    """The documents that contain a term or have a facet.
 
     Attributes:
-        df: The document frequency, which is the number of documents with the term or facet.
-        entries: Document id to entry: for a term the packed (tf, length), for a facet the
-            document's date in microseconds since 1970. Postings with fewer than `df` entries are
-            truncated: a term's to its best entries, a facet's to its newest.
-        since: The date from which a facet's postings are complete, even if truncated.
-        days: For a month, the number of its documents by day, as YYYY-MM-DD. It counts those that
-            truncated postings lack too.
+        df: The document frequency: the number of documents with the term or facet.
+        entries: The entries by document id. A term's entry is the packed (tf, length), a facet's
+            entry the document's date in microseconds since 1970. Postings with fewer than `df`
+            entries are truncated, to the best entries of a term or the newest of a facet.
+        since: The date from which a facet's postings are complete even if they are truncated.
+        days: For a month, the number of documents by day, as YYYY-MM-DD. Documents that truncated
+            postings lack are counted, too.
     """
 
     df: int
@@ -65,13 +64,13 @@ class Postings:
     days: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether no document is missing."""
         return self.df <= len(self.entries)
 
 
 def pack(tf: int, length: int) -> int:
-    """Pack a term's frequency and its document's length into one integer.
+    """Pack a term's frequency in a document and the document's length into one integer.
 
     Raises:
         ValueError: The arguments do not satisfy `1 <= tf <= length < 2**20`.
@@ -82,15 +81,15 @@ def pack(tf: int, length: int) -> int:
 
 
 def unpack(entry: int) -> tuple[int, int]:
-    """Unpack (tf, length) from the integer."""
+    """Unpack (tf, length) from an entry made by `pack`."""
     return entry >> _LENGTH_BITS, entry & _LENGTH_MASK
 
 
 K1: Final = 1.2
-"""BM25's k1: how fast repeats of a term in one document stop counting."""
+"""BM25's k1, which sets how soon further repeats of a term in a document stop counting."""
 
 B: Final = 0.75
-"""BM25's b: how much a document's length counts, from 0, not at all, to 1, fully."""
+"""BM25's b, which sets how much a document's length counts, from 0 (not at all) to 1 (fully)."""
 
 
 def idf(df: int, documents: int) -> float:
@@ -103,12 +102,12 @@ def idf(df: int, documents: int) -> float:
 
 
 def impact(tf: int, length: int, average: float) -> float:
-    """Return the share of a term's idf that counts for a document, from 0 to below 1."""
+    """Return the share of a term's idf that a document gets, from 0 to below 1."""
     return tf / (tf + K1 * (1 - B + B * length / average))
 
 
-def best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
-    """Return the entries of the highest impact. Ties go to the lowest ids."""
+def select_best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
+    """Return the entries with the highest impact. Of equal entries, the lowest ids are kept."""
 
     def order(item: tuple[str, int]) -> tuple[float, str]:
         return -impact(*unpack(item[1]), average), item[0]
@@ -123,12 +122,12 @@ def score(
 
     Args:
         query: The query's terms, repeats included.
-        postings: The postings of those terms that any document has.
+        postings: The terms' postings, without those of terms that occur in no document.
         totals: The size of the corpus.
 
     Returns:
-        Document id to score, unordered. If postings are truncated, the score of a document that
-        they lack misses the term; `score_document` adds it.
+        The scores by document id, unordered. A term counts for no document that its truncated
+        postings lack; `score_document` counts it.
     """
     average = totals.average
     scores: dict[str, float] = {}
@@ -146,12 +145,12 @@ def score_document(
     postings: Mapping[str, Postings],
     totals: Totals,
 ) -> float:
-    """Score one document by its own terms, whether the postings list it or not.
+    """Score one document by its own terms, even if truncated postings lack it.
 
     Args:
         query: The query's terms, repeats included.
-        counts: How often the document has each term.
-        length: The number of its terms, repeats included.
+        counts: How often each term occurs in the document.
+        length: The number of terms in the document, repeats included.
         postings: The postings of the query's terms, for their document frequencies.
         totals: The size of the corpus.
     """

@@ -1,13 +1,13 @@
-"""`meta/embedding`: the model that this database is embedded with.
+"""`meta/embedding`: the model with which this database is embedded.
 
-`{model, dimension}` names the space in which vectors are compared. During a migration to
-another model, the document also has `moving_to {model, dimension, since, places, cleared}`. A
-migration deletes every vector of the old space before it stores the first vector of the new space.
-The database therefore never contains vectors of both, and search by meaning is unavailable until
-the migration is complete. The package `shared.pipeline.embedding` carries it out.
+`{model, dimension}` identifies the space in which vectors are compared. During a migration to
+another model, the document also contains `moving_to {model, dimension, since, places, cleared}`. A
+migration, run by `shared.pipeline.embedding`, deletes every vector of the old space before it
+stores the first vector of the new space. The database therefore never contains vectors of both
+spaces, and search by meaning is unavailable until the migration is complete.
 
-A process trusts the space that it has read for FRESH_SECONDS. A migration therefore starts only
-after that time, plus the longest call that may have begun within it.
+A process relies on the space that it has read for FRESH_SECONDS. After a migration is announced,
+its work therefore waits for that time and for the longest call that may have begun within it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     """A model, and the length of its vectors."""
 
 FRESH_SECONDS: Final = 15.0
-"""Seconds for which a process trusts the space that it has read. Another process may start a
+"""How long a process relies on the space that it has read, although another process may announce a
 migration in the meantime."""
 COMMAND: Final = "carrel jobs run reembed"
 _COLLECTION, _DOCUMENT = "meta", "embedding"
@@ -54,8 +54,8 @@ class SpaceMigration:
         target: The new space.
         since: When the migration was announced.
         cleared: Whether all vectors of other spaces are deleted.
-        progress: The last id that each pass over a collection has reached, or None if the pass is
-            complete. A pass that has not begun is missing.
+        progress: The last id that each pass over a collection has reached, by the pass's name:
+            None if the pass is complete. A pass that has not begun is missing.
     """
 
     target: Space
@@ -66,11 +66,11 @@ class SpaceMigration:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingState:
-    """The database's space and the migration that is under way.
+    """The database's space, and the migration in progress.
 
     Attributes:
-        space: The space of its vectors, or None if nothing has been embedded yet.
-        move: The migration that is under way, if any.
+        space: The space of the stored vectors, or None if nothing has been embedded yet.
+        move: The migration in progress, if any.
         snapshot: The document from which both were read.
     """
 
@@ -80,33 +80,36 @@ class EmbeddingState:
 
 
 class EmbeddingSpace:
-    """The guard against comparing vectors of different models."""
+    """Prevents vectors of different models from being compared or stored together."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Confirmed spaces are cached in the process."""
+        """Store the database client. A confirmed space is cached in the process."""
         self._database = database
         self._confirmed: dict[Space, float] = database.cache("embedding_space")
         self._reference = database.document(_COLLECTION, _DOCUMENT)
 
-    async def current(self) -> Space | None:
+    async def load_space(self) -> Space | None:
         """Load the space of the database, or None if nothing has been embedded yet.
 
         Costs one round trip.
         """
-        return (await self.state()).space
+        return (await self.load_state()).space
 
-    async def state(self) -> EmbeddingState:
-        """Load the space and the migration that is under way, if any. Costs one round trip."""
+    async def load_state(self) -> EmbeddingState:
+        """Load the space and the migration in progress, if any. Costs one round trip."""
         snapshot = await self._database.get(self._reference)
-        data = snapshot.to_dict() or {}
-        space = (data["model"], data["dimension"]) if snapshot.exists else None
-        return EmbeddingState(space, _move(data[_MOVE]) if _MOVE in data else None, snapshot)
+        fields = snapshot.to_dict() or {}
+        space = (fields["model"], fields["dimension"]) if snapshot.exists else None
+        migration = _to_migration(fields[_MOVE]) if _MOVE in fields else None
+        return EmbeddingState(space, migration, snapshot)
 
     async def expect(self, embedder: Embedder) -> bool:
         """Check that the database is embedded with this model.
 
+        Costs one round trip, or none if the space was confirmed within FRESH_SECONDS.
+
         Returns:
-            False if nothing is embedded yet.
+            Whether anything is embedded yet.
 
         Raises:
             ReembeddingInProgress: The base is migrating from or to this model.
@@ -115,17 +118,18 @@ class EmbeddingSpace:
         space = _get_space(embedder)
         if self._is_confirmed(space):
             return True
-        state = await self.state()
+        state = await self.load_state()
         if state.space is None:
             return False
         self._confirm(state, space)
         return True
 
     async def claim(self, embedder: Embedder) -> None:
-        """Record this model for a new database, or check that its vectors may be stored.
+        """Check that vectors of this model may be stored. In a new database, record the model.
 
         Raises:
-            ReembeddingInProgress: The migration is not ready for this model's vectors yet.
+            ReembeddingInProgress: The base is migrating to another model, or the migration to this
+                model has not deleted all vectors of other models yet.
             Conflict: The base is embedded with another model.
         """
         move = await self.join(embedder)
@@ -133,12 +137,12 @@ class EmbeddingSpace:
             raise _make_reembedding_error(move)
 
     async def join(self, embedder: Embedder) -> SpaceMigration | None:
-        """Claim the space for this model, or join a migration to it.
+        """Claim the space for this model, or join the migration to this model.
 
         The caller must hold the lease of the embed step.
 
         Returns:
-            The migration to this model that is under way, if any.
+            The migration to this model, if one is in progress.
 
         Raises:
             ReembeddingInProgress: The base is migrating to another model.
@@ -147,11 +151,11 @@ class EmbeddingSpace:
         space = _get_space(embedder)
         if self._is_confirmed(space):
             return None
-        state = await self.state()
+        state = await self.load_state()
         if state.space is None:
             if await self._create(space):
                 return None
-            state = await self.state()  # Another process was faster.
+            state = await self.load_state()  # Another process created it first.
         if state.move and state.move.target == space:
             return state.move
         self._confirm(state, space)
@@ -162,7 +166,7 @@ class EmbeddingSpace:
     ) -> SpaceMigration:
         """Announce a migration to this model.
 
-        Vectors must not change until FRESH_SECONDS have passed.
+        The caller must not change vectors until FRESH_SECONDS have passed.
 
         Raises:
             WriteConflict: The space has changed since it was read.
@@ -175,21 +179,21 @@ class EmbeddingSpace:
         return SpaceMigration((model, dimension), now)
 
     async def save_progress(self, name: str, last_id: str | None) -> None:
-        """Store the last id that a pass of the migration has reached, or None if it is complete."""
+        """Store the last id that a pass has reached, or None once the pass is complete."""
         await self._update({f"{_MOVE}.places.{name}": last_id})
 
     async def mark_cleared(self) -> None:
-        """Record that all vectors of other spaces are deleted. New vectors may now be stored."""
+        """Record that all vectors of other spaces are deleted, so that new ones may be stored."""
         await self._update({f"{_MOVE}.cleared": True})
 
     async def complete_migration(self, move: SpaceMigration) -> None:
-        """End a migration. From now on, vectors are compared in the new space."""
+        """End a migration. From then on, vectors are compared in the new space."""
         model, dimension = move.target
         document = {"model": model, "dimension": dimension}
         await self._database.commit([lambda batch: batch.set(self._reference, document)])
 
     async def _create(self, space: Space) -> bool:
-        """Record the space of a new database. Return False if another process already has."""
+        """Record the space of a new database, unless another process has; return whether it did."""
         document = dict(zip(("model", "dimension"), space, strict=True))
         try:
             await self._database.commit([lambda batch: batch.create(self._reference, document)])
@@ -202,11 +206,11 @@ class EmbeddingSpace:
         return time.monotonic() - self._confirmed.get(space, -math.inf) < FRESH_SECONDS
 
     def _confirm(self, state: EmbeddingState, space: Space) -> None:
-        """Remember that this space is the database's.
+        """Check that this is the database's space, and remember the result for FRESH_SECONDS.
 
         Raises:
-            ReembeddingInProgress: The base is moving from or to this space.
-            Conflict: The base has another space.
+            ReembeddingInProgress: The base is migrating from or to this space.
+            Conflict: The base is embedded in another space.
         """
         if state.move and space in (state.space, state.move.target):
             raise _make_reembedding_error(state.move)
@@ -222,12 +226,12 @@ def _get_space(embedder: Embedder) -> Space:
     return embedder.model, embedder.dimension
 
 
-def _move(data: Mapping[str, Any]) -> SpaceMigration:
+def _to_migration(fields: Mapping[str, Any]) -> SpaceMigration:
     return SpaceMigration(
-        target=(data["model"], data["dimension"]),
-        since=data["since"],
-        cleared=data["cleared"],
-        progress=data["places"],
+        target=(fields["model"], fields["dimension"]),
+        since=fields["since"],
+        cleared=fields["cleared"],
+        progress=fields["places"],
     )
 
 

@@ -1,4 +1,4 @@
-"""Facets: values that documents are filtered by, such as a tag, an author or a month."""
+"""Facets: the values by which documents are filtered, such as a tag, an author or a month."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _MAX_ID_BYTES: Final = 400
-"""Maximum length of an id in plain form. In a longer id, a hash replaces the key. Firestore allows
-1,500 bytes."""
+"""The maximum length of an id that contains the key itself; in longer ids, a hash replaces the key.
+Firestore allows 1,500 bytes."""
 _MAX_KEY_BYTES: Final = 1_200
-"""Maximum length of a folded name; the rest is cut off. Folding can turn one character into 18.
-Firestore indexes and compares 1,500 bytes, and a search by prefix appends a few."""
+"""The maximum length of a key; the rest of the name is cut off. Folding can turn one character into
+18. Firestore indexes and compares 1,500 bytes, and a search by prefix appends a few."""
 
 
 class Kind(StrEnum):
@@ -36,19 +36,21 @@ class Kind(StrEnum):
 
 
 POSTINGS_ONLY: Final = frozenset({Kind.CARD, Kind.POSITION})
-"""Kinds that the database cannot filter by. Each entry in a document's `facets` is an entry of the
-vector index with the whole vector. Almost every chunk has a card, so filtering by it leaves out
-almost nothing; its postings and the chunks themselves show which have none. While a large import
-waits for cards, a search for chunks with cards may miss some, and its answer says so."""
+"""The kinds that are not stored in a document's `facets`; the database cannot filter by them.
+
+The vector index repeats the whole vector for each facet stored there. A filter by card would leave
+out almost nothing, since almost every chunk has one. The postings, and the chunks themselves, show
+which chunks have a card. While a large import waits for cards, a search for chunks with cards may
+miss some, and its answer says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """One value to filter by.
+    """A value to filter by.
 
     Attributes:
         kind: The kind of value.
-        key: The value in the form used for comparison: names folded, ids and months unchanged.
+        key: The value in the form used for comparison: names are folded, ids and months are not.
     """
 
     kind: Kind
@@ -56,7 +58,7 @@ class Facet:
 
     @property
     def id(self) -> str:
-        """The id of the facet's postings in Firestore, and its entry in a document's `facets`."""
+        """The facet's id, under which its postings and a document's `facets` are stored."""
         plain = f"{self.kind}:{self.key.replace('%', '%25').replace('/', '%2F')}"
         if len(plain.encode()) <= _MAX_ID_BYTES:
             return plain
@@ -64,7 +66,7 @@ class Facet:
 
 
 FIRST: Final = Facet(Kind.POSITION, "first")
-"""The facet of chunks with which their source begins, unless that was forgotten."""
+"""The facet of a source's first chunk. A source whose first chunk was forgotten has none."""
 LATER: Final = Facet(Kind.POSITION, "later")
 """The facet of all other chunks."""
 HAS_CARD: Final = Facet(Kind.CARD, "yes")
@@ -74,8 +76,8 @@ HAS_CARD: Final = Facet(Kind.CARD, "yes")
 def named_facet(kind: Kind, name: str) -> Facet:
     """Return the facet for a name.
 
-    Case, character width, and the amount of white space do not matter. Only the first 1,200
-    bytes count.
+    Names that differ only in case, character width or the amount of white space have the same
+    facet, as do names that agree in the first 1,200 bytes.
     """
     key = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
     return Facet(kind, key.encode()[:_MAX_KEY_BYTES].decode(errors="ignore").rstrip())
@@ -86,10 +88,10 @@ def parse_facet_id(facet_id: str, name: str) -> Facet:
 
     Args:
         facet_id: The id.
-        name: A name of the facet, from which the key follows if the id is a hash.
+        name: A name of the facet, from which the key is derived if the id contains only a hash.
 
     Raises:
-        ValueError: The id does not begin with the kind of a facet.
+        ValueError: The id does not begin with a kind of facet.
     """
     kind, _, rest = facet_id.partition(":")
     plain = Facet(Kind(kind), rest.replace("%2F", "/").replace("%25", "%"))
@@ -102,10 +104,10 @@ def month_facet(moment: datetime) -> Facet:
 
 
 def is_month(facet_id: str) -> bool:
-    """Return whether the facet of this id is a month."""
+    """Return whether this is the id of a month's facet."""
     return facet_id.startswith(f"{Kind.MONTH}:")
 
 
 def vector_index_entries(facet_ids: Iterable[str]) -> list[str]:
-    """Return the facets to store in a document's `facets`, given the ids of all its facets."""
-    return [name for name in facet_ids if name.partition(":")[0] not in POSTINGS_ONLY]
+    """Return which of a document's facets to store in its field `facets`, for the vector index."""
+    return [facet_id for facet_id in facet_ids if facet_id.partition(":")[0] not in POSTINGS_ONLY]

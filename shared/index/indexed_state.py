@@ -1,7 +1,7 @@
-"""`indexed`: the terms and facets with which a document is in the index.
+"""`indexed`: the field of a document with the terms and facets under which the index lists it.
 
-It is stored with the document, so that an edit changes only the postings that differ. Firestore can
-return the counts of some terms without the others, which spares search the analysis of a text (3 ms
+An edit compares this field with the new terms and facets, and changes only the postings that
+differ. Search reads the counts of single terms from the field, instead of analysing the text (3 ms
 for 2,600 characters).
 """
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IndexedState:
-    """The terms and facets with which a document is in the index.
+    """The terms and facets under which the index lists a document.
 
     Attributes:
-        terms: Each term and how often the document has it.
-        facets: The ids of its facets, each with its name as written.
-        dated_at: Its date, in microseconds since 1970.
+        terms: The number of occurrences of each term.
+        facets: The name of each facet, as written, by the facet's id.
+        dated_at: The document's date, in microseconds since 1970.
     """
 
     terms: Mapping[str, int] = field(default_factory=dict)
@@ -41,15 +41,15 @@ class IndexedState:
         """The number of terms, repeats included."""
         return sum(self.terms.values())
 
-    def entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
-        """Yield the postings that list the document, each with its entry."""
+    def list_entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
+        """Yield the postings that list the document, each with the document's entry."""
         length = self.length
         for term, tf in self.terms.items():
             yield (names.lexicon, term), pack(tf, length)
         for facet in self.facets:
             yield (names.facets, facet), self.dated_at
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         """Return the stored form of the state."""
         return {
             "terms": dict(self.terms),
@@ -60,13 +60,13 @@ class IndexedState:
 
 
 NOT_INDEXED: Final = IndexedState()
-"""The state of a document that is not in the index."""
+"""The state of a document that the index does not list."""
 
 
-def indexed_state(document: Searchable) -> IndexedState:
-    """Compute the state in which a document belongs in the index.
+def compute_indexed_state(document: Searchable) -> IndexedState:
+    """Compute the terms and facets under which the index should list a document.
 
-    Takes some milliseconds for a long text.
+    Takes a few milliseconds for a long text.
     """
     return IndexedState(
         terms=Counter(terms(document.indexed_text)),
@@ -76,7 +76,7 @@ def indexed_state(document: Searchable) -> IndexedState:
 
 
 def read_indexed_state(data: Mapping[str, Any]) -> IndexedState:
-    """Read a document's current state in the index from its stored fields."""
+    """Read from a document's stored fields how the index lists it now."""
     stored = data.get("indexed", {})
     return IndexedState(
         stored.get("terms", {}), stored.get("facets", {}), stored.get("dated_at", 0)

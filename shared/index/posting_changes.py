@@ -1,6 +1,6 @@
-"""Changes to postings: how they are written, and how long postings are truncated.
+"""Writes changes to postings, and truncates postings that grew too long.
 
-Writes add to what is stored and read nothing, so concurrent writers do not undo one another's
+Writes are increments and merges that read nothing, so concurrent writers do not undo one another's
 changes.
 """
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import day_name
-from shared.index.bm25 import CAP, best
+from shared.core.dates import format_day
+from shared.index.bm25 import CAP, select_best
 from shared.index.facets import is_month, parse_facet_id
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 
@@ -35,35 +35,37 @@ if TYPE_CHECKING:
     from shared.index.postings import IndexCollections, PostingsRef
 
     TruncationPolicy = Callable[[Mapping[str, int], float, int], Mapping[str, int]]
-    """Selects the entries to keep, from postings, the mean length of a document and a limit."""
+    """Selects the entries to keep, given all entries, a document's mean length and a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDifference:
-    """The change of a document in the index.
+    """How a document changes in the index.
 
     Attributes:
         document_id: The document's id.
-        before: Its current state, or NOT_INDEXED for a new document.
-        after: Its new state, or NOT_INDEXED for a document to remove.
+        before: How it is indexed now, or NOT_INDEXED for a new document.
+        after: How it will be indexed, or NOT_INDEXED for a document to remove.
     """
 
     document_id: str
     before: IndexedState
     after: IndexedState
 
-    def entries(
+    def list_changed_entries(
         self, names: IndexCollections
     ) -> Iterator[tuple[PostingsRef, int | None, int | None]]:
-        """Yield the postings that change, each with its current and its new entry."""
-        old, new = dict(self.before.entries(names)), dict(self.after.entries(names))
-        for name in old.keys() | new.keys():
-            before, after = old.get(name), new.get(name)
+        """Yield the postings that change, each with the document's current and new entry."""
+        old, new = dict(self.before.list_entries(names)), dict(self.after.list_entries(names))
+        for postings_ref in old.keys() | new.keys():
+            before, after = old.get(postings_ref), new.get(postings_ref)
             if before != after:
-                yield name, before, after
+                yield postings_ref, before, after
 
-    def descriptions(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, dict[str, str]]]:
-        """Yield the kind, key and name of each facet whose name is new for this document."""
+    def list_new_names(
+        self, names: IndexCollections
+    ) -> Iterator[tuple[PostingsRef, dict[str, str]]]:
+        """Yield the postings of facets that are new or renamed, with the fields that name them."""
         for facet_id, name in self.after.facets.items():
             if self.before.facets.get(facet_id) != name:
                 facet = parse_facet_id(facet_id, name)
@@ -73,13 +75,13 @@ class IndexDifference:
 
 @dataclass(slots=True)
 class PostingsChange:
-    """The change of one term's or facet's postings.
+    """How the postings of one term or facet change.
 
     Attributes:
-        df: The change of the document frequency.
-        entries: Document id to the new entry, or to DELETE_FIELD.
+        df: The increment of the document frequency.
+        entries: The new entries by document id, or DELETE_FIELD for an entry to delete.
         fields: Other fields to set.
-        days: For a month, the change of the number of documents of each day.
+        days: For a month's postings, the increment of each day's number of documents.
     """
 
     df: int = 0
@@ -95,37 +97,40 @@ class PostingsChange:
     def add_dates(self, before: int | None, after: int | None) -> None:
         """Add the change of one document's date, in microseconds since 1970."""
         if before is not None:
-            self.days[day_name(before)] -= 1
+            self.days[format_day(before)] -= 1
         if after is not None:
-            self.days[day_name(after)] += 1
+            self.days[format_day(after)] += 1
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         """Return the fields to merge into the stored postings."""
         if not self.entries:
             return dict(self.fields)
-        added = sum(entry is not DELETE_FIELD for entry in self.entries.values())
-        sums = {"held": Increment(added)} | ({"df": Increment(self.df)} if self.df else {})
+        # `held` is an upper bound, so it also counts entries that replace existing ones.
+        written = sum(entry is not DELETE_FIELD for entry in self.entries.values())
+        sums = {"held": Increment(written)} | ({"df": Increment(self.df)} if self.df else {})
         days = {day: Increment(count) for day, count in self.days.items() if count}
         return {"postings": self.entries} | self.fields | sums | ({"days": days} if days else {})
 
 
-def postings_changes(
+def combine_postings_changes(
     names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> dict[PostingsRef, PostingsChange]:
-    """Combine the changes of postings by several documents."""
+    """Combine the changes of several documents into one change for each of the postings."""
     changes: dict[PostingsRef, PostingsChange] = defaultdict(PostingsChange)
     for difference in differences:
-        for name, before, after in difference.entries(names):
-            changes[name].add(difference.document_id, before, after)
-            if name[0] == names.facets and is_month(name[1]):
-                changes[name].add_dates(before, after)
-        for name, fields in difference.descriptions(names):
-            changes[name].fields |= fields
+        for postings_ref, before, after in difference.list_changed_entries(names):
+            change = changes[postings_ref]
+            change.add(difference.document_id, before, after)
+            collection, document_id = postings_ref
+            if collection == names.facets and is_month(document_id):
+                change.add_dates(before, after)
+        for postings_ref, fields in difference.list_new_names(names):
+            changes[postings_ref].fields |= fields
     return changes
 
 
-def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
-    """Compute the change of the totals. A document without terms does not count."""
+def compute_totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
+    """Compute the increments of the totals. A document without terms does not count."""
     pairs = [(difference.before.length, difference.after.length) for difference in differences]
     counts = {
         "documents": sum((new > 0) - (old > 0) for old, new in pairs),
@@ -134,122 +139,134 @@ def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def postings_writes(
+def build_postings_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
-    """Build the writes that index some documents, if anything changes.
+    """Build the writes that apply the differences to the index; none if nothing changes.
 
-    The `before` of a difference must be the document's state at the time of the commit. The same
-    commit therefore also stores `after` in the document, on the condition that the document has
-    not changed since it was read.
+    At the time of the commit, each document must still be indexed as its `before` says. So the same
+    commit must store `after` in the document, on the condition that the document has not changed
+    since it was read.
     """
-    changes = postings_changes(names, differences)
-    writes = [_build_postings_write(database, name, change) for name, change in changes.items()]
+    changes = combine_postings_changes(names, differences)
+    writes = [
+        _build_postings_write(database, postings_ref, change)
+        for postings_ref, change in changes.items()
+    ]
     return writes + _build_totals_writes(database, names, differences)
 
 
-def _build_postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
-    """Build the write that merges a change into postings, and creates them if they are missing."""
-    reference, data = database.document(*name), change.document()
-    return lambda batch: batch.set(reference, data, merge=True)
+def _build_postings_write(
+    database: Database, postings_ref: PostingsRef, change: PostingsChange
+) -> Write:
+    """Build the write that merges a change into postings, which it creates if they are missing."""
+    reference, fields = database.document(*postings_ref), change.to_document()
+    return lambda batch: batch.set(reference, fields, merge=True)
 
 
 def _build_totals_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
     """Build the write that adds to the totals, if they change."""
-    counts = totals_change(differences)
-    data = {name: Increment(count) for name, count in counts.items()}
+    counts = compute_totals_change(differences)
+    fields = {name: Increment(count) for name, count in counts.items()}
     reference = database.document(*names.totals)
-    return [lambda batch: batch.set(reference, data, merge=True)] if data else []
+    return [lambda batch: batch.set(reference, fields, merge=True)] if fields else []
 
 
 SLACK: Final = 250
-"""Entries that postings may have beyond the cap before they are truncated again."""
+"""How many entries postings may have beyond the cap before they are truncated again."""
 TRUNCATED_AT_ONCE: Final = 20
-"""Postings that one commit truncates: each has a thousand entries of a hundred bytes."""
+"""How many postings one commit truncates; each has a thousand entries of a hundred bytes."""
 
 
 class PostingsTruncation:
-    """Finds and truncates the long postings of a corpus.
+    """Finds and truncates the long postings of a corpus, for the index job.
 
-    Many writers add to postings, and none of them knows how long they are. So the index job asks.
+    Writers add entries without reading the postings, so no writer knows how long they are.
     """
 
     def __init__(
         self, database: Database, names: IndexCollections, cap: int = CAP, slack: int = SLACK
     ) -> None:
-        """Store the limits: postings of `cap + slack` entries are truncated to `cap`."""
+        """Set the limits: postings with `cap + slack` entries or more are truncated to `cap`."""
         self._max_entries = cap + slack
         self._database = database
         self._names = names
         self._policies = truncation_policies(names)
         self._cap = cap
 
-    async def overlong(self, limit: int) -> list[PostingsRef]:
-        """Load the ids of postings that may be too long, up to `limit` each of terms and facets.
+    async def find_overlong(self, limit: int) -> list[PostingsRef]:
+        """Find postings that may be too long: up to `limit` of terms, and as many of facets.
 
         Costs one round trip.
         """
         collections = self._names.lexicon, self._names.facets
-        overlong = await asyncio.gather(*(self._find_overlong(name, limit) for name in collections))
+        overlong = await asyncio.gather(
+            *(self._find_overlong_in(name, limit) for name in collections)
+        )
         return [reference for references in overlong for reference in references]
 
     async def truncate(self, references: Sequence[PostingsRef]) -> None:
-        """Truncate postings that may be too long, but for those that change in the meantime."""
+        """Truncate postings that may be too long, except those that change in the meantime.
+
+        Costs two round trips for each TRUNCATED_AT_ONCE postings.
+        """
         for start in range(0, len(references), TRUNCATED_AT_ONCE):
-            names = [*references[start : start + TRUNCATED_AT_ONCE], self._names.totals]
+            block = [*references[start : start + TRUNCATED_AT_ONCE], self._names.totals]
             snapshots = await self._database.get_all(
-                [self._database.document(*name) for name in names]
+                [self._database.document(*reference) for reference in block]
             )
-            stored = {
+            snapshots_by_ref = {
                 (snapshot.reference.parent.id, snapshot.id): snapshot for snapshot in snapshots
             }
-            totals = stored.pop(self._names.totals, None)
+            totals = snapshots_by_ref.pop(self._names.totals, None)
             average = to_totals(totals.to_dict() if totals else None).average
-            writes = [self._build_cut(snapshot, average) for snapshot in stored.values()]
+            writes = [
+                self._build_truncation(snapshot, average) for snapshot in snapshots_by_ref.values()
+            ]
             await self._database.commit_skipping_conflicts(writes)
 
-    async def _find_overlong(self, collection: str, limit: int) -> list[PostingsRef]:
+    async def _find_overlong_in(self, collection: str, limit: int) -> list[PostingsRef]:
         query = overlong_query(self._database.collection(collection), self._max_entries, limit)
         return [(collection, snapshot.id) for snapshot in await self._database.find(query)]
 
-    def _build_cut(self, snapshot: DocumentSnapshot[Any], average: float) -> Write:
-        collection, data = snapshot.reference.parent.id, snapshot.to_dict() or {}
-        entries = data.get("postings", {})
+    def _build_truncation(self, snapshot: DocumentSnapshot[Any], average: float) -> Write:
+        collection, fields = snapshot.reference.parent.id, snapshot.to_dict() or {}
+        entries = fields.get("postings", {})
         remaining = self._policies[collection](entries, average, self._cap)
         change: dict[str, Any] = {"postings": dict(remaining), "held": len(remaining)}
-        dropped = [entry for name, entry in entries.items() if name not in remaining]
+        dropped = [entry for document_id, entry in entries.items() if document_id not in remaining]
         if dropped and collection == self._names.facets:
-            # Of several entries with one date, some may be dropped: only later dates are complete.
+            # Documents with the date of a dropped entry may be missing; those after it are not.
             since = max(dropped) + 1
-            change["since"] = max(data.get("since", since), since)
+            change["since"] = max(fields.get("since", since), since)
         option = LastUpdateOption(snapshot.update_time)
         return lambda batch: batch.update(snapshot.reference, change, option)
 
 
-def newest_entries(
+def select_newest(
     entries: Mapping[str, int], _average: float = 1.0, limit: int = CAP
 ) -> dict[str, int]:
-    """Return the entries of the latest dates. Ties go to the highest ids."""
+    """Return the entries with the latest dates. Among equal dates, the highest ids are kept."""
     return dict(heapq.nlargest(limit, entries.items(), key=lambda entry: (entry[1], entry[0])))
 
 
 def truncation_policies(names: IndexCollections) -> Mapping[str, TruncationPolicy]:
     """Return each collection's policy. Terms keep their best entries, facets their newest.
 
-    The job that truncates postings and the one that rebuilds them must agree.
+    The job that truncates postings and the job that rebuilds them must use the same policies.
     """
-    return {names.lexicon: best, names.facets: newest_entries}
+    return {names.lexicon: select_best, names.facets: select_newest}
 
 
 def overlong_query(postings: AsyncCollectionReference, length: int, limit: int) -> AsyncQuery:
-    """Query the ids of postings that may be too long, without their entries."""
+    """Query the ids of postings that may have at least `length` entries."""
     return postings.where(filter=FieldFilter("held", ">=", length)).select([]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, for the check that each has an index."""
     for names in (KNOWLEDGE, TRACES):
         yield overlong_query(client.collection(names.lexicon), 1, 1)
         yield overlong_query(client.collection(names.facets), 1, 1)

@@ -1,14 +1,18 @@
-"""`lexicon/{term}` and `facets/{facet}`: the postings that search reads, one document each.
+"""`lexicon/{term}` and `facets/{facet}`: the postings of one term or facet.
 
-A document has `df` (the document frequency), `postings` (document id to entry), `held` (an upper
-bound of the number of entries: their number at the last truncation plus those added since) and,
-once it was truncated, `since` (the date from which a facet's postings are complete). A month has
-`days` (its documents by day, those that truncation dropped included). `meta/lexicon` contains the
-totals. Each corpus has its own collections; those of traces are `trace_lexicon`,
-`trace_facets` and `meta/trace_lexicon`.
+| field | meaning |
+|---|---|
+| `df` | the document frequency |
+| `postings` | the entries by document id |
+| `held` | an upper bound of the number of entries: those last kept, plus those added since |
+| `since` | the date from which a facet's truncated postings are complete |
+| `days` | for a month, the number of documents by day, those that truncation dropped included |
 
-Many writers change postings, so none of them can know that postings are empty. Empty postings stay,
-with a `df` of 0, until the repair job deletes them, and readers treat them as missing.
+`meta/lexicon` contains the totals. Each corpus has its own collections; those of traces are
+`trace_lexicon`, `trace_facets` and `meta/trace_lexicon`.
+
+Writers do not read postings, so no writer notices when it removes the last entry. Empty postings
+stay, with a `df` of 0, until the repair job deletes them. Readers treat them as missing.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 PostingsRef = tuple[str, str]
-"""Postings by their collection and document id."""
+"""The collection and the document id of postings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class IndexCollections:
     Attributes:
         lexicon: The collection of the terms' postings.
         facets: The collection of the facets' postings.
-        totals: The document of the totals.
+        totals: The collection and id of the document with the totals.
     """
 
     lexicon: str
@@ -53,18 +57,19 @@ class IndexCollections:
 
 
 LAYOUT: Final = 4
-"""The version of what the index job stores. Raise it if that changes, such as a chunk's facets."""
+"""The version of the stored index. Raise it if the index job stores anything differently, such as
+another facet of chunks."""
 KNOWLEDGE: Final = IndexCollections("lexicon", "facets", ("meta", "lexicon"))
 TRACES: Final = IndexCollections("trace_lexicon", "trace_facets", ("meta", "trace_lexicon"))
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPostings:
-    """The postings of one search.
+    """The postings that one search reads.
 
     Attributes:
-        terms: The postings of those terms that any document has.
-        facets: The postings of those facets that any document has.
+        terms: The terms' postings, without those of terms that occur in no document.
+        facets: The facets' postings, without those of facets that no document has.
         totals: The totals of the whole corpus.
     """
 
@@ -75,11 +80,11 @@ class SearchPostings:
 
 @dataclass(frozen=True, slots=True)
 class FacetCounts:
-    """The numbers of documents that have some facets.
+    """How many documents have each of some facets.
 
     Attributes:
-        documents: The number of indexed documents that have each facet.
-        layout: The LAYOUT that the index was made with, or None if nothing is indexed.
+        documents: The number of indexed documents by facet.
+        layout: The LAYOUT with which the index was made, or None if nothing is indexed.
     """
 
     documents: Mapping[Facet, int]
@@ -92,7 +97,7 @@ NO_POSTINGS: Final = SearchPostings({}, {}, Totals(0, 0))
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """A facet, its name as written, and how many documents have it."""
+    """A facet with its name as written and the number of documents that have it."""
 
     facet: Facet
     name: str
@@ -109,10 +114,10 @@ class InvertedIndex:
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
         """Load the postings of these terms and facets, and the totals. Costs one round trip."""
-        by_id = {facet.id: facet for facet in facets}
+        facets_by_id = {facet.id: facet for facet in facets}
         references = [
             *(self._database.document(self._names.lexicon, term) for term in dict.fromkeys(terms)),
-            *(self._database.document(self._names.facets, name) for name in by_id),
+            *(self._database.document(self._names.facets, facet_id) for facet_id in facets_by_id),
             self._database.document(*self._names.totals),
         ]
         snapshots = await self._database.get_all(references)
@@ -127,14 +132,14 @@ class InvertedIndex:
         return SearchPostings(
             _select_in_use(snapshots, self._names.lexicon),
             {
-                by_id[name]: postings
-                for name, postings in _select_in_use(snapshots, self._names.facets).items()
+                facets_by_id[facet_id]: postings
+                for facet_id, postings in _select_in_use(snapshots, self._names.facets).items()
             },
             to_totals(totals.to_dict() if totals else None),
         )
 
-    async def counts(self, facets: Sequence[Facet]) -> FacetCounts:
-        """Load the number of documents that have each of these facets. Costs one round trip."""
+    async def count_documents(self, facets: Sequence[Facet]) -> FacetCounts:
+        """Count the documents that have each of these facets. Costs one round trip."""
         references = [self._database.document(self._names.facets, facet.id) for facet in facets]
         totals = self._database.document(*self._names.totals)
         snapshots = await self._database.get_all([*references, totals], ["df", "layout"])
@@ -145,24 +150,30 @@ class InvertedIndex:
         }
         return FacetCounts(counts, by_path.get(totals.path, {}).get("layout"))
 
-    async def names(self, kind: Kind, limit: int) -> list[FacetValue]:
-        """Load the most common values of a kind, most common first. Costs one round trip."""
+    async def list_commonest(self, kind: Kind, limit: int) -> list[FacetValue]:
+        """Load the facets of a kind, most common first. Costs one round trip."""
         query = commonest_query(self._facets, kind).select(_NAME_FIELDS).limit(limit)
-        return [_to_name(kind, snapshot) for snapshot in await self._database.find(query)]
+        return [_to_facet_value(kind, snapshot) for snapshot in await self._database.find(query)]
 
-    async def count(self, kind: Kind) -> int:
-        """Count the values of a kind. Costs one round trip."""
+    async def count_values(self, kind: Kind) -> int:
+        """Count the facets of a kind. Costs one round trip."""
         return await self._database.count(commonest_query(self._facets, kind))
 
-    async def names_from(
+    async def list_by_prefix(
         self, kind: Kind, prefix: str, limit: int, after: str = ""
     ) -> list[FacetValue]:
-        """Load the values of a kind whose key begins with `prefix` and follows `after`, by key.
+        """Load the facets of a kind whose key begins with `prefix`, sorted by key.
 
         Costs one round trip.
+
+        Args:
+            kind: The kind of facet.
+            prefix: The beginning of the keys.
+            limit: The maximum number of facets.
+            after: The last key of the previous page, or empty for the first page.
         """
         query = prefix_query(self._facets, kind, prefix, limit, after)
-        return [_to_name(kind, snapshot) for snapshot in await self._database.find(query)]
+        return [_to_facet_value(kind, snapshot) for snapshot in await self._database.find(query)]
 
     @property
     def _facets(self) -> AsyncCollectionReference:
@@ -173,7 +184,7 @@ _NAME_FIELDS: Final = ("key", "name", "df")
 
 
 def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
-    """Query the facets of a kind that any document has, the most common first."""
+    """Query the facets of a kind that at least one document has, most common first."""
     return (
         facets.where(filter=FieldFilter("kind", "==", kind.value))
         .where(filter=FieldFilter("df", ">", 0))
@@ -184,7 +195,7 @@ def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
 def prefix_query(
     facets: AsyncCollectionReference, kind: Kind, prefix: str, limit: int, after: str = ""
 ) -> AsyncQuery:
-    """Query the facets of a kind by the prefix of their keys, after `after`, without entries."""
+    """Query the facets of a kind whose key begins with `prefix` and sorts after `after`."""
     return (
         facets.where(filter=FieldFilter("kind", "==", kind.value))
         .where(filter=FieldFilter("key", *((">", after) if after else (">=", prefix))))
@@ -198,7 +209,7 @@ def prefix_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, for the check that each has an index."""
     for names in (KNOWLEDGE, TRACES):
         facets = client.collection(names.facets)
         yield commonest_query(facets, Kind.TAG)
@@ -207,7 +218,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def to_totals(data: dict[str, Any] | None) -> Totals:
-    """Read the totals from their document. They are zero if it is missing."""
+    """Read the totals from the fields of their document, or zeros if it does not exist."""
     fields = data or {}
     return Totals(fields.get("documents", 0), fields.get("length", 0))
 
@@ -215,13 +226,13 @@ def to_totals(data: dict[str, Any] | None) -> Totals:
 def _select_in_use(
     snapshots: Iterable[DocumentSnapshot[Any]], collection: str
 ) -> dict[str, Postings]:
-    """Return the postings of a collection that are not empty, by id."""
-    by_id = {
+    """Return a collection's postings that are not empty, by document id."""
+    postings_by_id = {
         snapshot.id: _to_postings(snapshot)
         for snapshot in snapshots
         if _get_collection(snapshot) == collection
     }
-    return {name: postings for name, postings in by_id.items() if postings.df > 0}
+    return {name: postings for name, postings in postings_by_id.items() if postings.df > 0}
 
 
 def _get_collection(snapshot: DocumentSnapshot[Any]) -> str:
@@ -229,13 +240,13 @@ def _get_collection(snapshot: DocumentSnapshot[Any]) -> str:
 
 
 def _to_postings(snapshot: DocumentSnapshot[Any]) -> Postings:
-    """Read postings from a document. Missing fields in a damaged one must not fail a search."""
-    data = snapshot.to_dict() or {}
-    entries = data.get("postings", {})
-    df = data.get("df", len(entries))
-    return Postings(df, entries, data.get("since", 0), data.get("days", {}))
+    """Read postings from a document. A search must not fail because a document lacks fields."""
+    fields = snapshot.to_dict() or {}
+    entries = fields.get("postings", {})
+    df = fields.get("df", len(entries))
+    return Postings(df, entries, fields.get("since", 0), fields.get("days", {}))
 
 
-def _to_name(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetValue:
-    data = snapshot.to_dict() or {}
-    return FacetValue(Facet(kind, data["key"]), data["name"], data["df"])
+def _to_facet_value(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetValue:
+    fields = snapshot.to_dict() or {}
+    return FacetValue(Facet(kind, fields["key"]), fields["name"], fields["df"])

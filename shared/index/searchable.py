@@ -1,4 +1,4 @@
-"""The protocol of documents that can be searched, such as the chunks of the knowledge base."""
+"""The protocol that searchable documents implement, such as the chunks of the knowledge base."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Searchable(Protocol):
 
     @property
     def id(self) -> str:
-        """Its id, unique in its corpus."""
+        """The document's id, unique in its corpus."""
 
     @property
     def indexed_text(self) -> str:
@@ -24,11 +24,11 @@ class Searchable(Protocol):
 
     @property
     def dated_at(self) -> datetime | None:
-        """Its date, or None before it is stored."""
+        """The document's date, or None before the document is stored."""
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """The facets it can be filtered by, each with its name as written."""
+        """The document's facets, by which it is filtered, each with its name as written."""
 
 
 DocumentT = TypeVar("DocumentT", bound=Searchable)

@@ -1,9 +1,9 @@
-"""The vector of a document, stored twice: for the vector index, and compactly for this code.
+"""Stores the vector of a document twice: for Firestore's vector index, and in a compact form.
 
-`embedding` is what `find_nearest` compares. The client library makes an object of each of its
-numbers, so reading it is slow. `embedding_f16` has the same numbers as half-precision floats
-(IEEE 754 binary16, little endian). Decoding a response and computing one cosine takes, in ms of one
-core (int8: with a scale for each vector):
+`embedding` is what `find_nearest` compares. It is slow to read, because the client library makes an
+object for each number. `embedding_f16` contains the same numbers as half-precision floats (IEEE 754
+binary16, little endian), for code that compares vectors itself. Decoding a response and computing
+one cosine takes this time, in ms of one core (int8: with a scale for each vector):
 
 | dimensions | `embedding` | `embedding_f16` | int8 |
 |---|---|---|---|
@@ -11,8 +11,8 @@ core (int8: with a scale for each vector):
 | 768 | 1.92 | 0.069 | 0.083 |
 | largest error of 1,500 cosines | 0 | 0.00005 | 0.0013 |
 
-Half floats are as fast as int8 and lose less. Documents of earlier releases have no `embedding_f16`
-until they are written again; `load_compact` then reads their `embedding`.
+Half-precision floats are as fast as int8 and more exact. Documents stored by earlier releases have
+no `embedding_f16` until they are written again; `load_compact` reads their `embedding` instead.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ COMPACT: Final = "embedding_f16"
 COMPACT_FIELDS: Final = (COMPACT, "embedding_model")
 """The fields that `load_compact` needs."""
 NO_VECTOR: Final = dict.fromkeys(("embedding", *COMPACT_FIELDS), DELETE_FIELD)
-"""The part of an update that removes the vector of a document."""
+"""The fields of an update that deletes a document's vector."""
 _NUMBER_BYTES: Final = 2
 _MAX_READ: Final = 300
-"""The most documents that one request reads."""
+"""The maximum number of documents that one request reads."""
 
 
 def vector_fields(vector: Sequence[float], model: str) -> dict[str, Any]:
@@ -53,9 +53,9 @@ def to_compact(vector: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(vector)}e", *vector)
 
 
-def from_compact(data: bytes) -> Vector:
+def from_compact(encoded: bytes) -> Vector:
     """Decode a vector of half-precision floats."""
-    return struct.unpack(f"<{len(data) // _NUMBER_BYTES}e", data)
+    return struct.unpack(f"<{len(encoded) // _NUMBER_BYTES}e", encoded)
 
 
 async def load_compact(
@@ -64,21 +64,26 @@ async def load_compact(
     database: Database,
     dimension: int | None = None,
 ) -> dict[str, bytes]:
-    """Return the compact vectors of those documents that are embedded, by document id.
+    """Return the compact vectors of the embedded documents, by document id.
 
-    Costs no round trip, but one for each 300 documents of earlier releases.
+    Costs no round trip, except one for every 300 documents stored by earlier releases.
 
     Args:
-        documents: The documents by id, with COMPACT_FIELDS.
-        collection: Their collection.
+        documents: The fields of each document, including COMPACT_FIELDS, by document id.
+        collection: The collection of the documents.
         database: The database.
-        dimension: The length of vectors to return. Others cannot be compared. None: any length.
+        dimension: The length of the vectors to return; vectors of another length are left out. By
+            default, vectors of any length are returned.
     """
-    vectors = {name: data[COMPACT] for name, data in documents.items() if COMPACT in data}
+    vectors = {
+        document_id: fields[COMPACT]
+        for document_id, fields in documents.items()
+        if COMPACT in fields
+    }
     missing = [
-        database.document(collection, name)
-        for name, data in documents.items()
-        if name not in vectors and "embedding_model" in data
+        database.document(collection, document_id)
+        for document_id, fields in documents.items()
+        if document_id not in vectors and "embedding_model" in fields
     ]
     for start in range(0, len(missing), _MAX_READ):
         block = missing[start : start + _MAX_READ]
@@ -88,4 +93,4 @@ async def load_compact(
     if dimension is None:
         return vectors
     size = _NUMBER_BYTES * dimension
-    return {name: vector for name, vector in vectors.items() if len(vector) == size}
+    return {document_id: vector for document_id, vector in vectors.items() if len(vector) == size}

@@ -1,4 +1,4 @@
-"""The stored counts of some terms of a document, by which search scores it without its text."""
+"""Reads how often a query's terms occur in a document, without reading the document's text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """How often an indexed document has the terms of a query.
+    """How often the terms of a query occur in an indexed document.
 
     Attributes:
-        terms: The terms that it has, with how often it has them.
-        length: The number of all its terms, repeats included.
+        terms: The number of occurrences of each term; terms that do not occur are missing.
+        length: The number of all terms in the document, repeats included.
     """
 
     terms: Mapping[str, int]
@@ -25,15 +25,17 @@ class TermCounts:
 
 
 def term_count_fields(terms: Iterable[str]) -> list[str]:
-    """Return the fields that `read_term_counts` needs for these terms; none without terms."""
+    """Return the field paths to select for `read_term_counts`; none if there are no terms."""
     paths = [FieldPath("indexed", "terms", term).to_api_repr() for term in dict.fromkeys(terms)]
     return ["indexed.length", *paths] if paths else []
 
 
 def read_term_counts(data: Mapping[str, Any]) -> TermCounts | None:
-    """Read the counts of the terms that were asked for, or None if the document has none stored.
+    """Read the counts of the selected terms.
 
-    It has none if it is not indexed yet, or was indexed by an earlier release.
+    Returns:
+        The counts, or None if the document has none: it is not indexed yet, or was indexed by an
+        earlier release.
     """
     stored = data.get("indexed", {})
     if not stored.get("length"):

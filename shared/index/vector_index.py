@@ -1,7 +1,8 @@
-"""Searchable documents in Firestore: by id, by vector and by date.
+"""Reads searchable documents from Firestore: by id, by vector and by date.
 
-Besides the fields that readers see, such a document has its vector (`shared.index.stored_vector`),
-`facets` (the ids of its facets, but those of `POSTINGS_ONLY`) and `dated_at`.
+Besides the fields that readers see, such a document contains its vector
+(`shared.index.stored_vector`), `facets` (the ids of its facets, except the kinds of
+`POSTINGS_ONLY`) and `dated_at`.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ if TYPE_CHECKING:
     from shared.index.term_counts import TermCounts
 
     DateCursor = tuple[int, str]
-    """A place in a listing by date: microseconds since 1970, and a document id."""
+    """A position in a listing by date: microseconds since 1970, and a document id."""
 
 MAX_ANY: Final = 30
-"""Values that Firestore accepts in one `array_contains_any`."""
+"""The maximum number of values that Firestore accepts in one `array_contains_any`."""
 _DISTANCE: Final = "distance"
 _DOWN: Final = BaseQuery.DESCENDING
 
 
 @dataclass(frozen=True, slots=True)
 class CountedDocument(Generic[DocumentT]):
-    """A document, and how often it has the terms of a query.
+    """A document, and how often the terms of a query occur in it.
 
     Attributes:
         document: The document.
-        counts: The counts of the terms, or None if they were not asked for or are not stored.
+        counts: The terms' counts, or None if they were not requested or are not stored.
     """
 
     document: DocumentT
@@ -54,13 +55,13 @@ class CountedDocument(Generic[DocumentT]):
 
 @dataclass(frozen=True, slots=True)
 class Neighbour(Generic[DocumentT]):
-    """A document found by its vector.
+    """A document that was compared with a vector.
 
     Attributes:
         document: The document.
-        similarity: The cosine, from 0 to 1; negative ones become 0.
+        similarity: The cosine, from 0 to 1; a negative cosine becomes 0.
         distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
-        counts: The counts of the terms, or None if they were not asked for or are not stored.
+        counts: The terms' counts, or None if they were not requested or are not stored.
     """
 
     document: DocumentT
@@ -72,7 +73,7 @@ class Neighbour(Generic[DocumentT]):
 def compare(
     document: DocumentT, vector: Vector, other: Sequence[float], counts: TermCounts | None = None
 ) -> Neighbour[DocumentT]:
-    """Compare a document's vector with another unit vector of the same length."""
+    """Make a document the neighbour of a vector; both vectors are unit vectors of equal length."""
     return _make_neighbour(document, 1.0 - sum(map(mul, vector, other)), counts)
 
 
@@ -97,11 +98,11 @@ class Documents(Generic[DocumentT]):
         fields: Sequence[str],
         read: Callable[[str, dict[str, Any]], DocumentT | None],
     ) -> None:
-        """Store the database client. Nothing is read yet.
+        """Store how documents are read. Nothing is read yet.
 
         Args:
             database: The database.
-            collection: Their collection.
+            collection: The collection of the documents.
             fields: The fields to read.
             read: Builds a document from its id and fields, or returns None if it is deleted.
         """
@@ -111,85 +112,87 @@ class Documents(Generic[DocumentT]):
         self._read = read
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
-        """Load these documents in this order, without missing ones. Costs one round trip."""
-        return [item.document for item in await self.get_all_counted(ids, ())]
+        """Load the existing documents among these ids, in their order. Costs one round trip."""
+        return [counted.document for counted in await self.get_all_counted(ids, ())]
 
     async def get_all_counted(
         self, ids: Sequence[str], terms: Sequence[str]
     ) -> list[CountedDocument[DocumentT]]:
-        """Load these documents in this order, without missing ones, with the counts of terms.
+        """Load the existing documents among these ids, in their order, with the terms' counts.
 
         Costs one round trip.
         """
-        references = [self._database.document(self._collection, name) for name in ids]
-        names = [*self._fields, *term_count_fields(terms)]
-        snapshots = await self._database.get_all(references, names)
-        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        references = [self._database.document(self._collection, document_id) for document_id in ids]
+        selected = [*self._fields, *term_count_fields(terms)]
+        snapshots = await self._database.get_all(references, selected)
+        fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         return [
-            CountedDocument(document, read_term_counts(fields[name]))
-            for name in ids
-            if name in fields and (document := self._read(name, fields[name])) is not None
+            CountedDocument(document, read_term_counts(fields_by_id[document_id]))
+            for document_id in ids
+            if document_id in fields_by_id
+            and (document := self._read(document_id, fields_by_id[document_id])) is not None
         ]
 
-    async def nearest(
+    async def find_nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
-        """Search the documents whose vectors are closest, best first. Costs one round trip.
+        """Find the documents with the nearest vectors, nearest first. Costs one round trip.
 
         Args:
             vector: A unit vector.
-            limit: Maximum number of documents; Firestore returns at most 1,000.
-            facets: The ids of at most 30 facets, one of which a document must have; none: all
-                documents.
+            limit: The maximum number of documents; Firestore returns at most 1,000.
+            facets: The ids of at most 30 facets; only documents with one of them are searched. By
+                default, all documents are searched.
             terms: The terms to count.
         """
         collection = self._database.collection(self._collection)
-        names = [*self._fields, *term_count_fields(terms)]
-        query = nearest_query(collection, names, vector, limit, facets)
+        selected = [*self._fields, *term_count_fields(terms)]
+        query = nearest_query(collection, selected, vector, limit, facets)
         snapshots = await self._database.find(query)
-        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         return [
-            _make_neighbour(document, float(data[_DISTANCE]), read_term_counts(data))
-            for name, data in fields.items()
-            if (document := self._read(name, data)) is not None
+            _make_neighbour(document, float(fields[_DISTANCE]), read_term_counts(fields))
+            for document_id, fields in fields_by_id.items()
+            if (document := self._read(document_id, fields)) is not None
         ]
 
-    async def similarities(
+    async def measure_similarities(
         self, vector: Vector, ids: Sequence[str], terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
-        """Compare these documents with a vector. Return the comparable ones, best first.
+        """Compare these documents with a vector, nearest first, and count the terms in them.
 
-        The terms are counted.
-        A document without a vector, or with one of another length, is not comparable. Costs one
-        round trip, and more for documents of earlier releases. Reading compact vectors is cheaper
-        than a vector search filtered by ids.
+        Documents without a vector of the same length are left out. The vectors are read in their
+        compact form, which is cheaper than a vector search filtered by ids. Costs one round trip,
+        and more for documents stored by earlier releases.
         """
-        references = [self._database.document(self._collection, name) for name in ids]
-        names = [*self._fields, *COMPACT_FIELDS, *term_count_fields(terms)]
-        snapshots = await self._database.get_all(references, names)
-        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
-        vectors = await load_compact(fields, self._collection, self._database, len(vector))
+        references = [self._database.document(self._collection, document_id) for document_id in ids]
+        selected = [*self._fields, *COMPACT_FIELDS, *term_count_fields(terms)]
+        snapshots = await self._database.get_all(references, selected)
+        fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        vectors = await load_compact(fields_by_id, self._collection, self._database, len(vector))
         neighbours = [
-            compare(document, vector, from_compact(compact), read_term_counts(fields[name]))
-            for name, compact in vectors.items()
-            if (document := self._read(name, fields[name])) is not None
+            compare(
+                document, vector, from_compact(compact), read_term_counts(fields_by_id[document_id])
+            )
+            for document_id, compact in vectors.items()
+            if (document := self._read(document_id, fields_by_id[document_id])) is not None
         ]
         return sorted(neighbours, key=distance_key)
 
-    async def newest(
+    async def load_newest(
         self,
         limit: int,
         facets: Sequence[str] = (),
         span: DateSpan = ALL_DATES,
         after: DateCursor | None = None,
     ) -> list[DocumentT]:
-        """Load documents, newest first. Costs one round trip.
+        """Load documents by date, newest first. Costs one round trip.
 
         Args:
-            limit: Maximum number of documents.
-            facets: The ids of at most 30 facets, one of which a document must have, as of the last
-                indexing; none: all documents.
-            span: The days of their dates.
+            limit: The maximum number of documents.
+            facets: The ids of at most 30 facets; only documents that had one of them when they were
+                last indexed are loaded. By default, all documents are loaded.
+            span: The days to which the documents must be dated.
             after: The cursor of the previous page's last document.
         """
         collection = self._database.collection(self._collection)
@@ -202,7 +205,7 @@ class Documents(Generic[DocumentT]):
 
 
 def date_cursor(document: Searchable) -> DateCursor:
-    """Return the cursor after a document in a listing by date."""
+    """Return the cursor with which a listing by date continues after this document."""
     return to_microseconds(document.dated_at) if document.dated_at else 0, document.id
 
 
@@ -213,7 +216,7 @@ def nearest_query(
     limit: int,
     facets: Sequence[str] = (),
 ) -> AsyncVectorQuery:
-    """Query the neighbours of a vector, without their vectors."""
+    """Query the documents nearest to a vector, without reading their vectors."""
     query = documents.select([*fields, _DISTANCE])
     if facets:
         query = query.where(filter=FieldFilter("facets", "array_contains_any", list(facets)))
@@ -239,26 +242,26 @@ def newest_query(
     if facets:
         query = query.where(filter=FieldFilter("facets", "array_contains_any", list(facets)))
     if after:
-        moment, name = from_microseconds(after[0]), documents.document(after[1])
-        query = query.start_after({"dated_at": moment, "__name__": name})
+        moment, reference = from_microseconds(after[0]), documents.document(after[1])
+        query = query.start_after({"dated_at": moment, "__name__": reference})
     return query.limit(limit)
 
 
 def dated_query(documents: AsyncCollectionReference, span: DateSpan) -> AsyncQuery:
-    """Query the documents dated in these days."""
+    """Query the documents dated within a span of days."""
     return documents.where(filter=FieldFilter("dated_at", ">=", span.start)).where(
         filter=FieldFilter("dated_at", "<=", span.end)
     )
 
 
 def vector_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncVectorQuery]:
-    """Yield every query by vector, to prove that each has its index."""
+    """Yield every query by vector, for the check that each has an index."""
     yield nearest_query(documents, ["dated_at"], (1.0,), 1)
     yield nearest_query(documents, ["dated_at"], (1.0,), 1, ["tag:a", "tag:b"])
 
 
 def date_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncQuery]:
-    """Yield every query by date, to prove that each has its index."""
+    """Yield every query by date, for the check that each has an index."""
     for facets in ([], ["tag:a", "tag:b"]):
         yield newest_query(documents, 1, facets, ALL_DATES, None)
         yield newest_query(documents, 1, facets, ALL_DATES, (0, "a"))

@@ -104,7 +104,7 @@ def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
 def edit_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
     """Build the update for a chunk whose title and text are unchanged."""
     dated_at = chunk.highlighted_at or stored.get("dated_at") or stored["created_at"]
-    removed = dict.fromkeys(_CODEC.absent_names(chunk), DELETE_FIELD)
+    removed = dict.fromkeys(_CODEC.list_absent_names(chunk), DELETE_FIELD)
     return (
         _build_written_fields(chunk, now)
         | removed

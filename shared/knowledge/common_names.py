@@ -45,7 +45,7 @@ class CommonNames:
 
     async def _read(self, kind: Kind) -> Sequence[FacetValue]:
         if kind is not Kind.CLUSTER:
-            return await self._index.names(kind, MAX_NAMES)
+            return await self._index.list_commonest(kind, MAX_NAMES)
         clusters = await self._clusters.largest(MAX_NAMES)
         return [
             FacetValue(Facet(kind, cluster.cluster_id), cluster.name, cluster.size)

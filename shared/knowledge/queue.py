@@ -12,7 +12,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.bisection import bisect_batch
 from shared.core.dates import utc_now
-from shared.core.deferral import next_attempt
+from shared.core.deferral import schedule_retry
 from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
@@ -215,7 +215,7 @@ class ChunkQueue:
     async def defer(self, step: str, chunk: QueuedChunk, reason: str, now: datetime) -> None:
         """Retry the step later, after a longer pause each time; dead-letter it after five tries."""
         tries = chunk.tries + 1
-        due = next_attempt(tries, now)
+        due = schedule_retry(tries, now)
         change: dict[str, Any] = {f"tries.{step}": tries, f"pending.{step}": due or DELETE_FIELD}
         if due is None:
             change[f"parked.{step}"] = reason

@@ -120,7 +120,7 @@ def note_fields(note: NoteFields) -> dict[str, Any]:
 def edited_fields(source: StoredSource) -> dict[str, Any]:
     """Build the part of an update that stores what the owner set, or deletes what was reset."""
     names = (*EDITABLE, "origin_values", "revision")
-    absent = dict.fromkeys(_CODEC.absent_names(source, names), DELETE_FIELD)
+    absent = dict.fromkeys(_CODEC.list_absent_names(source, names), DELETE_FIELD)
     return _CODEC.write(source, names) | absent
 
 
@@ -140,7 +140,7 @@ def stored_overrides(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def removed_fields(source: Source) -> dict[str, Any]:
     """Build the part of an update that deletes optional fields that the source does not have."""
-    return dict.fromkeys(_CODEC.absent_names(source, _INGESTED), DELETE_FIELD)
+    return dict.fromkeys(_CODEC.list_absent_names(source, _INGESTED), DELETE_FIELD)
 
 
 class Sources:

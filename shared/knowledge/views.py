@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import Field
 
 from shared.runtime.schemas import Result
-from shared.text.snippets import snippet
+from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,7 +48,7 @@ PassageT = TypeVar("PassageT", bound=Passage)
 def passage_view(kind: type[PassageT], chunk: Chunk, **given: Any) -> PassageT:
     """Convert a chunk to a passage, with its beginning as the default snippet."""
     excerpt = given.pop("snippet", None)
-    text = snippet(chunk.content) if excerpt is None else excerpt
+    text = make_snippet(chunk.content) if excerpt is None else excerpt
     return kind.of(chunk, source=chunk.origin, snippet=text, **given)
 
 
@@ -118,7 +118,7 @@ MAX_NOTES: Final = 10
 
 def note_summaries(notes: Sequence[Chunk]) -> list[NoteSummary]:
     """Convert the first chunks of notes."""
-    return [NoteSummary.of(chunk, text=snippet(chunk.content)) for chunk in notes]
+    return [NoteSummary.of(chunk, text=make_snippet(chunk.content)) for chunk in notes]
 
 
 class ClusterSummary(Result):

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from shared.core.deferral import next_attempt
+from shared.core.deferral import schedule_retry
 from shared.core.ids import safe_id
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Link:
     def defer(self, reason: str, now: datetime) -> Link:
         """Return the link after a failure that may pass: due later, or given up after the fifth."""
         tries = self.tries + 1
-        due_at = next_attempt(tries, now)
+        due_at = schedule_retry(tries, now)
         if due_at is None:
             return self.give_up(reason)
         return replace(self, due_at=due_at, tries=tries, error=reason)

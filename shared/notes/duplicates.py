@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from shared.knowledge.chunk_repository import Chunks
 from shared.notes.note import NOTES
 from shared.notes.repository import Notes
-from shared.text.terms import MIN_COPY, resemblance, terms
+from shared.text.terms import MIN_COPY, compute_resemblance, terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ async def find_duplicate(
         first_vector: The vector of the first chunk.
         database: The database.
     """
-    hits = await Chunks(database).nearest(first_vector, MAX_CANDIDATES, [NOTES.id])
+    hits = await Chunks(database).find_nearest(first_vector, MAX_CANDIDATES, [NOTES.id])
     copies = [hit.document for hit in hits if _is_copy(chunks[0], hit.document)]
     repository = Notes(database)
     notes = await asyncio.gather(*(repository.get(chunk.source_id) for chunk in copies))
@@ -68,4 +68,4 @@ def is_near_duplicate(text: str, other: str) -> bool:
     """
     if set(_NUMBER.findall(text)) != set(_NUMBER.findall(other)):
         return False
-    return resemblance(frozenset(terms(text)), frozenset(terms(other))) >= MIN_COPY
+    return compute_resemblance(frozenset(terms(text)), frozenset(terms(other))) >= MIN_COPY

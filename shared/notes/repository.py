@@ -19,8 +19,8 @@ from shared.extractions.extracted_chunks import removal_writes
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import vector_index_entries
-from shared.index.indexed_state import NOT_INDEXED, indexed_state, read_indexed_state
-from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state, read_indexed_state
+from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE
 from shared.index.stored_vector import NO_VECTOR, vector_fields
 from shared.knowledge import chunk_repository as documents
@@ -224,7 +224,7 @@ class Notes:
             differences.append(IndexDifference(snapshot.id, read_indexed_state(data), NOT_INDEXED))
             yield _build_deletion(snapshot, now)
             yield from removal_writes(self._database, data.get("extracted") or {})
-        yield from postings_writes(self._database, KNOWLEDGE, differences)
+        yield from build_postings_writes(self._database, KNOWLEDGE, differences)
 
     def _build_creation(
         self,
@@ -234,10 +234,10 @@ class Notes:
         now: datetime,
     ) -> tuple[Write, IndexDifference]:
         """Build the write that stores a new chunk, over the remaining document of a deleted one."""
-        state = indexed_state(replace(chunk, dated_at=now))
+        state = compute_indexed_state(replace(chunk, dated_at=now))
         steps = ("card", "extract", "cluster" if vector else "embed")
         data = documents.new_document(chunk, now) | vector
-        data |= {"pending": dict.fromkeys(steps, now), "indexed": state.document()}
+        data |= {"pending": dict.fromkeys(steps, now), "indexed": state.to_document()}
         data |= {"facets": vector_index_entries(state.facets)}
         before = read_indexed_state((remainder and remainder.to_dict()) or {})
         difference = IndexDifference(chunk.chunk_id, before, state)
@@ -267,9 +267,9 @@ def _build_update(
     data = snapshot.to_dict() or {}
     former = documents.to_chunk(snapshot.id, data)
     job_fields = {name: getattr(former, name) for name in documents.BY_JOBS}
-    state = indexed_state(replace(chunk, **job_fields))
+    state = compute_indexed_state(replace(chunk, **job_fields))
     update = documents.edit_update(chunk, data, now) | documents.step_done("index")
-    update |= {"indexed": state.document(), "facets": vector_index_entries(state.facets)}
+    update |= {"indexed": state.to_document(), "facets": vector_index_entries(state.facets)}
     if vector:
         update |= vector_fields(vector, model) | documents.step_done("embed")
         update |= documents.step_pending("cluster", now)

@@ -329,7 +329,7 @@ class Forgetting:
             (snapshot.reference.parent.id, snapshot.id)
             for snapshot in await self._database.get_all(references, ["name"])
         }
-        state = await EmbeddingSpace(self._database).state()
+        state = await EmbeddingSpace(self._database).load_state()
         present = {name for name in originals if (EXTRACTIONS, name) in existing}
         present |= originals & extractions.keys()
         return _RestorationContext(

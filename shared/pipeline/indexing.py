@@ -17,7 +17,7 @@ from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal_writes
 from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
-from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
 from shared.knowledge import chunk_repository as documents
@@ -126,7 +126,7 @@ class Indexing:
         """
         writes = [self._build_state_write(change) for change in changes]
         differences = [change.difference for change in changes]
-        writes += postings_writes(self._database, KNOWLEDGE, differences)
+        writes += build_postings_writes(self._database, KNOWLEDGE, differences)
         deleted = [change.pending for change in changes if change.pending.chunk is None]
         for chunk in deleted:
             writes += removal_writes(self._database, chunk.extracted)
@@ -193,7 +193,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 def _build_state_update(change: IndexChange) -> dict[str, Any]:
     vector = change.pending.compact_vector
     return {
-        "indexed": change.state.document(),
+        "indexed": change.state.to_document(),
         "facets": vector_index_entries(change.state.facets),
         **({COMPACT: vector} if vector else {}),
         **documents.step_done(STEP),

@@ -55,7 +55,7 @@ async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: R
 async def _require_database(ctx: Context, cause: Exception) -> None:
     """Raise `cause` if the database does not answer an unrelated read."""
     try:
-        await EmbeddingSpace(ctx.database).current()
+        await EmbeddingSpace(ctx.database).load_space()
     except CarrelError:
         raise cause from None
 

@@ -9,9 +9,9 @@ from typing import Final
 class Capability(StrEnum):
     """An external service that a tool or a job uses.
 
-    A function's account gets the roles and secrets of the capabilities that the function declares,
-    and its bundle their code. `Context` rejects all others, so that tests find a capability that
-    is missing from a declaration.
+    A function's service account gets the roles and secrets of the capabilities that the function
+    declares, and its bundle gets their code. `Context` rejects all other capabilities, so that
+    tests notice if a declaration lacks one.
     """
 
     EMBEDDING = "embedding"

@@ -1,4 +1,4 @@
-"""The composition root: builds what tools and jobs use from the settings."""
+"""Builds what tools and jobs use from the settings: the composition root."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 _NO_KEY: Final = "OPENAI_KEY_OF_CALLER also needs OPENAI_API_KEY, since jobs have no caller."
 AnswerT = TypeVar("AnswerT", bound="Result | Outcome[Any]")
 TimedPart = Literal["embedding", "bm25"]
-"""A part of a call that is timed."""
+"""A part of a call whose duration the receipt reports."""
 QUERY_CACHE_SIZE: Final = 256
-"""How many query vectors a process caches, so that later pages of a search need no embedding."""
+"""How many query vectors a process caches, so that further pages of a search need no embedding."""
 BREAKER_THRESHOLD: Final = 20
 """The number of failures in a row that opens the language model's circuit breaker.
 
-Only jobs use the model: first for eight texts at once, then for a probe that any model answers. If
-all eight fail, the breaker must still admit the probe."""
+Only jobs use the model: first for eight texts at once, then, if these fail, for a probe that any
+working model answers. The breaker must still admit the probe after eight failures."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a handler may use in one call. It is frozen; only its meter and timings accumulate.
+    """What a handler may use in one call. It is frozen, except for its meter and its timings.
 
     Attributes:
         caller: The caller on whose behalf the call runs.
@@ -62,7 +62,7 @@ class Context:
         deadline: Unix time in seconds when the caller stops waiting, or None in a job.
         capabilities: The external services that the call may use.
         idempotency: Guards a call that writes from taking effect twice.
-        milliseconds: The time that each timed part took.
+        milliseconds: The duration of each timed part.
     """
 
     caller: Caller
@@ -90,7 +90,7 @@ class Context:
             if self.settings.embeds_with_callers_keys and self.settings.openai_api_key is None:
                 raise InvalidInput(_NO_KEY)
             return self._app.embedder
-        return self._app.embedder_for(self._request.embedding_key)
+        return self._app.get_embedder(self._request.embedding_key)
 
     @property
     def generator(self) -> Generator | None:
@@ -99,10 +99,10 @@ class Context:
         return self._app.generator
 
     def require(self, capability: Capability) -> None:
-        """Check that the function declares a capability before it is used.
+        """Check that the function declares a capability, before the capability is used.
 
         Raises:
-            PlatformFault: The function does not declare the capability, so in the cloud it has
+            PlatformFault: The function does not declare the capability. In the cloud, it would have
                 neither the code nor the role for it.
         """
         if capability not in self.capabilities:
@@ -111,17 +111,17 @@ class Context:
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds that the caller still waits for the answer, or None in a job."""
+        """How many more seconds the caller waits for the answer, or None in a job."""
         return None if self.deadline is None else max(0.0, self.deadline - time.time())
 
     async def query_vector(self, query: str) -> Vector:
         """Embed a query, or return its vector from the process's cache.
 
-        A caller with a key of their own gets only vectors that were embedded with that key.
+        A caller with an embedding key gets only vectors that were embedded with the same key.
         """
         embedding_key = self._request.embedding_key if self._request else None
         cache_key = (_hash_key(embedding_key), query)
-        embedder = self.embedder  # loaded here, so that the timing below covers the embedding alone
+        embedder = self.embedder  # loaded here, so that the timing below covers only the embedding
         vectors = self._app.query_vectors
         if cache_key in vectors:
             vectors.move_to_end(cache_key)
@@ -135,7 +135,7 @@ class Context:
 
     @contextmanager
     def timed(self, part: TimedPart) -> Iterator[None]:
-        """Add the duration of the block to the time of a part."""
+        """Add the duration of the `with` block to a part's milliseconds."""
         start = time.perf_counter()
         try:
             yield
@@ -146,10 +146,10 @@ class Context:
             )
 
     async def commit(self, writes: Sequence[Write], answer: AnswerT) -> AnswerT:
-        """Commit the writes of a call, all or none, and return its answer.
+        """Commit all writes of a call or none, and return the call's answer.
 
-        Every tool that writes ends with this. The answer is stored in the same commit, so that a
-        retry of the call returns it and has no further effect.
+        Every tool that writes ends with this method. It stores the answer in the same commit, so
+        that a retry of the call returns the answer and has no further effect.
 
         Args:
             writes: The writes.
@@ -176,9 +176,13 @@ class App:
         embedder: Embedder | None = None,
         generator: Generator | None = None,
     ) -> None:
-        """Store the settings; connections open on first use.
+        """Store the settings. Connections open on first use.
 
-        An embedder or generator that is passed replaces the configured one.
+        Args:
+            settings: The settings of the deployment.
+            clock: Returns the current time.
+            embedder: Replaces the configured embedder.
+            generator: Replaces the configured language model.
         """
         self.settings = settings
         self.clock = clock
@@ -201,7 +205,7 @@ class App:
         """The language model, imported on first use, or None if none is configured."""
         return self._generator or _make_generator(self.settings)
 
-    def embedder_for(self, key: SecretStr | None) -> Embedder:
+    def get_embedder(self, key: SecretStr | None) -> Embedder:
         """Return the embedder of a call, which uses the caller's key if so configured.
 
         Raises:
@@ -247,7 +251,7 @@ class App:
         )
 
     async def ping(self) -> None:
-        """Read one document to check the connection.
+        """Read one document, to check the connection.
 
         Raises:
             Unavailable: The database does not answer within three seconds.
@@ -260,7 +264,7 @@ class App:
             raise Unavailable("The database does not answer.", retry_after=5) from None
 
     async def aclose(self) -> None:
-        """Close the connection and the configured providers, but no provider that was passed in."""
+        """Close the connection and the configured providers, but not those passed to `__init__`."""
         if "embedder" in self.__dict__ and not self._embedder:
             await self.embedder.aclose()
         if "generator" in self.__dict__ and self.generator and not self._generator:

@@ -1,7 +1,7 @@
-"""Answers of the form `{success, data, error}`, for tool families that publish that shape.
+"""Answers of the form `{success, data, error}`, for families of tools that publish this shape.
 
-A tool of such a family returns its data and raises its errors like any other tool. The gateway,
-which also rejects calls itself, puts both into the envelope.
+A tool of such a family returns results and raises errors like any other tool. The gateway wraps
+both in the envelope, because it also rejects calls itself.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """The error codes of a family of tools.
+    """Wraps the answers of a family of tools, and translates errors to the family's codes.
 
     Attributes:
-        codes: The family's code by Carrel's code.
-        fields: The family's code by field name, for invalid arguments that share one code.
+        codes: The family's codes by Carrel's codes.
+        fields: The family's codes for invalid arguments, by field name. Such a code is used if it
+            is the code of all invalid fields.
         other: The family's code for all other errors.
     """
 
@@ -29,8 +30,8 @@ class Envelope:
     fields: dict[str, str]
     other: str
 
-    def schema(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON schema of answers whose data has the given schema."""
+    def build_schema(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON schema of the family's answers, given the schema of their data."""
         error = {
             "type": "object",
             "properties": {
@@ -48,20 +49,23 @@ class Envelope:
         }
         return {"type": "object", "properties": properties}
 
-    def success(self, data: dict[str, Any]) -> dict[str, Any]:
+    def wrap_result(self, data: dict[str, Any]) -> dict[str, Any]:
         """Wrap the data of a call that succeeded."""
         return {"success": True, "data": data, "error": None}
 
-    def failure(self, error: WireError) -> dict[str, Any]:
+    def wrap_error(self, error: WireError) -> dict[str, Any]:
         """Wrap the error of a call that failed."""
-        return {"success": False, "data": None, "error": self.error(error)}
+        return {"success": False, "data": None, "error": self.translate_error(error)}
 
-    def error(self, error: WireError) -> dict[str, Any]:
-        """Translate an error. Where the family's code is `other`, `reason` has Carrel's code."""
-        fields = error.model_dump(exclude_none=True)
+    def translate_error(self, error: WireError) -> dict[str, Any]:
+        """Return an error with the family's code.
+
+        If the code is `other`, `reason` in the details is Carrel's code.
+        """
+        error_fields = error.model_dump(exclude_none=True)
         code = self._choose_code(error)
         reason = {"reason": error.code} if code == self.other else {}
-        return fields | {"code": code, "details": error.details | reason}
+        return error_fields | {"code": code, "details": error.details | reason}
 
     def _choose_code(self, error: WireError) -> str:
         if error.code == InvalidInput.code:

@@ -1,7 +1,7 @@
-"""Idempotency: a call that writes takes effect once, even if it is sent again.
+"""Idempotency: a call that writes takes effect only once, even if it is sent again.
 
 The gateway derives the call id from the user, the tool and the idempotency key, so a retry has the
-id of the original call. The record under this id holds the original answer, which is the tool's
+same id as the original call. The record with this id contains the original answer: the tool's
 result and the price of the call. A call without a key has a random id.
 """
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from shared.runtime.schemas import Arguments, Result
 
 ANSWER_RETENTION: Final = timedelta(days=2)
-"""The time for which an answer is stored at least."""
+"""The minimum time for which an answer is stored."""
 
 
 class AlreadyCompleted(Exception):
     """Signals that the call has already completed.
 
-    This is control flow rather than an error. It passes through the handler to `invoke`, which
-    returns the stored answer.
+    The exception is control flow rather than an error. It passes through the handler to `invoke`,
+    which returns the stored answer.
 
     Attributes:
         record: The record of the first completion.
@@ -48,13 +48,14 @@ class AlreadyCompleted(Exception):
 
 
 class IdempotencyGuard:
-    """Ensures that one call that writes takes effect once.
+    """Ensures that a call that writes takes effect only once.
 
-    Google's client resends a commit whose response was lost, and the second commit then fails. The
-    record, which is committed together with the effect, shows that the first commit succeeded.
+    The record of a call is committed together with the call's effect. Google's client resends a
+    commit whose response was lost, and the second commit then fails. The record shows that the
+    first one succeeded.
 
     Attributes:
-        has_key: Whether the caller passed an idempotency key, and so may retry the call.
+        has_key: Whether the caller passed an idempotency key, with which the call can be retried.
         committed: Whether the effect and the answer are stored.
     """
 
@@ -73,7 +74,7 @@ class IdempotencyGuard:
             clock: Returns the current time.
             output: The type of the tool's result.
             arguments: The validated arguments of the call.
-            request: The call, made by a registered user.
+            request: The call. Its caller is a registered user.
         """
         payload = arguments.model_dump_json(exclude_unset=True, exclude={IDEMPOTENCY_KEY})
         fingerprint_input = json.dumps([request.caller.task, payload])
@@ -88,9 +89,9 @@ class IdempotencyGuard:
         self.committed = False
 
     async def raise_if_completed(self) -> None:
-        """Check whether the call has already completed. Without a key, it cannot have.
+        """Check whether the call has already completed.
 
-        Costs one Firestore round trip if the call has a key.
+        Costs one round trip, or none if the call has no key: then it cannot be a retry.
 
         Raises:
             AlreadyCompleted: The same call has completed.
@@ -102,11 +103,13 @@ class IdempotencyGuard:
     async def commit(self, writes: Sequence[Write], outcome: Outcome[Any]) -> None:
         """Commit the effect of the call together with its answer.
 
+        Costs one round trip, or two if the commit fails.
+
         Raises:
-            AlreadyCompleted: The same call, sent at the same time, completed first.
+            AlreadyCompleted: Another attempt at the same call completed first.
             Conflict: The key was used for a different call of this tool.
             WriteConflict: A document changed since it was read.
-            RuntimeError: The call has already committed, and may do so only once.
+            RuntimeError: The call has already committed, which it may do only once.
             TypeError: The result is not of the type that the tool declares.
         """
         if self.committed:
@@ -130,7 +133,7 @@ class IdempotencyGuard:
         self.committed = True
 
     async def _resolve_from_record(self) -> None:
-        """Set `committed` if this attempt wrote the record, and raise if another one did."""
+        """Set `committed` if this attempt wrote the record, or raise if another attempt did."""
         record = await self._records.get(self._call_id)
         if record is None:
             return
@@ -145,14 +148,14 @@ class IdempotencyGuard:
         raise AlreadyCompleted(record)
 
 
-def idempotency_guard(
+def make_idempotency_guard(
     database: Database,
     clock: Clock,
     output: type[Result],
     arguments: Arguments,
     request: CallRequest,
 ) -> IdempotencyGuard | None:
-    """Make the guard of a call, or return None if it does not write or its caller is anonymous."""
+    """Make the guard of a call. Return None if the call does not write or is anonymous."""
     if not isinstance(arguments, IdempotentArguments) or request.caller.user_id is None:
         return None
     return IdempotencyGuard(database, clock, output, arguments, request)

@@ -1,4 +1,4 @@
-"""Running one call of a tool: validation, the deadline, and the answer."""
+"""Runs one call of a tool: validates arguments, keeps the deadline, and makes the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.core.errors import InvalidInput, ToolFailure, Unavailable, internal_
 from shared.core.log import error_fields, log
 from shared.core.meter import Meter
 from shared.core.telemetry import SpanKind
-from shared.runtime.idempotency import AlreadyCompleted, idempotency_guard
+from shared.runtime.idempotency import AlreadyCompleted, make_idempotency_guard
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outage_advice import WriteState, add_advice, make_outage_error
 from shared.runtime.outcome import Outcome, as_outcome, validate_facts
@@ -37,24 +37,25 @@ if TYPE_CHECKING:
 MAX_FIELDS_PER_OBJECT: Final = 100
 """The maximum number of fields of an object in the arguments."""
 MAX_REPORTED_PROBLEMS: Final = 20
-"""The maximum number of problems in an error. A hostile request could cause thousands."""
+"""The maximum number of problems that an error reports. A hostile request can cause thousands."""
 MAX_QUOTED_NAME: Final = 80
 """The maximum number of characters that an error quotes from a field's name."""
 
 
 def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> ArgumentsT:
-    """Validate arguments.
+    """Validate the arguments of a call.
 
     Args:
-        kind: The model to validate against.
-        arguments: The arguments as they were sent.
-        name: The name of the tool, for error messages.
+        kind: The type of the arguments.
+        arguments: The arguments as the client sent them.
+        name: The tool's name, for error messages.
 
     Raises:
-        InvalidInput: The arguments are not valid; `details` has one entry per invalid field.
+        InvalidInput: The arguments are not valid; `details` contains a message per invalid field.
     """
     try:
-        # Strict JSON: "5" is not a number and true is not 1, but an enum is its string value.
+        # Strict validation of JSON rejects "5" and true for a number. Validation of Python objects
+        # would reject strings for enums, too.
         return kind.model_validate_json(json.dumps(_convert_whole_floats(arguments)), strict=True)
     except _TooManyFields:
         message = f"an object has more than {MAX_FIELDS_PER_OBJECT} fields"
@@ -69,11 +70,17 @@ def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str
 
 
 class _TooManyFields(Exception):
-    """An object has so many fields that reporting them would be slow."""
+    """An object in the arguments has so many fields that reporting them would be slow."""
 
 
 def argument_error(name: str, details: dict[str, str], unreported_count: int = 0) -> InvalidInput:
-    """Make the error for invalid arguments of the tool `name`, field by field."""
+    """Make the error for invalid arguments of the tool `name`.
+
+    Args:
+        name: The tool's name.
+        details: A message for each invalid field, by the field's path.
+        unreported_count: How many more problems there are.
+    """
     problems = "; ".join(f"{field}: {message}" for field, message in details.items())
     problems += f"; and {unreported_count} more" if unreported_count else ""
     message = f"{name} was not run. {problems}. Correct this and call {name} again."
@@ -81,7 +88,7 @@ def argument_error(name: str, details: dict[str, str], unreported_count: int = 0
 
 
 def _convert_whole_floats(value: Any) -> Any:
-    """Turn whole floats into ints: JSON has one kind of number, and some clients send 5.0 for 5."""
+    """Convert whole floats to ints: JSON has only one number type, and some clients send 5.0."""
     match value:
         case dict() if len(value) > MAX_FIELDS_PER_OBJECT:
             raise _TooManyFields
@@ -110,7 +117,7 @@ def _describe_problem(kind: type[BaseModel], name: str, problem: ErrorDetails) -
 
 
 def _get_field_names(model: type[BaseModel], path: Sequence[int | str]) -> Iterable[str]:
-    """Return the names of the fields at a path in a tool's input."""
+    """Return the names of the fields that the object at a path in the arguments may have."""
     for name in path:
         if field := model.model_fields.get(str(name)):
             model = next(_iterate_models(field.annotation), model)
@@ -126,12 +133,12 @@ def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def field_path(location: Sequence[int | str]) -> str:
-    """Return the dotted path of a field in the arguments, for errors."""
+    """Return the dotted path of a field, for errors, from pydantic's location."""
     return ".".join(str(part)[:MAX_QUOTED_NAME] for part in location) or "arguments"
 
 
 async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAnswer:
-    """Run one call. Every exception becomes an error in the answer."""
+    """Run one call, and return its answer. Every exception becomes an error in the answer."""
     attributes = {"gen_ai.tool.name": tool.name}
     with telemetry.span(tool.name, attributes, kind=SpanKind.SERVER) as span:
         answer = await _invoke(tool, request, app)
@@ -161,7 +168,11 @@ async def _invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallA
 
 
 def _find_task(tool: Tool[Any, Any], arguments: Arguments, caller: Caller) -> str | None:
-    """Return the task that the call works in. The handler rejects an invalid name."""
+    """Return the task in which the call works.
+
+    If the arguments contain an invalid name, return the credential's task: the handler rejects the
+    name.
+    """
     try:
         return tool.task(arguments, caller) if tool.task else caller.task
     except InvalidInput:
@@ -187,15 +198,15 @@ async def _run(
         if not time_limit.expired():
             raise
         problem = f"{tool.name} did not finish within {round(seconds, 1):g} s"
-        raise make_outage_error(tool, request, problem, _write_state(ctx)) from None
+        raise make_outage_error(tool, request, problem, _get_write_state(ctx)) from None
     except Unavailable as error:
-        failure = add_advice(tool, request, error, _write_state(ctx))
+        failure = add_advice(tool, request, error, _get_write_state(ctx))
         failure.facts = error.facts
         raise failure from error
 
 
-def _write_state(ctx: Context) -> WriteState:
-    """Return whether an unfinished call may have written: unknown once it has sent a commit."""
+def _get_write_state(ctx: Context) -> WriteState:
+    """Return UNKNOWN if the failed call has sent a commit, and NOTHING_DONE otherwise."""
     return WriteState.UNKNOWN if ctx.meter.commits else WriteState.NOTHING_DONE
 
 
@@ -203,14 +214,14 @@ async def _run_or_replay(
     tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, ctx: Context
 ) -> tuple[Outcome[Any], bool]:
     """Run the handler, or replay the stored outcome of the first call."""
-    guard = idempotency_guard(ctx.database, ctx.clock, tool.output, arguments, request)
+    guard = make_idempotency_guard(ctx.database, ctx.clock, tool.output, arguments, request)
     try:
         if guard:
             await guard.raise_if_completed()
         context = replace(ctx, idempotency=guard) if guard else ctx
         outcome = as_outcome(await tool.run(arguments, context))
         if guard and guard.has_key and outcome.replayable and not guard.committed:
-            await guard.commit([], outcome)  # there was nothing to change
+            await guard.commit([], outcome)  # The handler had nothing to write: store the answer.
     except AlreadyCompleted as completed:
         result = tool.output.model_validate_json(completed.record.result)
         return Outcome(result, price=completed.record.price), True
@@ -218,7 +229,7 @@ async def _run_or_replay(
 
 
 def _build_success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
-    """Return the fields of an answer that hold the result, and its text form if there is one."""
+    """Return the answer's fields for the result, as JSON and, if the tool writes one, as text."""
     text = tool.text(result) if tool.text else None
     return {"result": result.to_json(), "text": text}
 
@@ -226,7 +237,7 @@ def _build_success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any
 def _make_failure_answer(
     error: Exception, request: CallRequest, tool: Tool[Any, Any]
 ) -> CallAnswer:
-    """Make the answer for an error. An internal fault reveals only the call id."""
+    """Make the answer for an error. The answer to an internal fault reveals only the call id."""
     if isinstance(error, Unavailable):
         log.warning("unavailable", tool=tool.name, call_id=request.call_id, **error_fields(error))
     if isinstance(error, ToolFailure):

@@ -1,4 +1,4 @@
-"""A job as a value, and how a run of it is leased, measured and recorded."""
+"""The declaration of a job, and how its runs are leased, measured and recorded."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 MAX_RECORDED_ITEMS: Final = 20
-"""The maximum number of failures in the record of a run, and of warnings."""
+"""The maximum number of failures in a run's record, and the maximum number of warnings."""
 MAX_RECORDED_LENGTH: Final = 500
-"""The maximum number of characters of a failure in the record of a run."""
+"""The maximum length of a failure or warning in a run's record, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An item that failed, and why."""
+    """An item that failed, with the reason."""
 
     name: str
     reason: str
 
     @classmethod
     def of(cls, name: str, error: CarrelError | str) -> Self:
-        """Make the failure of an item, with the code of a known error."""
+        """Make the failure of an item from an error, whose code it quotes, or from a reason."""
         return cls(name, error if isinstance(error, str) else f"{error.code}: {error.message}")
 
 
@@ -53,7 +53,7 @@ class Report:
         failures: The items that failed.
         warnings: The items that succeeded in part, each with the problem.
         finished: Whether no work is left, as far as this run could see.
-        note: A remark for the run's record. It contains no content, and no folder's full path.
+        note: A remark for the run's record. It must contain neither content nor full paths.
         cost: What the run read and wrote.
     """
 
@@ -70,8 +70,8 @@ class Budget:
     """How long a run may work, and where it reports its progress.
 
     Attributes:
-        deadline: When to stop, between two steps, on the clock of `time.monotonic`.
-        progress: Takes the number of items processed since its last call.
+        deadline: When to stop, in seconds of `time.monotonic`. Runs check it between two steps.
+        progress: Called with the number of items processed since the last call.
     """
 
     deadline: float
@@ -79,17 +79,17 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Whether it is time to stop."""
+        """Whether the run must stop."""
         return time.monotonic() >= self.deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The items of a job that failed so often that they are not tried any more.
+    """How to list and retry the items that a job gave up after repeated failures.
 
     Attributes:
-        load: Loads some of them, up to a limit, with the reasons.
-        retry: Queues all of them again, and returns how many there were.
+        load: Loads up to a limit of the items, with the reasons.
+        retry: Queues all of the items again, and returns their number.
     """
 
     load: Callable[[Context, int], Awaitable[Sequence[Failure]]]
@@ -101,22 +101,22 @@ class Job:
     """The declaration of one job.
 
     Attributes:
-        name: The job's name, which is also its folder's.
+        name: The name of the job and of its folder.
         title: The name for people.
-        run: Works in small committed steps until the work or the budget is used up.
-        run_confirmed: Like `run`, and does what that only does after somebody has confirmed it.
+        run: Works in small committed steps until the work is done or the budget is spent.
+        run_confirmed: Works like `run`, and also takes the steps that a person must confirm.
         total: Counts the items that a run would process now, for a progress bar.
-        schedule: When it runs in the cloud, in cron's format and UTC, or an empty string if it runs
-            only on demand.
+        schedule: When the job runs in the cloud, in cron's format and UTC, or an empty string if it
+            runs only on demand.
         timeout: Seconds that a run may take. Cloud Scheduler waits at most 30 minutes.
-        lease: The lease to run under, if it is shared with another job so that the two never run
-            at once. By default, the job's own.
+        lease: The name of a lease that the job shares with another job, so that the two never run
+            at the same time. By default, the job has its own lease.
         dead_letters: The items that failed too often, if the job gives items up.
-        renew: Queues all items again that another model than the current one made, and
-            returns their number.
-        capabilities: The external services that it uses.
-        settings: Fields of `Settings` that it reads, other than those of its capabilities.
-        memory: The memory of an instance of its function, in MiB.
+        renew: Queues all items that were made by another model than the current one, and returns
+            their number.
+        capabilities: The external services that the job uses.
+        settings: The fields of `Settings` that the job reads, except those of its capabilities.
+        memory: The memory of the function's instances, in MiB.
     """
 
     name: str
@@ -136,10 +136,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyRunning:
-    """Another run has the lease.
+    """The result of a run that did not start, because another run has the lease.
 
     Attributes:
-        until: When the lease expires if that run has died.
+        until: When the lease expires if the other run has died.
     """
 
     until: datetime
@@ -155,12 +155,12 @@ async def run_job(
 
     Args:
         job: The job.
-        app: The application whose connections it uses.
+        app: The application whose connections the run uses.
         progress: See `Budget`.
         seconds: How long the run may take; by default, the job's own timeout.
 
     Raises:
-        CarrelError: The run cannot continue. Its commits stay, and the next run resumes.
+        CarrelError: The run cannot continue. What it committed stays, and the next run resumes.
     """
     with span(f"job {job.name}", kind=SpanKind.SERVER) as job_span:
         return await _run_leased(job, app, progress, seconds, job_span)
@@ -183,12 +183,12 @@ async def _run_leased(
     if isinstance(lease, datetime):
         return AlreadyRunning(until=lease)
     recorder = _RunRecorder(run_id, ctx, progress)
-    heartbeat = asyncio.create_task(recorder.heartbeat())
+    heartbeat = asyncio.create_task(recorder.keep_lease())
     report: Report | None = None
     error: Exception | None = None
     start = time.monotonic()
     try:
-        report = await job.run(ctx, Budget(start + (seconds or job.timeout), recorder.progress))
+        report = await job.run(ctx, Budget(start + (seconds or job.timeout), recorder.add_progress))
         report.cost = meter
     except Exception as failure:
         error = failure
@@ -198,7 +198,7 @@ async def _run_leased(
     finally:
         heartbeat.cancel()
         await asyncio.wait([heartbeat])
-        run = recorder.final_record(report, error)
+        run = recorder.make_final_record(report, error)
         facts = _describe_run(job, run, time.monotonic() - start)
         log.info("job_run", **facts)
         job_span.set({f"carrel.job.{name}": value for name, value in facts.items()})
@@ -206,7 +206,7 @@ async def _run_leased(
 
 
 class _RunRecorder:
-    """Renews the lease of a run, and keeps the run's record up to date, while it works."""
+    """Renews the lease and updates the record of a run while the run works."""
 
     def __init__(self, run_id: str, ctx: Context, on_progress: Callable[[int], None]) -> None:
         self._run_id = run_id
@@ -214,30 +214,34 @@ class _RunRecorder:
         self._on_progress = on_progress
         self._progress = 0
 
-    def progress(self, items: int) -> None:
-        """Add processed items."""
+    def add_progress(self, items: int) -> None:
+        """Count processed items, and report them."""
         self._progress += items
         self._on_progress(items)
 
-    async def heartbeat(self) -> None:
-        """Renew the lease while the run reads or computes; its own commits detect a loss."""
+    async def keep_lease(self) -> None:
+        """Renew the lease while the run only reads or computes, until the task is cancelled.
+
+        Each commit under the lease renews it, and this one also updates the run's record.
+        """
         while True:
             await asyncio.sleep(self._context.settings.lease_seconds / 3)
+            # If a commit fails, the next one may still be in time.
             with suppress(Unavailable):
-                record = Runs(self._context.database).record(self._run(RunState.RUNNING))
+                record = Runs(self._context.database).record(self._make_run(RunState.RUNNING))
                 await self._context.database.commit([record])
 
-    def final_record(self, report: Report | None, error: Exception | None) -> Run:
+    def make_final_record(self, report: Report | None, error: Exception | None) -> Run:
         """Make the record of a run that has ended."""
         if report is None:
             reason = (
                 f"{error.code}: {error.message}" if isinstance(error, CarrelError) else "a fault"
             )
             return replace(
-                self._run(RunState.STOPPED), error=reason, ended_at=self._context.clock()
+                self._make_run(RunState.STOPPED), error=reason, ended_at=self._context.clock()
             )
         return replace(
-            self._run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
+            self._make_run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
             ended_at=self._context.clock(),
             counts=dict(report.counts),
             failures=tuple(map(_format_failure, report.failures[:MAX_RECORDED_ITEMS])),
@@ -247,7 +251,7 @@ class _RunRecorder:
             note=report.note,
         )
 
-    def _run(self, state: RunState) -> Run:
+    def _make_run(self, state: RunState) -> Run:
         meter = self._context.meter
         return Run(
             run_id=self._run_id,
@@ -265,7 +269,7 @@ def _format_failure(failure: Failure) -> str:
 
 
 async def _release(job: Job, run: Run, ctx: Context) -> None:
-    """Release the lease. If that fails, the lease expires, and the run's outcome is unchanged."""
+    """Release the lease and store the run's record. If that fails, the lease expires later."""
     try:
         async with asyncio.timeout(5):
             await Leases(ctx.database).release([Runs(ctx.database).record(run)])

@@ -1,11 +1,12 @@
 """The adapter between a job's declaration and a Cloud Function.
 
-It is separate from `serving`, so that a tool's bundle contains no code of jobs.
+It is separate from `serving`, so that tools' bundles contain no code of jobs.
 """
 
 from __future__ import annotations
 
-from shared.runtime.serving import entry_point, health  # first: this import times the cold start
+# First: this import times the cold start.
+from shared.runtime.serving import answer_health_check, register_handler
 
 # isort: split
 from dataclasses import asdict
@@ -31,13 +32,16 @@ MAX_FAILURES: Final = 100
 
 
 def serve_job(job: Job) -> Handler:
-    """Make a Cloud Function of a job: `POST` runs it unless it is running, `GET` checks health."""
+    """Make a Cloud Function of a job: `POST` runs the job, `GET` checks health.
+
+    The answer to `POST` has the state `busy` if the job is already running.
+    """
     app = App(Settings())
     telemetry.start(app.settings, job.name)
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
-            return await health(job.name, app)
+            return await answer_health_check(job.name, app)
         try:
             outcome = await run_job(job, app)
         except Exception as error:  # noqa: BLE001 - the boundary: no error message reaches the log
@@ -50,4 +54,4 @@ def serve_job(job: Job) -> Handler:
         failures = [asdict(failure) for failure in outcome.failures[:MAX_FAILURES]]
         return JSONResponse({"state": state, "counts": outcome.counts, "failures": failures})
 
-    return entry_point(answer, app)
+    return register_handler(answer, app)

@@ -1,7 +1,7 @@
 """The messages between the gateway and a tool: a call and its answer.
 
-The two are deployed one after the other, so each must understand older and newer messages: unknown
-fields are ignored, and new fields have defaults.
+Gateway and tools are deployed one after the other, so each must understand older and newer
+messages: unknown fields are ignored, and new fields have defaults.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class CallRequest(BaseModel):
         caller: The caller that the gateway authenticated.
         deadline: Unix time in seconds when the gateway stops waiting.
         embedding_key: The caller's key, if the deployment embeds with callers' keys. Only the JSON
-            for the tool reveals it.
+            for the tool reveals the key.
     """
 
-    # Validation errors do not quote values, which may be the key.
+    # Validation errors must not quote values, because one of them may be the key.
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     call_id: str
@@ -51,12 +51,12 @@ class Receipt(BaseModel):
         documents_written: Document writes that Firestore bills.
         round_trips: The longest chain of requests to Firestore that waited for one another.
         milliseconds: The duration of the call.
-        embedding_ms: The part of it spent on embedding, or None if nothing was embedded.
-        bm25_ms: The part of it spent on loading and scoring postings, or None if there were none.
+        embedding_ms: The milliseconds spent on embedding, or None if nothing was embedded.
+        bm25_ms: The milliseconds spent on loading and scoring postings, or None if there were none.
         price: The price in millionths of a dollar, or None for the tool's own price.
-        replayed: True if the call had completed before, and this is its stored answer.
-        task: The task that the call worked in, if any. Older functions do not report it.
-        notes: The audit facts of the call, by name. See `Outcome.facts`.
+        replayed: True if the answer was stored by an earlier call with the same idempotency key.
+        task: The task in which the call worked, if any. Older functions do not report it.
+        notes: The call's audit facts by name; see `Outcome.facts`.
     """
 
     documents_read: int = 0
@@ -71,12 +71,12 @@ class Receipt(BaseModel):
     notes: AuditFacts = {}
 
     def cost(self) -> dict[str, Any]:
-        """Return the part of the receipt that the caller sees: the cost, without audit facts."""
+        """Return the receipt as the caller sees it, without the task and the audit facts."""
         return self.model_dump(exclude_none=True, exclude={"task", "notes"})
 
 
 class WireError(BaseModel):
-    """The wire form of an error (`CarrelError.to_wire`), strict so that no other JSON passes."""
+    """An error as `CarrelError.to_wire` writes it. Validation is strict and rejects other JSON."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 

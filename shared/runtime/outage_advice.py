@@ -1,8 +1,8 @@
 """Errors for tools that are down or too slow, with advice on how to continue.
 
 The caller can skip or repeat a read, and repeat an idempotent write. Before repeating any other
-write, the caller must know whether the first call took effect. The message says so in words, and
-`details.outcome` says it to programs: `nothing_done` or `unknown`.
+write, the caller must know whether the first call took effect. The message says what is known in
+words, and `details.outcome` in a code for programs: `nothing_done` or `unknown`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 RETRY_AFTER_SECONDS: Final = 5.0
-"""The default time to wait before the next call. A new instance starts within it."""
+"""The default time to wait before the next call, in which a new instance starts."""
 
 
 class WriteState(StrEnum):
-    """What is known about the write of a failed call."""
+    """What is known about the effect of a failed call."""
 
     NOTHING_DONE = "nothing_done"
     UNKNOWN = "unknown"
@@ -44,7 +44,7 @@ class CalledTool(Protocol):
 
     @property
     def idempotent(self) -> bool:
-        """Whether a failed call may be sent again although the tool writes."""
+        """Whether a failed call may be repeated although the tool writes."""
         ...
 
 
@@ -59,9 +59,9 @@ def make_outage_error(
 
     Args:
         tool: The tool.
-        request: The failed call. Its idempotency key, if any, makes it safe to repeat.
+        request: The failed call, which is safe to repeat if it has an idempotency key.
         problem: The problem, without a full stop: `get_chunk is temporarily unreachable`.
-        write_state: What is known about the call's write.
+        write_state: What is known about the call's effect.
         retry_after: Seconds to wait before the next call.
     """
     is_read = tool.effect is Effect.READ
@@ -73,9 +73,9 @@ def make_outage_error(
 def add_advice(
     tool: CalledTool, request: CallRequest, error: Unavailable, write_state: WriteState
 ) -> Unavailable:
-    """Return an error that a tool raised, with advice added.
+    """Return a tool's error with advice added to its message.
 
-    If the error's `details` state an outcome, it replaces `write_state`.
+    An outcome in the error's `details` takes precedence over `write_state`.
     """
     write_state = WriteState(error.details.get("outcome", write_state))
     retry_after = error.retry_after or RETRY_AFTER_SECONDS
@@ -93,7 +93,7 @@ def _make_advice(
 ) -> str:
     """Return the advice as a sentence that starts in lower case.
 
-    `subject` is the tool's name, or "it" where the sentence before already names the tool.
+    `subject` is the tool's name, or "it" if the sentence before names the tool.
     """
     retry_advice = f"call it again in {math.ceil(retry_after)} s"
     if tool.effect is Effect.READ:
@@ -122,5 +122,5 @@ def _make_unavailable(
 
 
 def _capitalize_first(sentence: str) -> str:
-    """Return a sentence with a capital first letter, without changing the others."""
+    """Capitalize the first letter of a sentence, without changing the other letters."""
     return sentence[0].upper() + sentence[1:]

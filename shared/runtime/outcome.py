@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Fact = bool | int | float | str
-"""A value that is not content: a size, a score, a hash, an id, a code."""
+"""A size, a score, a hash, an id or a code; never content."""
 AuditFacts = dict[str, Fact | list[Fact]]
 """The facts for the log and the audit, by name."""
 MAX_LISTED_FACTS: Final = 50
 """The maximum number of values in a list of facts."""
 _CODE: Final = re.compile(r"[A-Za-z0-9._:-]{0,100}")
 _MAX_INTEGER: Final = 2**63 - 1
-"""The largest integer that Firestore takes."""
+"""The largest integer that Firestore can store."""
 
 ResultT = TypeVar("ResultT", bound=Result)
 
@@ -33,10 +33,10 @@ class Outcome(Generic[ResultT]):
         result: The answer for the caller.
         price: The price of the call in millionths of a dollar, or None for the tool's own price.
         facts: Facts for the log and the audit, which may not be content. See `validate_facts`.
-        belongs_to: The path, below the user's, of the data that the answer belongs to, or None.
-            Erasing the data erases the stored answer.
+        belongs_to: The path, below the user's document, of the records that the answer is about,
+            or None. Erasing the records erases the stored answer.
         replayable: Whether the answer is stored under the call's idempotency key. If not, a
-            repetition of the call runs again.
+            repeated call runs again.
     """
 
     result: ResultT
@@ -55,7 +55,7 @@ class Outcome(Generic[ResultT]):
 
 
 def as_outcome(answer: ResultT | Outcome[ResultT]) -> Outcome[ResultT]:
-    """Return a handler's answer as an outcome. A bare result has the tool's own price."""
+    """Return a handler's answer as an outcome. A bare result costs the tool's own price."""
     return answer if isinstance(answer, Outcome) else Outcome(answer)
 
 

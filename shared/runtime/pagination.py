@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     ItemT = TypeVar("ItemT", bound=BaseModel)
 
 MAX_PAGE_BYTES: Final = 40_000
-"""The maximum total size of the items of a page as JSON, in bytes.
+"""The maximum total size of a page's items as JSON, in bytes.
 
 Claude Code rejects answers of more than 25,000 tokens. A token is about four bytes of English, and
 seldom less than two bytes in any script."""
@@ -32,7 +32,7 @@ BYTES_PER_TOKEN: Final = 3
 
 English prose has about four, JSON about three, and Chinese or Japanese between two and three."""
 _LINK_BYTES: Final = 120
-"""The size of the link to a resource that an item may come with."""
+"""The estimated size of the resource link that may accompany an item."""
 _RESERVED_BYTES: Final = 400
 """The bytes set aside for what every page contains, such as its cursor."""
 
@@ -42,7 +42,7 @@ CursorText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_l
 CursorMoment = Annotated[
     int, Field(ge=ALL_DATES.microseconds.start, lt=ALL_DATES.microseconds.stop)
 ]
-"""A timestamp in a cursor's position, in microseconds since the Unix epoch."""
+"""A timestamp in a cursor's position, in microseconds since 1970."""
 CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 """A non-negative integer in a cursor's position, within Firestore's 64-bit range."""
 
@@ -50,13 +50,13 @@ MaxTokens = Annotated[
     int | None,
     Field(ge=100, description="Maximum tokens, at least 100."),
 ]
-"""The argument `max_tokens`. Items that do not fit are left out; a text is never cut, so that a
+"""The argument `max_tokens`. Items that do not fit are left out. No text is cut, so a page of a
 single item may be longer."""
 
 _UNBOUND_ARGUMENTS: Final = {"cursor", "limit", "max_tokens", "detail"}
-"""The arguments that the digest leaves out, so that they may change between pages."""
+"""The arguments that may change between pages, because a cursor's digest ignores them."""
 _DIGEST_LENGTH: Final = 12
-"""The number of hash digits at the start of a cursor."""
+"""The number of hexadecimal digits of the digest with which a cursor begins."""
 
 
 class PagedArguments(Arguments):
@@ -106,14 +106,14 @@ def fit_page(
 ) -> list[ItemT]:
     """Return as many of the first items as fit into one answer.
 
-    Sizes are those of JSON, which some clients give to the model in place of the text. The text is
-    shorter.
+    Items are measured as JSON, which some clients give to the model instead of the shorter text.
 
     Args:
         items: The items.
         max_tokens: The maximum length of the answer, in tokens, that the caller requested.
         other_parts: Other parts of the answer, which count against `max_tokens`.
-        cursor: This page's cursor, for tools whose cursors grow. Its length estimates the next's.
+        cursor: This page's cursor, for tools whose cursors grow from page to page. The next cursor
+            is assumed to be as long.
         min_items: How many items to return even if they do not fit, so that no page is empty.
     """
     sizes = [_count_bytes(item) for item in items]
@@ -131,7 +131,7 @@ def compute_byte_budget(max_tokens: int) -> int:
 
 
 def count_fitting(sizes: Iterable[int], budget: int) -> int:
-    """Return how many of the first items fit into a budget; all sizes are in bytes."""
+    """Return how many of the first items fit into a budget of bytes, given the items' sizes."""
     return sum(size <= budget for size in accumulate(sizes))
 
 
@@ -140,7 +140,7 @@ def _count_bytes(item: BaseModel) -> int:
 
 
 def _decode_position(args: Arguments, cursor: str) -> str:
-    """Return the position in a cursor, or "" (which is not valid) if its digest does not match."""
+    """Return the position in a cursor, or "", which is invalid, if the digest does not match."""
     text = from_base64url(cursor).decode()
     digest = text[:_DIGEST_LENGTH]
     position = text[_DIGEST_LENGTH:]

@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 IDEMPOTENCY_KEY: Final = "idempotency_key"
-"""The name of the argument with which a client marks a call as safe to retry."""
+"""The name of the argument with which a client makes a call safe to retry."""
 
 
 class Arguments(BaseModel):
-    """The base class of every tool's arguments. It is frozen and rejects unknown fields."""
+    """The base class of every tool's arguments: frozen, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,10 +32,10 @@ class IdempotentArguments(Arguments):
 
 
 class Result(BaseModel):
-    """The base class of every tool's output and of the models within it.
+    """The base class of every tool's result and of the models within a result.
 
     Attributes:
-        always_included: The fields of an output that are null in its JSON when they are None.
+        always_included: The fields of a result that its JSON includes as null if they are None.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,18 +44,21 @@ class Result(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Return the JSON that clients get.
 
-        It omits fields that are None, because they would only cost tokens, unless they are always
-        included.
+        Fields that are None are omitted to save tokens, unless they are always included.
         """
         fields = self.model_dump(mode="json", exclude_none=True)
         return fields | {name: None for name in self.always_included if name not in fields}
 
     @classmethod
     def of(cls, record: object, **overrides: Any) -> Self:
-        """Make a result from a record's attributes, except for the fields passed as keywords.
+        """Make a result from a record's attributes.
+
+        Args:
+            record: The object whose attributes have the names of the fields.
+            overrides: The values of fields that are not taken from the record.
 
         Raises:
-            AttributeError: A field is neither passed as a keyword nor an attribute of the record.
+            AttributeError: The record lacks an attribute for a field without an override.
         """
         attributes = {
             name: getattr(record, name) for name in cls.model_fields if name not in overrides
@@ -66,16 +69,16 @@ class Result(BaseModel):
 DocumentId = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*[A-Za-z0-9-]$", max_length=200)
 ]
-"""A document id that Firestore accepts and does not read as a path. `safe_id` makes such ids."""
+"""A document id that Firestore accepts and cannot take for a path. `safe_id` makes such ids."""
 
 
 class Undo(Result):
-    """A tool call that reverses the effect of the call that returned it."""
+    """How to undo a call: the tool call that reverses its effect."""
 
     tool: str = Field(description="The tool to call.")
     arguments: dict[str, Any] = Field(description="The arguments to call it with.")
 
     def in_words(self) -> str:
-        """Return a sentence that tells people how to undo the call."""
+        """Return the undo call as a sentence for people."""
         arguments = json.dumps(self.arguments, ensure_ascii=False)
         return f"To undo this, call {self.tool} with {arguments}."

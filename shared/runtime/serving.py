@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
 from shared.core import telemetry
-from shared.core.errors import CarrelError, InvalidInput, http_status
-from shared.core.http import media_type
+from shared.core.errors import CarrelError, InvalidInput, get_http_status
+from shared.core.http import parse_media_type
 from shared.core.log import bind_trace
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -31,18 +31,19 @@ if TYPE_CHECKING:
 
 
 def serve(tool: Tool[Any, Any]) -> Handler:
-    """Make a Cloud Function of a tool: `POST` takes a `CallRequest`, `GET` checks health.
+    """Make a Cloud Function of a tool: `POST` runs a `CallRequest`, `GET` checks health.
 
-    Only the gateway's service account may invoke it, which Cloud Run checks before the function.
+    Cloud Run lets only the gateway's service account invoke the function.
     """
     app = App(Settings())
     telemetry.start(app.settings, tool.name)
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
-            return await health(tool.name, app)
-        # A web page could reach this function on a laptop, but not send JSON without a preflight.
-        is_json = media_type(request.headers.get("content-type")) == "application/json"
+            return await answer_health_check(tool.name, app)
+        # On a laptop, any web page can reach this function. But a page may send JSON only after a
+        # preflight, which this function never grants.
+        is_json = parse_media_type(request.headers.get("content-type")) == "application/json"
         try:
             call_request = CallRequest.model_validate_json(await request.body() if is_json else b"")
         except ValidationError:
@@ -50,13 +51,13 @@ def serve(tool: Tool[Any, Any]) -> Handler:
             return JSONResponse({"error": error.to_wire()}, status_code=error.status)
         return _to_response(await invoke(tool, call_request, app))
 
-    return entry_point(answer, app)
+    return register_handler(answer, app)
 
 
-def entry_point(answer: Handler, app: App) -> Handler:
+def register_handler(answer: Handler, app: App) -> Handler:
     """Register a handler with the functions framework, and end the cold start."""
 
-    # The framework looks a function up by its name, which must be that of the deployed target.
+    # The framework finds the function by its name, which must be the name of the deployed target.
     async def handle(request: Request) -> JSONResponse:
         with bind_trace(request.headers, app.settings.google_cloud_project):
             response = await answer(request)
@@ -68,8 +69,8 @@ def entry_point(answer: Handler, app: App) -> Handler:
     return entry
 
 
-async def health(name: str, app: App) -> JSONResponse:
-    """Answer whether the database can be reached."""
+async def answer_health_check(name: str, app: App) -> JSONResponse:
+    """Answer whether the function can reach the database. Costs one round trip."""
     try:
         await app.ping()
     except CarrelError as error:
@@ -79,5 +80,5 @@ async def health(name: str, app: App) -> JSONResponse:
 
 
 def _to_response(answer: CallAnswer) -> JSONResponse:
-    status = http_status(answer.error.code) if answer.error else 200
+    status = get_http_status(answer.error.code) if answer.error else 200
     return JSONResponse(answer.model_dump(mode="json"), status_code=status)

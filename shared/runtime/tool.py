@@ -1,4 +1,4 @@
-"""A tool as a value: its name, schemas, handler and requirements."""
+"""The declaration of a tool: its name, schemas, handler and requirements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceTemplate:
-    """A tool's answer as an MCP resource, for clients that read resources.
+    """Publishes a tool's answer as an MCP resource, for clients that read resources.
 
     Attributes:
         uri: The URI template, with one variable in braces: an argument of the tool.
@@ -53,14 +53,14 @@ class ResourceTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """The part of a tool's result that links to resources.
+    """The items of a tool's result that link to resources.
 
     Attributes:
-        items: The field that lists the items, which may be missing or empty.
-        uri: The template of their URIs, whose variable is a field of an item.
-        name: The field of an item that names it for people.
-        listed: Whether `resources/list` pages through this tool, by the argument `cursor` and the
-            result's `next_cursor`.
+        items: The result's field with the items. It may be missing or empty.
+        uri: The template of the items' URIs, whose variable is a field of the item.
+        name: The field of an item that contains its name for people.
+        listed: Whether `resources/list` pages through this tool, with the argument `cursor` and
+            the result's `next_cursor`.
         walk: The other arguments for paging, such as an order that is stable between pages.
     """
 
@@ -79,7 +79,7 @@ _NULL: Final = {"type": "null"}
 _RESULT_KEYWORDS: Final = frozenset(
     {"type", "items", "properties", "additionalProperties", "anyOf"}
 )
-"""The keywords of a published result's schema, at every level."""
+"""The keywords that a published result's schema keeps, at every level."""
 _ARGUMENT_KEYWORDS: Final = _RESULT_KEYWORDS | {
     "required",
     "description",
@@ -87,10 +87,10 @@ _ARGUMENT_KEYWORDS: Final = _RESULT_KEYWORDS | {
     "enum",
     "maximum",
 }
-"""The keywords of a published argument's schema.
+"""The keywords that a published argument's schema keeps.
 
-Other keywords, such as lengths and patterns, are checked by the tool alone. Models cannot count
-characters and take ids from other tools, and the error for a wrong value says what is allowed."""
+Only the tool checks the others, such as lengths and patterns. Models cannot count characters, they
+copy ids from other answers, and the error for a wrong value explains what is allowed."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 ResultT = TypeVar("ResultT", bound=Result)
@@ -101,35 +101,36 @@ class Tool(Generic[ArgumentsT, ResultT]):
     """The declaration of one tool.
 
     Attributes:
-        name: The tool's name, `verb_noun`, which is also its folder's.
+        name: The name of the tool and of its folder, as `verb_noun`.
         title: The name for people.
-        description: Tells the model when to use the tool, and when another.
-        input: The arguments; every field is described.
-        output: The result; every field is described.
-        run: The handler. It takes the arguments and the context, never a request, and returns the
+        description: Tells the model when to use the tool, and when to use another.
+        input: The type of the arguments. Every field must have a description.
+        output: The type of the result. Every field must have a description.
+        run: The handler. It gets the arguments and the context, never the request, and returns the
             result, or an outcome with more facts.
-        effect: What it does to data.
-        tier: Who may call it.
-        role: The role that its caller needs.
-        required_scope: The scope that a credential needs, if not that of its effect.
+        effect: The tool's effect on data.
+        tier: Who may call the tool.
+        role: The role that the caller needs.
+        required_scope: The scope that a credential needs, if not the effect's scope.
         timeout: Seconds that a call may take; by default 10 for a read, and 30 otherwise.
-        idempotent: Whether a failed call may be sent again even without a key, since it only does
-            what the first one did not. Reads always are.
-        task: Returns the task that a call works in; by default, the credential's task.
+        idempotent: Whether a failed call may be repeated even without a key, because the second
+            call does only what the first did not. Reads may always be repeated.
+        task: Returns the task in which a call works; by default, the credential's task.
         price: The highest price of a call, in millionths of a dollar.
         text: Writes the result as text for people; by default, clients see the result as JSON.
-        envelope: The shape of its family's answers, if that is not the bare result.
-        resource: Its answer as a resource, if it is one.
-        links: The part of its result that links to resources, if there is one.
-        app: The app that shows its answer to people in clients with MCP Apps: a script in
-            `functions/gateway/apps`. Of an internal tool, the app that may call it.
-        internal: Whether only the gateway and its app may call it; models do not see it.
-        completes: The kinds of names that it completes. Such a tool takes `kind` and `prefix`, and
-            returns `names`, each with `name` and `id`, and their `total`.
-        capabilities: The external services that it uses.
-        settings: Fields of `Settings` that it reads, other than those of its capabilities.
-        memory: The memory of an instance of its function, in MiB.
-        concurrency: How many calls an instance takes at once.
+        envelope: The shape of the tool family's answers, if they are not bare results.
+        resource: How the answer is published as a resource, if it is.
+        links: The items of the result that link to resources, if any.
+        app: The app that shows the answer to people in clients with MCP Apps: a script in
+            `functions/gateway/apps`. For an internal tool, the app that may call the tool.
+        internal: Whether only the gateway and the tool's app may call the tool, so that models do
+            not see it.
+        completes: The kinds of names that the tool completes. Such a tool takes `kind` and
+            `prefix`, and returns `names`, each with `name` and `id`, and their `total`.
+        capabilities: The external services that the tool uses.
+        settings: The fields of `Settings` that the tool reads, except those of its capabilities.
+        memory: The memory of the function's instances, in MiB.
+        concurrency: How many calls an instance handles at once.
     """
 
     name: str
@@ -171,7 +172,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
         return self.required_scope or self.effect.scope
 
     def declaration(self) -> dict[str, Any]:
-        """Return the tool as data, for the gateway's catalogue."""
+        """Return the tool's entry in the gateway's catalogue, as JSON."""
         return {
             "name": self.name,
             "title": self.title,
@@ -195,13 +196,14 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def _output_schema(self) -> dict[str, Any]:
         schema = _publish_result(self.output)
-        return self.envelope.schema(schema) if self.envelope else schema
+        return self.envelope.build_schema(schema) if self.envelope else schema
 
 
 def _publish_arguments(arguments: type[Arguments]) -> dict[str, Any]:
     """Return the schema of a tool's arguments as clients see it.
 
-    Optional arguments are published without null, because clients omit them. Null is accepted.
+    Optional arguments are published without null, which the tool nevertheless accepts: clients
+    should omit an argument rather than pass null.
     """
     schema = inline_references(arguments.model_json_schema(mode="validation"))
     del schema["description"]  # It describes the class.
@@ -211,11 +213,11 @@ def _publish_arguments(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def _publish_result(result: type[Result]) -> dict[str, Any]:
-    """Return the schema of a tool's result as clients see it: names and types.
+    """Return the schema of a tool's result as clients see it: names and types only.
 
-    Descriptions and limits are for readers of the code; a model reads the result itself. Fields may
-    be missing, because those that are None are, and others may be added, because clients store the
-    schema. Fields that are always included may be null.
+    Descriptions and limits serve readers of the code; a model reads the result itself. No field is
+    required, because fields that are None are omitted. Other fields are allowed, because clients
+    that store the schema must accept later releases. Fields that are always included may be null.
     """
     schema = inline_references(result.model_json_schema(mode="serialization"))
     published: dict[str, Any] = _keep_keywords(schema, _RESULT_KEYWORDS, _is_nullable)
@@ -225,7 +227,7 @@ def _publish_result(result: type[Result]) -> dict[str, Any]:
 
 
 def put_own_fields_first(names: Iterable[str]) -> list[str]:
-    """Put a tool's own fields before the common ones: models fill in the first fields first."""
+    """Sort a tool's own fields before the common ones, because models fill in fields in order."""
     common = [*PagedArguments.model_fields, *IdempotentArguments.model_fields]
     return sorted(names, key=lambda name: common.index(name) if name in common else -1)
 
@@ -248,7 +250,7 @@ def _keep_keywords(
     Args:
         node: The schema, or a part of it.
         keywords: The keywords to keep. Objects are published as open.
-        drops_null: Decides which fields are published without null.
+        drops_null: Returns whether to publish a field without null.
     """
     if isinstance(node, list):
         return [_keep_keywords(item, keywords, drops_null) for item in node]
@@ -265,7 +267,7 @@ def _keep_keywords(
 
 
 def _is_default_keyword(key: str, value: Any) -> bool:
-    """Return whether a keyword says what holds without it, or what the class says: closed."""
+    """Return whether to drop a keyword: a default of null, or whether extra fields are allowed."""
     return (key == "default" and value is None) or (
         key == "additionalProperties" and isinstance(value, bool)
     )

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _SECRET_NAMES: Final = "|".join([name.replace("_?", "[_ -]?") for name in DENYLIST]) + (
     "|access[_-]?key|pass[_-]?phrase|credential|token(?!iz)|_pass(?![a-z])|auth(?=[\"']? ?[:=])"
 )
-"""This expression, which has no groups, matches names of passwords and keys."""
+"""The names of passwords and keys, as a pattern without groups."""
 _OTHER_SUFFIXES: Final = (
     r"hash|digest|url|uri|endpoint|name|path|file|dir|field|type|len|size|count|limit|regex|pattern"
     r"|prefix|suffix|expir|ttl|version|label|param|column|class|ref|arn|manager|algorithm|hint"
     r"|id(?![a-z])"
 )
-"""A name with one of these suffixes means something else than a secret, such as `token_url`."""
+"""The suffixes of names that do not refer to a secret itself, such as `token_url`."""
 _ASSIGNMENT: Final = re.compile(
     rf"(?P<name>{_SECRET_NAMES})(?![\w-]{{0,30}}(?:{_OTHER_SUFFIXES}))[\w-]{{0,30}}"
     r"[\"'`\])]{0,3}\s{0,4}"
@@ -36,14 +36,14 @@ _ASSIGNMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
-"""This matches a dotted name in code, such as `ed25519.Ed25519PrivateKey`."""
+"""A dotted name in code, such as `ed25519.Ed25519PrivateKey`."""
 _URL: Final = re.compile(
     r"(?<=://)(?P<user>[^\s:/?#@\"'`<>]{0,100}):(?P<value>[^\s/@\"'`<>]{1,200})@[^\s\"'`<>/]{1,100}"
 )
 
 
 def detect_assigned_secrets(line: str) -> Iterator[Detection]:
-    """Find passwords in URLs, and values that are assigned to a password or a key."""
+    """Find passwords in URLs, and secrets that are assigned to a name or field in the text."""
     for match in _URL.finditer(line):
         if not is_sample_password(match["value"], match["user"]):
             yield Detection("password in a URL", *match.span())
@@ -54,7 +54,7 @@ def detect_assigned_secrets(line: str) -> Iterator[Detection]:
 
 
 def _get_assigned_text(match: re.Match[str]) -> str:
-    """Return the assigned text, or an empty string if the value is an expression."""
+    """Return the assigned text, or an empty string if a name in code is assigned."""
     quoted: str | None = match["quoted"]
     if quoted is not None:
         return quoted
@@ -71,7 +71,7 @@ _AUTHORIZATION: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _MIN_TOKEN_LENGTH: Final = 16
-"""A token in an Authorization header has at least this many characters."""
+"""The minimum length of a token in an Authorization header."""
 _COOKIE_VALUE: Final = r"(?:=|: ?)[\"']?([^\s;,\"'`<>{}()\[\]$]{0,4096}+)"
 _COOKIES: Final = re.compile(
     r"(?:\b(?:set[-_]?)?cookies?\b[\"'`)\]]{0,2}\s{0,3}[:=,]?|\bcurl\b[^|;]{0,200}? -b)"
@@ -81,7 +81,7 @@ _COOKIES: Final = re.compile(
 )
 _COOKIE: Final = re.compile(rf"[\w.%-]{{1,64}}+[\"']?{_COOKIE_VALUE}", re.ASCII)
 _MIN_COOKIE_LENGTH: Final = 20
-"""A session id has at least this many characters. The samples of RFC 6265 and MDN are shorter."""
+"""The minimum length of a session id. The samples in RFC 6265 and MDN are shorter."""
 
 
 def detect_headers(line: str) -> Iterator[Detection]:
@@ -107,7 +107,7 @@ def _is_credential(match: re.Match[str]) -> bool:
 
 
 def _decode_base64(value: str) -> str:
-    """Return the decoded text, or an empty string if it is not printable."""
+    """Decode a text, or return an empty string if the result is not printable."""
     try:
         text = base64.b64decode(value, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -126,12 +126,12 @@ _OPTIONS: Final = r"\b[^|;&]{0,200}? "
 _LOGIN_PAIR: Final = r"[ =]?[\"']?[^\s:\"']{1,64}:([^\s\"']{1,200})"
 _LOGIN: Final = r"(?:docker|podman|helm registry|skopeo|oc|az|cf|argocd) login"
 _COMMAND_WORD: Final = re.compile(r"--[A-Za-z]| -[pawPuU]|\bpass:|\bsudo\b|\blogin\b")
-"""Every command with a password contains a match of this expression, which is quick to search."""
+"""Every command with a password contains a match, for a quick check."""
 _LONG_OPTION: Final = re.compile(
     rf"(?:--[\w-]{{0,20}}(?:{_SECRET_NAMES})|\blogin \S{{1,64}}+ password) {{1,4}}{_ARGUMENT}",
     re.IGNORECASE,
 )
-"""This matches an option such as `--db-password ...`, or a line of a .netrc file."""
+"""An option such as `--db-password ...`, or a line of a .netrc file."""
 _SHORT_OPTIONS: Final = tuple(
     re.compile(form)
     for form in (
@@ -147,8 +147,8 @@ _SHORT_OPTIONS: Final = tuple(
         rf"\bhttps?{_OPTIONS}(?:-a|--auth){_LOGIN_PAIR}",
     )
 )
-"""These match one-letter options of particular commands. For other commands, the same options mean
-something else (`docker run -p 80:80`)."""
+"""The one-letter options with which particular commands take passwords. In other commands, the same
+letters mean something else (`docker run -p 80:80`)."""
 
 
 def detect_command_passwords(line: str) -> Iterator[Detection]:
@@ -168,15 +168,15 @@ _KEY_HEADER: Final = re.compile(
 )
 _KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/]{32,}+")
 _MAX_HEADER_LINES: Final = 12
-"""PGP and PuTTY put at most this many lines between the header and the key."""
+"""The maximum number of lines that PGP and PuTTY put between the header and the key."""
 _MAX_CHARACTERS_SEARCHED: Final = 400
-"""The key is searched in this many characters of a line."""
+"""How many characters of a line are searched for the key."""
 
 
-def private_key_lines(lines: Sequence[str]) -> Iterator[int]:
+def find_private_keys(lines: Sequence[str]) -> Iterator[int]:
     """Yield the indexes of the lines on which a private key begins.
 
-    A header without a key, as in code that parses keys, is no secret.
+    A header without a key, as in code that parses keys, is not a secret.
     """
     for index, line in enumerate(lines):
         for header in _KEY_HEADER.finditer(line):

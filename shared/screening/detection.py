@@ -1,4 +1,4 @@
-"""A detection: the kind of a secret or of personal data, and its position in a line."""
+"""The type that all detectors yield."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 
 class Detection(NamedTuple):
-    """A secret or personal data in one line, at the characters from `start` up to `end`.
+    """A secret or personal data in a line.
 
-    The kind is in words, such as "AWS access key" or "e-mail address".
+    Attributes:
+        kind: The kind in words, such as "AWS access key" or "e-mail address".
+        start: The index of the first character in the line.
+        end: The index after the last character.
     """
 
     kind: str

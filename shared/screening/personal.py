@@ -26,15 +26,16 @@ _MAIL_DOMAINS: Final = re.compile(
     r"|technology|today|tools|top|website|wiki|work|works|world|xyz|zone",
     re.IGNORECASE,
 )
-"""These top-level domains have mailboxes of people. An `@` before any other is code, such as the
-matrix product `x@self.weight`."""
+"""Top-level domains under which people have mailboxes. An `@` before any other suffix is code, such
+as the matrix product `x@self.weight`."""
 _RESERVED_DOMAIN: Final = re.compile(
     r"(?:^|\.)(?:example(?:\.[a-z]{2,3}){0,2}|test|invalid|localhost|local|internal|domain\.com"
     r"|(?:my|your|some)?-?(?:company|domain|host|server|email|mail|site)\.(?:com|org|net|io|dev)"
     r"|(?:email|test)\.com|foo\.(?:com|bar)|bar\.com|users\.noreply\.github\.com|gserviceaccount\.com)$",
     re.IGNORECASE,
 )
-"""These domains are reserved by RFC 2606 and RFC 6761, common in samples, or without people."""
+"""Domains that are reserved by RFC 2606 and RFC 6761, common in samples, or without mailboxes of
+people."""
 _IMPERSONAL: Final = re.compile(
     r"git|hg|svn|root|ubuntu|ec2-user|.*no-?_?reply.*|do-?not-?reply|info|support|sales|contact"
     r"|marketing|abuse|noc|security|postmaster|hostmaster|usenet|news|webmaster|www|uucp|ftp"
@@ -42,7 +43,7 @@ _IMPERSONAL: Final = re.compile(
     r"|bot|ci|j(?:ohn|ane)(?:[._-]?doe)?|foo|bar|test\w{0,9}|name|email|you|your[._-]?\w{0,20}|user(?:name)?\d{0,3}|someone|somebody|xxx+|.*\[bot\]",
     re.IGNORECASE,
 )
-"""These mailboxes belong to roles (RFC 2142), system accounts or samples."""
+"""Mailboxes of roles (RFC 2142), system accounts and samples."""
 _VERSION: Final = re.compile(r"v?\d+\.\d")
 _HOME_FOLDER: Final = re.compile(
     r"(?:(?<![\w.-])/(?-i:home|Users)/(?=[^\s/]{1,99}/)"
@@ -74,9 +75,9 @@ def detect_addresses(line: str) -> Iterator[Detection]:
 def detect_home_folders(line: str) -> Iterator[Detection]:
     """Find a first name and a surname in the path of a home folder.
 
-    A single name is allowed, because almost every traceback contains one. It may belong to many
-    people (`/home/anna`, `/Users/hmeier`), a system (`/home/runner`) or a web page
-    (`/home/dashboard`).
+    A single name is allowed, because almost every traceback contains one. Such a name may be common
+    to many people (`/home/anna`, `/Users/hmeier`), or belong to a system (`/home/runner`) or a web
+    page (`/home/dashboard`).
     """
     if "home/" not in line and "sers" not in line:
         return
@@ -103,9 +104,9 @@ _TEST_CARDS: Final = re.compile(
     r"|38520000023237|36227206271667|3530111333300000|35660020203605\d\d|6200000000000\d{3}"
     r"|6555900000604105"
 )
-"""These are test cards from the documentation of payment services."""
+"""Test cards from the documentation of payment services."""
 _MAX_INVENTED_DIGITS: Final = 3
-"""A card number with at most this many different digits counts as invented."""
+"""The maximum number of different digits in a card number that counts as invented."""
 _ACCOUNT: Final = re.compile(
     r"(?<![\w/+=-])[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}(?![\w/+=-])", re.ASCII
 )
@@ -124,7 +125,7 @@ _SAMPLE_ACCOUNTS: Final = frozenset(
         "BE68539007547034",
     }
 )
-"""These are sample accounts from the IBAN registry and Wikipedia."""
+"""Sample accounts from the IBAN registry and Wikipedia."""
 _SOCIAL: Final = re.compile(r"(?<![\w.-])\d{3}-\d{2}-\d{4}(?![\w-])", re.ASCII)
 _SAMPLE_SOCIAL: Final = frozenset({"123-45-6789", "987-65-4321", "111-11-1111", "111-22-3333"})
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from phonenumbers import PhoneNumber
 
 _DIGITS: Final = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
-"""Every phone number matches this expression. The quick search rules out most lines."""
+"""Every phone number contains a match, so that a quick check rules out most lines."""
 _INTERNATIONAL: Final = re.compile(r"\+ ?\(?[1-9](?:[ ().-]{0,3}\d){6}")
 _AMERICAN: Final = re.compile(
     r"(?<![a-z])(?:phone|mobile|cell|tel|call|fax|sms|whatsapp)(?![a-z]).{0,40}?"
@@ -34,8 +34,8 @@ _DIALLED_ABROAD: Final = re.compile(
     r"(?<![\w.+/-])(?<![0-9a-f]{4} )00 ?[1-9]\d{0,2}[ /(-]{1,3}\d(?:[ /()-]{0,3}\d){5,12}"
     rf"{_END}(?! [0-9a-f]{{4}}\b)"
 )
-"""This matches `0049 171 ...`. The space after the country code distinguishes phone numbers from
-dumps and padded numbers."""
+"""A number such as `0049 171 ...`. The space after the country code distinguishes phone numbers
+from dumps and padded numbers."""
 _PHONE_WORDS: Final = (
     r"phone|t[eé]l[eé](?:phone|fono?|fone|foon|fax)|mobil[eo]?|mobiel|m[oó]vil|celular|cellulare"
     r"|handy|rufnummer|fax|whatsapp|телефон|(?<![^\W_])(?:tel|gsm|sms|тел|моб)"
@@ -44,13 +44,13 @@ _WEAK_PHONE_WORDS: Final = (
     r"(?<![^\W_])(?:durchwahl|cell|call(?: (?:me|us|back|him|her))?(?: (?:at|on|under))?|signal"
     r"|portable|telegram)"
 )
-"""These words often precede other numbers too. After them, only a number with a leading zero is
-taken for a phone number."""
+"""Words that often precede other numbers, too. After them, only a number with a leading zero counts
+as a phone number."""
 _BETWEEN: Final = (
     r"(?:[ _-]?(?:numbers?|nummer|num|no|nr))?(?![^\W\d_])"
     r"[^\w\s]{0,3}\s{0,20}[\W_]{0,4}(?<![+-])"
 )
-"""Between the word and the phone number, there may be the word "number" and punctuation."""
+"""What may stand between the word and the phone number: the word "number" and punctuation."""
 _ZERO_NUMBER: Final = (
     rf"\(?(?:0[1-9](?:[ ./()-]{{0,3}}\d){{7,10}}|00[1-9](?:[ /()-]{{0,3}}\d){{8,13}}){_END}"
 )
@@ -64,8 +64,7 @@ _NATIONAL: Final = re.compile(
     rf"|(?:{_WEAK_PHONE_WORDS}){_BETWEEN}(?P<weak>{_ZERO_NUMBER})",
     re.IGNORECASE,
 )
-"""This matches a national number after a word for a phone. The number has a leading zero or a usual
-length."""
+"""A national number after a word for a phone, with a leading zero or a usual length."""
 _PERSONAL_TYPES: Final = frozenset(
     {
         PhoneNumberType.FIXED_LINE,
@@ -83,21 +82,21 @@ _FICTITIOUS: Final = {
     49: re.compile(r"(?:3023125|6990009|4066969|22147107|8999998)\d{2,4}"),
     61: re.compile(r"491570\d{3}|[2378]5550\d{4}|[2378]7010\d{4}"),
 }
-"""These numbers are reserved for films and documentation, by country code. The regulators are NANPA
-(no other 555 numbers are in use either), Arcep, Ofcom, Bundesnetzagentur and ACMA."""
+"""Numbers that regulators reserve for films and documentation, by country code: NANPA (whose other
+555 numbers are not in use either), Arcep, Ofcom, Bundesnetzagentur and ACMA."""
 _INVENTED: Final = re.compile(r"123456|234567|987654|(\d)\1{5}")
-"""Only invented numbers contain such runs of digits."""
+"""Runs of digits that only invented numbers contain."""
 _NATIONAL_LENGTHS: Final = range(9, 13)
-"""A national number has one of these numbers of digits, including its leading zero."""
+"""How many digits a national number may have, including the leading zero."""
 _TOLL_FREE: Final = re.compile(r"[89]00")
 _MAX_INVENTED_DIGITS: Final = 3
-"""A number with at most this many different digits is taken for invented."""
+"""The maximum number of different digits in a phone number that counts as invented."""
 
 
 def detect_phone_numbers(line: str) -> Iterator[Detection]:
-    """Find phone numbers of people that have a country code or follow a word for a phone.
+    """Find people's phone numbers that have a country code or follow a word for a phone.
 
-    Other national numbers cannot be distinguished from numbers in code.
+    National numbers without such a word cannot be distinguished from numbers in code.
     """
     if not _DIGITS.search(line):
         return
@@ -115,7 +114,7 @@ def detect_phone_numbers(line: str) -> Iterator[Detection]:
 
 
 def _may_be_personal(text: str) -> bool:
-    """Return whether digits without `+` may be the phone number of a person."""
+    """Return whether a number without `+` may be a person's phone number."""
     digits = "".join(filter(str.isdigit, text))
     if digits.startswith("00"):
         try:
@@ -132,6 +131,7 @@ def _may_be_personal(text: str) -> bool:
 
 
 def _is_personal(number: PhoneNumber) -> bool:
+    """Return whether a valid number may belong to a person, by its type and its digits."""
     digits = national_significant_number(number)
     form = _FICTITIOUS.get(number.country_code or 0)
     is_fictitious = _INVENTED.search(digits) or (form and form.fullmatch(digits))

@@ -11,7 +11,7 @@ _SAMPLE: Final = re.compile(
     r"|0{6}|123456|abcdef|qwerty|deadbeef|u32t4o3tb3gg43",
     re.IGNORECASE,
 )
-"""Texts with these words are samples. The last alternative is the cookie of MDN's documentation."""
+"""Words that mark a text as a sample. The last alternative is the cookie in MDN's documentation."""
 _SAMPLE_WORD: Final = re.compile(
     r"passw[o0]rd|p@ssw|secret|your|fake|test|sample|demo|foobar|letmein|s3cr3t|"
     r"(?:^|[^a-z])(?:my|foo|bar|some|dev|local|none|null|undefined|token|key)(?![a-z])"
@@ -19,25 +19,25 @@ _SAMPLE_WORD: Final = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR: Final = re.compile(r"[^A-Za-z0-9!?%^&*]+")
-"""This separates the words of a name. The excluded signs occur in passwords but not in names."""
+"""What separates the words of a name. The excluded signs occur in passwords, but not in names."""
 _WORD: Final = re.compile(r"[A-Za-z]*\d{0,4}|\d+[A-Za-z]{0,2}|[A-Za-z]{1,6}\d[A-Za-z]{1,6}")
 _PATH: Final = re.compile(r"[a-z][a-z0-9+]*://|\.{0,2}/[\w.-]+/|~/|[A-Z]:\\")
 _MIN_DIFFERENT_CHARACTERS: Final = 6
-"""A token with fewer different characters is a placeholder."""
+"""The minimum number of different characters in a token; with fewer, it is a placeholder."""
 _MIN_SECRET_LENGTH: Final = 8
 _MAX_NAME_LENGTH: Final = 80
 _MIN_LETTERS_ONLY_LENGTH: Final = 12
-"""A secret of only letters has at least this many characters."""
+"""The minimum length of a secret that consists only of letters."""
 _CASE_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])")
 _MIN_CASE_CHANGE_SHARE: Final = 0.4
-"""In a secret of only letters, the case changes at more than this share of them. The case of random
-letters changes at half of them, that of a name only twice per word."""
+"""In a secret of only letters, more than this share of the letters change the case. Of random
+letters, half do; in a name, the case changes only twice per word."""
 _SAMPLE_PASSWORD: Final = re.compile(
     r"p(?:ass(?:w(?:or)?d)?|wd?)?|p(?:ass(?:w(?:or)?d)?|wd?)\d{0,4}|secret|postgres|root|admin|guest"
     r"|test|token|key|foo|bar|baz|[a-z]*(?:password|passwd|secret)|x-oauth-basic|open ?sesame",
     re.IGNORECASE,
 )
-"""These passwords are common in documentation or defaults of services."""
+"""Passwords that are common in documentation, or are the defaults of services."""
 
 
 def is_sample(text: str) -> bool:
@@ -46,7 +46,7 @@ def is_sample(text: str) -> bool:
 
 
 def is_placeholder(token: str) -> bool:
-    """Return whether a token in a known format only shows the format."""
+    """Return whether a token in a known format is not real, but only illustrates the format."""
     return is_sample(token) or len(set(token.lower())) < _MIN_DIFFERENT_CHARACTERS
 
 
@@ -59,9 +59,9 @@ def is_sample_password(password: str, user: str) -> bool:
 def is_secret(value: str) -> bool:
     """Return whether the value of a password or a key looks like a real secret.
 
-    A secret has at least eight characters, no white space, and either letters and digits, or
-    capitals within words. It is no placeholder, name in code (`settings.api_key2`, `gpt-4o-mini`),
-    path or number.
+    A secret has at least eight characters and no white space. It contains letters and digits, or
+    capitals within words. Placeholders, names in code (`settings.api_key2`, `gpt-4o-mini`), paths
+    and numbers are not secrets.
     """
     if len(value) < _MIN_SECRET_LENGTH or not _is_mixed(value) or any(map(str.isspace, value)):
         return False
@@ -71,6 +71,7 @@ def is_secret(value: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
+    """Return whether a value contains letters and digits, or letters in random case."""
     if any(map(str.isdigit, value)):
         return any(map(str.isalpha, value))
     case_changes = len(_CASE_CHANGE.findall(value))

@@ -12,7 +12,7 @@ from shared.screening.credentials import (
     detect_assigned_secrets,
     detect_command_passwords,
     detect_headers,
-    private_key_lines,
+    find_private_keys,
 )
 from shared.screening.personal import detect_addresses, detect_home_folders, detect_numbers
 from shared.screening.phones import detect_phone_numbers
@@ -31,31 +31,34 @@ _SECRETS: Final = (
     detect_assigned_secrets,
     detect_command_passwords,
 )
-"""These detectors find secrets in one line. Those with the most specific kinds come first."""
+"""Detectors that find secrets in one line, in order: those with the most specific kinds first."""
 _PERSONAL_DATA: Final = (
     detect_addresses,
     detect_home_folders,
     detect_phone_numbers,
     detect_numbers,
 )
-"""These detectors find personal data, where there is no secret."""
+"""Detectors that find personal data in one line, outside the secrets found there."""
 _MIN_LINE_LENGTH: Final = len("a@b.io")
-"""Shorter lines are skipped, because a text can have 50,000 of them."""
+"""The minimum length of a scanned line. A text can have 50,000 shorter lines, which are skipped."""
 _LINE_BREAK: Final = regex.compile(r"\r\n|\r|\n")
 _INVISIBLE: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}]+")
-"""This matches zero-width characters, soft hyphens, variation selectors and the like."""
+"""Zero-width characters, soft hyphens, variation selectors and other invisible characters."""
 
 
 def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]:
-    """Return the line numbers, from 1, and kinds of all detections, sorted, without duplicates.
+    """Find secrets and, if requested, personal data in a text.
 
     Args:
         text: The text.
         personal_data: Whether to find personal data, too.
+
+    Returns:
+        The line number, from 1, and the kind of each detection, sorted and without duplicates.
     """
     detectors = _SECRETS + _PERSONAL_DATA if personal_data else _SECRETS
     lines = _normalize_lines(text)
-    detections = {(index, "private key") for index in private_key_lines(lines)}
+    detections = {(index, "private key") for index in find_private_keys(lines)}
     for index, line in enumerate(lines):
         if len(line) >= _MIN_LINE_LENGTH:
             detections.update((index, detection.kind) for detection in _scan_line(line, detectors))
@@ -63,6 +66,7 @@ def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]
 
 
 def _scan_line(line: str, detectors: Sequence[Detector]) -> list[Detection]:
+    """Return the detections in a line. Of overlapping detections, the first detector's is kept."""
     detections: list[Detection] = []
     for detect in detectors:
         detections += [
@@ -74,8 +78,9 @@ def _scan_line(line: str, detectors: Sequence[Detector]) -> list[Detection]:
 def _normalize_lines(text: str) -> list[str]:
     """Split a text into lines as editors do, and undo disguises of characters.
 
-    Full-width and mathematical letters and digits become plain ones. NFKC is applied by character,
-    if the result is one character, so that no line grows. Invisible characters are removed.
+    Invisible characters are removed, and full-width and mathematical letters and digits become
+    plain. NFKC is applied to single characters, if the result is a single character, so that no
+    line grows.
     """
     return [line if line.isascii() else _normalize(line) for line in _LINE_BREAK.split(text)]
 

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_LISTED: Final = 20
-"""The error lists at most this many findings of a field, to stay short."""
+"""The maximum number of findings that the error lists for each field."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScreeningFinding:
-    """The kind and the line of a secret or of personal data in a text, never the value itself.
+    """Where a text contains a secret or personal data. The finding never contains the value itself.
 
     Attributes:
-        field: The name of the text.
+        field: The name of the argument with the text.
         line: The number of the line, from 1.
         kind: The kind in words, such as "AWS access key" or "e-mail address".
     """
@@ -31,32 +31,47 @@ class ScreeningFinding:
 
 
 async def require_shareable_texts(texts: Mapping[str, str]) -> None:
-    """Screen texts that everyone can read, which are given by argument name.
+    """Screen texts that everyone will be able to read.
+
+    Args:
+        texts: The texts by argument name.
 
     Raises:
         InvalidInput: A text contains a secret or personal data. The error names the lines, never
             the values.
     """
     if findings := await asyncio.to_thread(screen_texts, texts):
-        raise screening_error(findings)
+        raise make_screening_error(findings)
 
 
 async def require_no_secrets(texts: Mapping[str, str]) -> None:
-    """Screen texts that users of this server can read, which are given by argument name.
+    """Screen texts that the users of this server will be able to read.
+
+    Args:
+        texts: The texts by argument name.
 
     Raises:
         InvalidInput: A text contains a secret. The error names the lines, never the values.
     """
     if findings := await asyncio.to_thread(screen_texts, texts, personal_data=False):
-        raise screening_error(findings, "Others can read what you save, and it contains secrets")
+        raise make_screening_error(
+            findings, "Others can read what you save, and it contains secrets"
+        )
 
 
 def screen_texts(texts: Mapping[str, str], *, personal_data: bool = True) -> list[ScreeningFinding]:
-    """Find secrets, and personal data if asked, in texts, which are given by field name.
+    """Find secrets and, if requested, personal data in texts.
 
-    Findings are sorted by field, line and kind, and a kind occurs once per line. Call this function
-    in a thread: it takes a millisecond of CPU time for 2,000 characters, and a tenth of a
-    second or more for 50,000. The first call imports the detectors.
+    Call this function in a thread: it takes a millisecond of CPU time for 2,000 characters, and a
+    tenth of a second or more for 50,000. The first call also imports the detectors.
+
+    Args:
+        texts: The texts by argument name.
+        personal_data: Whether to find personal data, too.
+
+    Returns:
+        The findings in the order of the texts, and then by line and kind. A kind occurs at most
+        once per line.
     """
     from shared.screening.scan import scan_text
 
@@ -67,19 +82,19 @@ def screen_texts(texts: Mapping[str, str], *, personal_data: bool = True) -> lis
     ]
 
 
-def screening_error(
+def make_screening_error(
     findings: Sequence[ScreeningFinding],
     problem: str = "Everyone can read what you share, and it contains secrets or personal data",
 ) -> InvalidInput:
-    """Return the error that tells the author the lines and kinds of findings, never the values."""
-    by_field: dict[str, list[str]] = {}
+    """Make the error that lists the lines and kinds of the findings, never the values."""
+    lines_by_field: dict[str, list[str]] = {}
     for finding in findings:
-        by_field.setdefault(finding.field, []).append(f"line {finding.line}: {finding.kind}")
+        lines_by_field.setdefault(finding.field, []).append(f"line {finding.line}: {finding.kind}")
     return InvalidInput(
         f"{problem}: `details` lists the lines. Nothing was stored. Replace each with a"
         " placeholder, such as <API_KEY>, <PASSWORD> or user@example.com, and send it again. If a"
         " secret was in use, revoke it.",
-        details={field: _format_list(lines) for field, lines in by_field.items()},
+        details={field: _format_list(lines) for field, lines in lines_by_field.items()},
     )
 
 

@@ -1,19 +1,18 @@
-"""Detects tokens by their own format, whatever their context.
+"""Detects tokens by their own format, regardless of the context.
 
-The formats are those of detect-secrets' plugins, and `_MORE_FORMATS` for issuers that it does not
-know. Only the plugins' regular expressions are used, because the scanner of detect-secrets changes
-global settings during a scan, skips lines with a "pragma: allowlist" comment, and sends detected
-tokens to their issuers. The following plugins are not used:
+The formats are those of detect-secrets' plugins, and `_MORE_FORMATS` for other issuers. Only the
+plugins' regular expressions are used, because the scanner of detect-secrets changes global settings
+during a scan, skips lines with a "pragma: allowlist" comment, and sends detected tokens to their
+issuers. The following plugins are not used:
 
-- The one for keywords takes time proportional to the square of a line's length (7 s for 8,000
-  characters) and finds 4 of 45 secrets in context. Those for entropy find 21,800 "secrets" in
-  152,000 lines of well-known packages.
-- Those for OpenAI, npm and JSON web tokens also take quadratic time. This module has its own
-  expressions.
-- Those for passwords in URLs and for private keys find less than the detectors in `credentials`,
-  and raise more false alarms.
-- The one for public IP addresses mistakes version numbers for addresses, and the one for Telegram
-  mistakes a digest after a time for a token.
+- keywords: takes quadratic time in the length of a line (7 s for 8,000 characters), and finds 4 of
+  45 secrets in context;
+- entropy (two plugins): find 21,800 "secrets" in 152,000 lines of well-known packages;
+- OpenAI, npm and JSON web tokens: take quadratic time, so this module has its own expressions;
+- passwords in URLs, and private keys: find less than the detectors in `credentials`, and raise more
+  false alarms;
+- public IP addresses: mistakes version numbers for addresses;
+- Telegram: mistakes a digest after a time for a token.
 
 All expressions here take linear time, because an unbounded repetition is possessive or cannot start
 within itself.
@@ -109,12 +108,12 @@ _MORE_FORMATS: Final = {
     "Supabase key": r"sb(?:p_[0-9a-f]{40}|_secret_[\w-]{31,}+)",
     "Telegram bot token": r"\d{8,10}:AA[\w-]{33}(?![\w-])",
 }
-"""These formats are from the issuers' documentation, and have no capturing groups. Remove an entry
-once detect-secrets has a plugin for it. The last checked version is 1.5.0."""
+"""Formats from the issuers' documentation, by kind. They must not contain capturing groups. Remove
+a format once detect-secrets has a plugin for it; 1.5.0 is the last version that was checked."""
 _DIGIT_REQUIRED: Final = frozenset({"Artifactory key", "Discord bot token", "IBM Cloud key"})
-"""Long names match the formats of these kinds too. Only tokens with a digit are reported."""
+"""Kinds whose formats also match long names, so that only tokens with a digit are reported."""
 _START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""A token may begin here: not within a word, except after `\\n` in a quoted string."""
+"""Where a token may begin: not within a word, except after `\\n` in a quoted string."""
 _PLUGIN_FORMATS: Final = tuple(
     (kind, pattern)
     for kind, plugin in _PLUGINS.items()
@@ -129,7 +128,7 @@ _WEB_TOKEN: Final = re.compile(
     re.ASCII,
 )
 _SAMPLE_PAYLOAD: Final = "eyJzdWIiOiIxMjM0NTY3ODkwI"
-"""The payload of the sample token on jwt.io begins with this text."""
+"""The beginning of the payload of the sample token on jwt.io."""
 
 
 def detect_tokens(line: str) -> Iterator[Detection]:

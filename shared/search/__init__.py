@@ -1,1 +1,1 @@
-"""Searching: from a question and its filters to a ranking of documents."""
+"""Search: turns a query and its filters into a ranking of documents."""

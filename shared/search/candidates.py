@@ -1,6 +1,6 @@
-"""Candidate retrieval: the documents that a lexical search and a vector search find, merged.
+"""Retrieves candidates by words and by meaning, and merges them.
 
-Postings can be truncated, so a lexical search may miss documents. If the filters leave only a few
+Truncated postings may make a lexical search miss documents. If the filters leave only a few
 documents, all of them become candidates.
 """
 
@@ -27,26 +27,27 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import FilterPlan, Selection
 
 DENSE_POOL: Final = 50
-"""Documents that a vector search without filters fetches."""
+"""The number of documents that a vector search without filters fetches."""
 MAX_RANKED_NEIGHBOURS: Final = SMALL_SCOPE_SIZE
-"""The maximum number of neighbours that are ranked in addition to lexical hits. More may be fetched
-to find enough that pass the filters."""
+"""The maximum number of neighbours that are ranked in addition to lexical hits. A vector search may
+fetch more, so that enough of them pass the filters."""
 LEXICAL_POOL: Final = 30
-"""Lexical hits that are compared with the query's vector."""
+"""The number of lexical hits that are compared with the query's vector."""
 UNCHECKED_POOL: Final = 120
-"""Lexical hits that are compared if the postings do not show which of them pass the filters."""
+"""The number of lexical hits that are compared with the query's vector if the postings do not show
+which of them pass the filters."""
 SPARE: Final = 1.5
-"""A filtered vector search fetches this many times the documents that should be enough, because
-the database applies one filter at most, and the share of hits that pass the others is an
-estimate."""
+"""The factor by which a filtered vector search fetches more documents than it should need. The
+database applies at most one filter, and the share of hits that pass the others is an estimate."""
 UNKNOWN_SHARE: Final = 0.5
-"""The share of documents that is expected to pass if no postings show it."""
+"""The assumed share of documents that pass the filters if no postings show it."""
 MAX_LEXICAL_HITS: Final = 200
-"""Hits of a lexical search without a vector search, over all pages."""
+"""The maximum number of hits of a search by words alone, over all pages."""
 MAX_CHECKED: Final = 1_000
-"""Documents checked against the filters; Firestore's vector search returns no more."""
+"""The maximum number of documents checked against the filters, which is also the maximum of
+Firestore's vector search."""
 MAX_CHECKED_ANONYMOUS: Final = 150
-"""Documents checked for anonymous callers: the owner pays for each document that is read."""
+"""The same maximum for anonymous callers, because the owner pays for every document read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,11 @@ class CandidateSearch(Generic[DocumentT]):
 
     Attributes:
         selection: The filters.
-        plan: What the filters' postings reveal about the documents that pass.
+        plan: How to find the documents that pass the filters.
         terms: The query's terms, repeats included. Empty for a semantic search.
-        postings: The terms' postings and the totals of the corpus.
-        scores: The BM25 score, by id, of each document that is in the terms' postings and may pass
-            the filters.
+        postings: The terms' postings, and the totals of the corpus.
+        scores: The BM25 scores of the documents that the terms' postings list and that may pass
+            the filters, by document id.
         documents: The reader of the documents.
         max_checked: The maximum number of documents checked against the filters.
     """
@@ -72,7 +73,7 @@ class CandidateSearch(Generic[DocumentT]):
     documents: DocumentReader[DocumentT]
     max_checked: int
 
-    async def lexical_candidates(self) -> tuple[list[Candidate[DocumentT]], bool]:
+    async def fetch_lexical_candidates(self) -> tuple[list[Candidate[DocumentT]], bool]:
         """Fetch the documents with the highest BM25 scores.
 
         Costs one round trip, or none if the postings show which documents pass the filters.
@@ -83,18 +84,19 @@ class CandidateSearch(Generic[DocumentT]):
         if self.plan.scope is FilterScope.SMALL and self._postings_truncated:
             counted = await self.documents.get_all_counted(self.plan.small_scope_ids, self.terms)
             hits = [
-                self._from_document(item.document, item.counts)
+                self._score_by_counts(item.document, item.counts)
                 for item in counted
                 if self.selection.admits(item.document)
             ]
-        elif self.plan.exact:
+        elif self.plan.is_exact:
             hits = [
-                self._from_postings(document_id) for document_id in self._pick_top(MAX_LEXICAL_HITS)
+                self._score_by_postings(document_id)
+                for document_id in self._pick_top(MAX_LEXICAL_HITS)
             ]
         else:
             documents = await self.documents.get_all(self._pick_top(self.max_checked))
             hits = [
-                self._from_postings(document.id, document)
+                self._score_by_postings(document.id, document)
                 for document in documents
                 if self.selection.admits(document)
             ]
@@ -104,9 +106,9 @@ class CandidateSearch(Generic[DocumentT]):
         )
         return best_hits, self._may_miss_hits(len(best_hits))
 
-    def lexical_pool(self) -> list[str]:
+    def pick_lexical_pool(self) -> list[str]:
         """Return the ids of the lexical hits that are candidates of a hybrid search."""
-        return self._pick_top(LEXICAL_POOL if self.plan.exact else UNCHECKED_POOL)
+        return self._pick_top(LEXICAL_POOL if self.plan.is_exact else UNCHECKED_POOL)
 
     async def compare(
         self,
@@ -114,31 +116,35 @@ class CandidateSearch(Generic[DocumentT]):
         lexical_pool: Sequence[str],
         unfiltered: Sequence[Neighbour[DocumentT]],
     ) -> list[Neighbour[DocumentT]]:
-        """Compare the query with the lexical hits that the vector search will not compare it with.
+        """Measure the similarity of the lexical hits that the vector search may not return.
 
-        Costs one round trip. Every candidate that has a vector then has both scores.
+        Costs one round trip. Every candidate with a vector then has both scores.
         """
-        compared_ids = {
+        ids_in_vector_search = {
             *_get_ids(unfiltered),
             *(self._get_passing_ids(self._estimate_filtered_pool()) or ()),
         }
-        return await self.documents.similarities(
+        return await self.documents.measure_similarities(
             vector,
-            [name for name in lexical_pool if name not in compared_ids],
+            [
+                document_id
+                for document_id in lexical_pool
+                if document_id not in ids_in_vector_search
+            ],
             self._counted_terms,
         )
 
-    async def nearest(
+    async def find_nearest(
         self, vector: Vector, unfiltered: Sequence[Neighbour[DocumentT]]
     ) -> Sequence[Neighbour[DocumentT]]:
         """Run the vector search, and widen it until enough of its hits pass the filters.
 
-        Costs one round trip, up to three if too few of the nearest documents pass, and none
-        without filters.
+        Costs one round trip, or up to three if too few of the nearest documents pass. Without
+        filters, it costs none if `unfiltered` suffices.
 
         Args:
             vector: The query's vector.
-            unfiltered: The nearest of all documents, if the search has no filters.
+            unfiltered: The nearest documents of the whole corpus, if the search has no filters.
         """
         if self.plan.scope is FilterScope.EVERYTHING and self._is_enough(unfiltered, DENSE_POOL):
             return unfiltered
@@ -151,11 +157,11 @@ class CandidateSearch(Generic[DocumentT]):
         return hits
 
     def _estimate_filtered_pool(self) -> int:
-        """Return how many documents to fetch so that enough of them should pass the filters."""
+        """Estimate how many documents to fetch so that DENSE_POOL of them pass the filters."""
         plan = self.plan
         if self.selection.is_single_filter and plan.prefilter.facets:
             return DENSE_POOL
-        # The database searches the documents that pass the prefilter, or all documents.
+        # With a prefilter, the database searches only the documents that pass it.
         searched_count = plan.prefilter.size or self.postings.totals.documents
         passing_count = (
             searched_count * UNKNOWN_SHARE if plan.max_passing is None else plan.max_passing
@@ -166,16 +172,16 @@ class CandidateSearch(Generic[DocumentT]):
     async def _find_nearest_filtered(
         self, vector: Vector, limit: int
     ) -> Sequence[Neighbour[DocumentT]]:
-        """Compare all documents that pass if they are known and at most `limit`, or else search."""
+        """Compare all passing documents if they are known and at most `limit`; otherwise search."""
         ids = self._get_passing_ids(limit)
         if ids is not None:
-            return await self.documents.similarities(vector, ids, self._counted_terms)
-        return await self.documents.nearest(
+            return await self.documents.measure_similarities(vector, ids, self._counted_terms)
+        return await self.documents.find_nearest(
             vector, limit, self.plan.prefilter.facets, self._counted_terms
         )
 
     def _get_passing_ids(self, limit: int) -> list[str] | None:
-        """Return the ids of all documents that pass, or None if unknown or more than `limit`."""
+        """Return the ids of all passing documents, or None if they are unknown or too many."""
         plan = self.plan
         if plan.scope is FilterScope.SMALL:
             return plan.ids
@@ -187,12 +193,12 @@ class CandidateSearch(Generic[DocumentT]):
         lexical_pool: Sequence[str],
         compared: Sequence[Neighbour[DocumentT]],
     ) -> tuple[list[Candidate[DocumentT]], bool]:
-        """Make candidates of the hits of both searches.
+        """Merge the hits of both searches into candidates.
 
         Args:
             nearest: The hits of the vector search.
             lexical_pool: The ids of the lexical hits.
-            compared: The lexical hits that were compared with the query's vector.
+            compared: The lexical hits whose similarity was measured.
 
         Returns:
             The candidates, and whether documents that pass the filters may be missing.
@@ -201,22 +207,22 @@ class CandidateSearch(Generic[DocumentT]):
         lexical_hits = [hit for hit in compared if self.selection.admits(hit.document)]
         neighbour_ids = set(_get_ids(neighbours))
         ranked_hits = neighbours[:MAX_RANKED_NEIGHBOURS]
-        # A neighbour beyond the limit is still ranked if it is a lexical hit, too.
+        # A neighbour beyond the limit is still ranked if it is also a lexical hit.
         ranked_hits += [hit for hit in neighbours if hit.document.id in lexical_pool]
         hits_by_id = {hit.document.id: hit for hit in [*ranked_hits, *lexical_hits]}
         candidates = [
             replace(
-                self._from_document(hit.document, hit.counts),
+                self._score_by_counts(hit.document, hit.counts),
                 similarity=hit.similarity,
                 is_neighbour=document_id in neighbour_ids,
             )
             for document_id, hit in hits_by_id.items()
         ]
-        # Lexical hits that have no vector, or were not compared in time, are still candidates.
-        # Their filters are checked when the result page is read.
+        # Lexical hits that have no vector, or were not compared in time, remain candidates. They
+        # are checked against the filters when the result page is read.
         checked_ids = {*_get_ids(nearest), *_get_ids(compared)}
         candidates += [
-            self._from_postings(document_id)
+            self._score_by_postings(document_id)
             for document_id in lexical_pool
             if document_id not in checked_ids
         ]
@@ -224,19 +230,19 @@ class CandidateSearch(Generic[DocumentT]):
 
     @property
     def _postings_truncated(self) -> bool:
-        """Whether a document may have one of the terms although the term's postings lack it."""
-        return not all(postings.complete for postings in self.postings.terms.values())
+        """Whether some documents may be missing from the terms' postings."""
+        return not all(postings.is_complete for postings in self.postings.terms.values())
 
     @property
     def _counted_terms(self) -> Sequence[str]:
-        """The terms whose counts are read with the documents: none if the postings have them."""
+        """The terms to count in the documents; none if the postings are complete."""
         return self.terms if self._postings_truncated else ()
 
     def _may_miss_hits(self, hit_count: int) -> bool:
         """Return whether documents that pass may be missing from this many lexical hits.
 
-        None is missing without filters, nor if all members of a small scope were examined. Enough
-        hits are enough, whichever they are.
+        Without filters, the best documents are in the postings. In a small scope, all documents
+        were examined. With MAX_LEXICAL_HITS, no more hits are wanted.
         """
         is_complete = self.plan.scope in (FilterScope.EVERYTHING, FilterScope.SMALL)
         if is_complete or hit_count >= MAX_LEXICAL_HITS:
@@ -244,18 +250,20 @@ class CandidateSearch(Generic[DocumentT]):
         return self._postings_truncated or len(self.scores) > self.max_checked
 
     def _pick_top(self, limit: int) -> list[str]:
-        """Return the ids of the documents with the highest BM25 scores."""
-        return heapq.nsmallest(limit, self.scores, key=lambda name: (-self.scores[name], name))
+        """Return the ids of the documents with the highest BM25 scores, ties in order of id."""
+        return heapq.nsmallest(
+            limit, self.scores, key=lambda document_id: (-self.scores[document_id], document_id)
+        )
 
     def _is_enough(self, hits: Sequence[Neighbour[DocumentT]], limit: int) -> bool:
-        """Return whether enough hits pass the filters, or fewer than `limit` exist."""
+        """Return whether enough hits pass the filters, or whether a wider search finds no more."""
         passing_count = sum(self.selection.admits(hit.document) for hit in hits)
         return len(hits) < limit or passing_count >= DENSE_POOL
 
-    def _from_postings(
+    def _score_by_postings(
         self, document_id: str, document: DocumentT | None = None
     ) -> Candidate[DocumentT]:
-        """Score a document by the postings."""
+        """Make a candidate with the document's BM25 score from the postings."""
         matching_terms = frozenset(
             term
             for term, postings in self.postings.terms.items()
@@ -263,12 +271,15 @@ class CandidateSearch(Generic[DocumentT]):
         )
         return Candidate(document_id, self.scores.get(document_id, 0.0), matching_terms, document)
 
-    def _from_document(
+    def _score_by_counts(
         self, document: DocumentT, counts: TermCounts | None
     ) -> Candidate[DocumentT]:
-        """Score a document by its own counts where postings are truncated."""
+        """Make a candidate with the document's BM25 score from its own term counts.
+
+        The counts are needed only where postings are truncated and may lack the document.
+        """
         if counts is None or not self._postings_truncated:
-            return self._from_postings(document.id, document)
+            return self._score_by_postings(document.id, document)
         query_postings, totals = self.postings.terms, self.postings.totals
         score = bm25.score_document(self.terms, counts.terms, counts.length, query_postings, totals)
         matching_terms = frozenset(query_postings.keys() & counts.terms.keys())

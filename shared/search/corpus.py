@@ -1,4 +1,7 @@
-"""A corpus that can be searched, such as the knowledge base."""
+"""The corpora that can be searched, such as the knowledge base, and the protocols of their readers.
+
+`shared.index` implements the protocols for documents in Firestore.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +23,30 @@ class DocumentReader(Protocol[DocumentT]):
     """Reads documents by id and by vector, as `shared.index.vector_index` does."""
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
-        """Load these documents in this order, without missing ones."""
+        """Load the existing documents among these ids, in their order."""
         ...
 
     async def get_all_counted(
         self, ids: Sequence[str], terms: Sequence[str]
     ) -> list[CountedDocument[DocumentT]]:
-        """Load these documents in this order, without missing ones, with the counts of terms."""
+        """Load the existing documents among these ids, in their order, with the terms' counts."""
         ...
 
-    async def nearest(
+    async def find_nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
-        """Search the documents with the closest vectors, best first, among those with a facet.
+        """Find the documents with the nearest vectors, nearest first, and count the terms in them.
 
-        The terms are counted.
+        With facets, only documents that have one of them are searched.
         """
         ...
 
-    async def similarities(
+    async def measure_similarities(
         self, vector: Vector, ids: Sequence[str], terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
-        """Compare these documents with a vector. Return the comparable ones, best first.
+        """Compare these documents with a vector, nearest first, and count the terms in them.
 
-        The terms are counted.
+        Documents without a comparable vector are left out.
         """
         ...
 
@@ -52,17 +55,17 @@ class PostingsReader(Protocol):
     """Reads the postings of terms and facets, as `shared.index.postings` does."""
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
-        """Load the postings of these terms and facets, and the totals."""
+        """Load the postings of these terms and facets, and the totals of the corpus."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus(Generic[DocumentT]):
-    """Documents and their index.
+    """What a search runs over: documents and their index.
 
     Attributes:
         documents: Reads the documents by id and by vector.
-        index: Reads the postings of their terms and facets.
+        index: Reads the postings of the documents' terms and facets.
     """
 
     documents: DocumentReader[DocumentT]
@@ -75,7 +78,7 @@ class DatedCorpus(Corpus[DocumentT]):
 
     Attributes:
         documents: Reads the documents by id, by vector and by date.
-        index: Reads the postings of their terms and facets.
+        index: Reads the postings of the documents' terms and facets.
     """
 
     documents: Documents[DocumentT]

@@ -1,4 +1,4 @@
-"""Filters, and what their postings reveal about the documents that pass them."""
+"""Plans a filtered search from the postings of the filters, before any document is read."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from shared.index.searchable import Searchable
 
     Dates = dict[str, int]
-    """Document id to the document's date, in microseconds since 1970."""
+    """Each document's date by id, in microseconds since 1970."""
 
 SMALL_SCOPE_SIZE: Final = 120
-"""If the filters leave no more documents than this, all of them are ranked."""
+"""The maximum number of documents that are all ranked, rather than searched for candidates."""
 MAX_DAYS: Final = 366
-"""The longest span, in days, for which the postings of its months are read: 13 months at most.
-For a longer span, the date is checked on the documents themselves."""
+"""The longest span of dates, in days, that is filtered by the postings of its months (13 at most).
+For a longer span, each document's own date is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class FacetFilter:
-    """One filter: a document must have one of these facets.
+    """A filter that documents pass if they have any of its facets.
 
     Attributes:
-        field: The name of the filter in a tool's arguments.
-        choices: Each value as the caller wrote it, with the facets that it may mean.
+        field: The filter's name in a tool's arguments.
+        choices: The facets that each value may mean, by the value as the caller wrote it.
     """
 
     field: str
@@ -47,7 +47,7 @@ class FacetFilter:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters that a document must all pass, and the days in which its date must lie."""
+    """The filters of a search: a document must pass all of them and be dated within the span."""
 
     filters: tuple[FacetFilter, ...] = ()
     span: DateSpan = ALL_DATES
@@ -59,12 +59,12 @@ class Selection:
 
     @property
     def is_single_filter(self) -> bool:
-        """Whether this is a single filter without dates, which the server can apply alone."""
+        """Whether there is one filter and no span, so that the server can apply it alone."""
         return len(self.filters) == 1 and self.span == ALL_DATES
 
     @property
     def months(self) -> list[Facet]:
-        """The months that the span touches, or none if the span is longer than MAX_DAYS."""
+        """The months that overlap the span; none if the span is longer than MAX_DAYS."""
         is_short = 0 <= (self.span.last - self.span.first).days < MAX_DAYS
         return [Facet(Kind.MONTH, month) for month in self.span.months] if is_short else []
 
@@ -74,7 +74,7 @@ class Selection:
         return [*(facet for filter_ in self.filters for facet in filter_.facets), *self.months]
 
     def admits(self, document: Searchable) -> bool:
-        """Return whether a document's own fields pass the filters."""
+        """Return whether a document passes the filters, judged by its own fields."""
         date = document.dated_at
         if self.span != ALL_DATES and (date is None or date not in self.span):
             return False
@@ -84,7 +84,7 @@ class Selection:
         return all(any(facet in facets for facet in filter_.facets) for filter_ in self.filters)
 
 
-def unknown_values(
+def find_unknown_values(
     selection: Selection, postings: SearchPostings
 ) -> Iterator[tuple[FacetFilter, str]]:
     """Yield each filter value that no document has, with its filter."""
@@ -100,8 +100,8 @@ class FilterScope(Enum):
     EVERYTHING = auto()
     """Every document passes, because there is no filter."""
     SMALL = auto()
-    """All documents that pass are in a known set of at most SMALL_SCOPE_SIZE members. It may be
-    empty, and it may contain documents that do not pass."""
+    """A known set of at most SMALL_SCOPE_SIZE documents includes all that pass. The set may be
+    empty, and it may include documents that do not pass."""
     LARGE = auto()
     """The documents that pass are a known, larger set."""
     UNKNOWN = auto()
@@ -110,41 +110,41 @@ class FilterScope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FilterPlan:
-    """The known set of documents that pass, and the filter for the server.
+    """How to find the documents that pass the filters.
 
     Attributes:
         scope: What the postings reveal about the documents that pass.
-        dates: The date of each document of a set that contains all documents that pass. None if no
-            such set is known.
-        exact: Whether the postings alone show which documents pass.
-        prefilter: The filter that the server can apply.
-        max_passing: The maximum number of documents that pass, or None if it is not known.
+        dates: The dates of a set of documents that includes all that pass, by document id. None
+            if no such set is known.
+        is_exact: Whether the postings alone show which documents pass.
+        prefilter: The filter that the server applies.
+        max_passing: The maximum number of documents that pass, or None if unknown.
     """
 
     scope: FilterScope
     dates: Dates | None
-    exact: bool
+    is_exact: bool
     prefilter: Prefilter
     max_passing: int | None = None
 
     @property
     def ids(self) -> list[str]:
-        """The ids of `dates`, or none if no such set is known."""
+        """The document ids of `dates`; none if `dates` is None."""
         return list(self.dates or ())
 
     @property
     def small_scope_ids(self) -> list[str]:
-        """The ids of `dates` if the scope is SMALL, or none in any other scope."""
+        """The document ids of `dates` if the scope is SMALL; otherwise none."""
         return self.ids if self.scope is FilterScope.SMALL else []
 
 
 @dataclass(frozen=True, slots=True)
 class Prefilter:
-    """Facets of which every document that passes has one.
+    """A filter for the server: every document that passes has at least one of its facets.
 
     Attributes:
         facets: The facets' ids, at most 30. Empty if the server cannot filter.
-        size: The maximum number of documents that have one of them.
+        size: The maximum number of documents that have any of the facets.
     """
 
     facets: tuple[str, ...] = ()
@@ -152,15 +152,15 @@ class Prefilter:
 
 
 def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> FilterPlan:
-    """Combine the postings of a selection's facets.
+    """Plan a search from the postings of the selection's facets.
 
-    Truncated postings are complete from their `since` on, so they are exact for a span that begins
-    later.
+    Truncated postings are complete from `Postings.since` on. They still give an exact plan for a
+    span that begins after that date.
     """
     if selection.is_unrestricted:
-        return FilterPlan(FilterScope.EVERYTHING, None, exact=True, prefilter=Prefilter())
-    if selection.span.empty:
-        return FilterPlan(FilterScope.SMALL, {}, exact=True, prefilter=Prefilter())
+        return FilterPlan(FilterScope.EVERYTHING, None, is_exact=True, prefilter=Prefilter())
+    if selection.span.is_empty:
+        return FilterPlan(FilterScope.SMALL, {}, is_exact=True, prefilter=Prefilter())
     filters = [filter_.facets for filter_ in selection.filters]
     if selection.months:
         filters.append(selection.months)
@@ -168,25 +168,25 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     complete_dates = [dates for dates in dates_by_filter if dates is not None]
     dates = _intersect(complete_dates) if complete_dates else None
     # An empty intersection is exact even if other postings are truncated.
-    exact = dates is not None and (not dates or len(complete_dates) == len(dates_by_filter))
+    is_exact = dates is not None and (not dates or len(complete_dates) == len(dates_by_filter))
     if dates is not None and len(dates) <= SMALL_SCOPE_SIZE:
         scope = FilterScope.SMALL
     else:
-        scope = FilterScope.LARGE if exact else FilterScope.UNKNOWN
+        scope = FilterScope.LARGE if is_exact else FilterScope.UNKNOWN
     sizes = [_bound_size(facets, postings) for facets in filters]
     sizes += [] if dates is None else [len(dates)]
-    prefilter = smallest_prefilter(filters, postings)
-    return FilterPlan(scope, dates, exact, prefilter, min(sizes, default=None))
+    prefilter = choose_prefilter(filters, postings)
+    return FilterPlan(scope, dates, is_exact, prefilter, min(sizes, default=None))
 
 
-def smallest_prefilter(
+def choose_prefilter(
     filters: Sequence[Sequence[Facet]], postings: Mapping[Facet, Postings]
 ) -> Prefilter:
-    """Choose the filter that leaves the fewest documents.
+    """Choose the filter that leaves the fewest documents and that the server can apply.
 
     Args:
         filters: The facets of each filter.
-        postings: The postings of the facets. A facet that no document has is missing.
+        postings: The facets' postings, without those that no document has.
     """
     used_facets = [[facet for facet in facets if facet in postings] for facets in filters]
     prefilters = [
@@ -199,18 +199,24 @@ def smallest_prefilter(
 
 
 def _bound_size(facets: Sequence[Facet], postings: Mapping[Facet, Postings]) -> int:
-    """Return the maximum number of documents that have one of these facets."""
+    """Return an upper bound of the number of documents with any of these facets.
+
+    A document with several of the facets is counted several times.
+    """
     return sum(postings[facet].df for facet in facets if facet in postings)
 
 
 def _collect_dates(
     facets: Sequence[Facet], postings: Mapping[Facet, Postings], selection: Selection
 ) -> Dates | None:
-    """Return the documents in the span with one of the facets, or None if some may be missing."""
+    """Return the dates of all documents in the span that have any of the facets.
+
+    None if truncated postings may lack some of these documents.
+    """
     span = selection.span.microseconds
     postings_of_facets = [postings[facet] for facet in facets if facet in postings]
     if any(
-        not facet_postings.complete and facet_postings.since > span.start
+        not facet_postings.is_complete and facet_postings.since > span.start
         for facet_postings in postings_of_facets
     ):
         return None

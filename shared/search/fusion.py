@@ -1,16 +1,14 @@
-"""Score fusion, which makes one order of two scores per candidate, and source diversity.
+"""Score fusion, which combines similarity and BM25 into one ranking, and source diversity.
 
-Both scores of every candidate are scaled to 0..1 by the minimum and maximum among the candidates,
-and added by weight. Every candidate needs both scores, because a missing score is not a low one. If
-only one search found a candidate, its other score is computed.
+Fusion: each score is scaled to 0..1 by its minimum and maximum among the candidates, and the two
+are added by weight. Every candidate needs both scores, because a missing score is not a low one. If
+only one search found a candidate, its other score is computed. Source: Bruch, Gai, Ingber, "An
+Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023.
 
-Min-max normalisation and a weighted sum: Bruch, Gai, Ingber, "An Analysis of Fusion Functions for
-Hybrid Retrieval", ACM TOIS 42(1), 2023.
-
-Diversity: one source does not crowd out others that match as well. A ranking has two tiers: hits
-with at least half of the best score, and the rest. Within a tier the sources take turns of two: the
-best two hits of every source come first, in the order of the ranking, then the third and fourth of
-every source, and so on. A third hit of a source is therefore preceded only by hits of its own tier.
+Diversity: no source crowds out other sources that match as well. A ranking has two tiers: hits with
+at least half of the best score, and the rest. Within a tier the sources take turns of two: the best
+two hits of every source come first, in ranking order, then the third and fourth hits of every
+source, and so on. A source's third hit therefore never falls behind hits of the lower tier.
 """
 
 from __future__ import annotations
@@ -26,20 +24,21 @@ if TYPE_CHECKING:
     from shared.search.query import Candidate
 
 DENSE_WEIGHT: Final = 0.5
-"""The weight of the similarity with the local embedder. The weight of BM25 is 1 minus this.
+"""The weight of similarity with the local embedder. BM25 has the rest.
 
-Chosen on the 809 training claims of SciFact, pool of the best 100 of each leg, nDCG@10: 0.734 at
-0.4, 0.737 at 0.5, 0.734 at 0.6, 0.729 at 0.65 (0.5 against 0.65: +0.008, 95% +0.001 to +0.015).
+Chosen by nDCG@10 on SciFact's 809 training claims, with the 100 best hits of each search as
+candidates: 0.734 at 0.4, 0.737 at 0.5, 0.734 at 0.6, 0.729 at 0.65 (0.5 against 0.65: +0.008, 95%
++0.001 to +0.015).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Both scores of a candidate.
+    """The two scores of a candidate.
 
     Attributes:
         similarity: Cosine similarity of query and document.
-        bm25: BM25 score; 0 if the document has no term of the query.
+        bm25: BM25 score; 0 if the document contains none of the query's terms.
     """
 
     similarity: float
@@ -51,16 +50,17 @@ def fuse(
     dense_weight: float = DENSE_WEIGHT,
     min_spread: float = 0.0,
 ) -> list[tuple[str, float]]:
-    """Sort the candidates, best first. Ties are sorted by id.
+    """Fuse the two scores of each candidate, and sort the candidates, best first.
 
     Args:
-        pool: Candidate id to both scores.
-        dense_weight: The weight of the similarity, 0 to 1.
-        min_spread: Similarities that are closer together than this are not stretched to 0..1. If
-            no candidate is near the query, their differences are noise and must not outweigh words.
+        pool: The scores of each candidate by its id.
+        dense_weight: The weight of similarity, 0 to 1.
+        min_spread: Similarities that spread less than this are not stretched to 0..1. If no
+            candidate is near the query, their differences are noise and must not outweigh words.
 
     Returns:
-        Candidate id and fused score, 0 to 1, comparable only within this pool.
+        Candidate ids with fused scores from 0 to 1, comparable only within this pool. Candidates
+        with equal scores are sorted by id.
 
     Raises:
         ValueError: The weight is not between 0 and 1.
@@ -68,41 +68,45 @@ def fuse(
     if not 0 <= dense_weight <= 1:
         raise ValueError(f"the dense weight must be between 0 and 1; got {dense_weight}")
     similarities = _normalize(
-        {member: scores.similarity for member, scores in pool.items()}, min_spread
+        {candidate_id: scores.similarity for candidate_id, scores in pool.items()}, min_spread
     )
-    bm25_scores = _normalize({member: scores.bm25 for member, scores in pool.items()})
-    fused_scores = [
-        (member, dense_weight * similarities[member] + (1 - dense_weight) * bm25_scores[member])
-        for member in pool
+    bm25_scores = _normalize({candidate_id: scores.bm25 for candidate_id, scores in pool.items()})
+    ranking = [
+        (
+            candidate_id,
+            dense_weight * similarities[candidate_id]
+            + (1 - dense_weight) * bm25_scores[candidate_id],
+        )
+        for candidate_id in pool
     ]
-    return sorted(fused_scores, key=lambda item: (-item[1], item[0]))
+    return sorted(ranking, key=lambda hit: (-hit[1], hit[0]))
 
 
-def _normalize(values: dict[str, float], min_spread: float = 0.0) -> dict[str, float]:
-    """Scale values to 0..1. Equal values become 1, or 0 if all are 0."""
-    low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
+def _normalize(scores: dict[str, float], min_spread: float = 0.0) -> dict[str, float]:
+    """Scale scores to 0..1. Equal scores become 1, or 0 if all are 0."""
+    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     if low == high:
-        return dict.fromkeys(values, float(high > 0))
+        return dict.fromkeys(scores, float(high > 0))
     spread = max(high - low, min_spread)
-    return {member: (value - low) / spread for member, value in values.items()}
+    return {candidate_id: (score - low) / spread for candidate_id, score in scores.items()}
 
 
 HITS_PER_TURN: Final = 2
-"""Hits of one source before the other sources have a turn."""
+"""The number of a source's hits in one turn."""
 
 TIER_SHARE: Final = 0.5
-"""The share of the best score from which a hit belongs to the first tier."""
+"""A hit belongs to the first tier if its score is at least this share of the best score."""
 
 ScoredId = tuple[str, float]
-"""An id and its score."""
+"""A hit's id and score."""
 
 
 def diversify(ranking: Sequence[ScoredId], sources: Mapping[str, str]) -> list[ScoredId]:
     """Reorder a ranking so that sources take turns.
 
     Args:
-        ranking: Ids and scores, best first; scores are 0 or more.
-        sources: Id to source id.
+        ranking: The hits' ids and scores, best first. No score is negative.
+        sources: The source id of each hit by the hit's id.
     """
     threshold = TIER_SHARE * ranking[0][1] if ranking else 0.0
     first_tier = [hit for hit in ranking if hit[1] >= threshold]
@@ -127,9 +131,9 @@ def diversify_hits(
 
     Args:
         hits: Hits, best first.
-        get_source_id: Returns the source id of a document id.
+        get_source_id: Returns the id of the source that a document belongs to, by document id.
     """
     hits_by_id = {hit.id: hit for hit in hits}
-    sources = {name: get_source_id(name) for name in hits_by_id}
+    sources = {hit_id: get_source_id(hit_id) for hit_id in hits_by_id}
     ranking = diversify([(hit.id, hit.score) for hit in hits], sources)
-    return [hits_by_id[name] for name, _ in ranking]
+    return [hits_by_id[hit_id] for hit_id, _ in ranking]

@@ -1,7 +1,8 @@
-"""Hybrid search: the documents that answer a query, best first.
+"""Hybrid search: ranks the documents that answer a query.
 
 A semantic search finds the documents whose vectors are nearest to the query's vector. A lexical
-search ranks the postings of the query's terms by BM25. Both scores are then fused.
+search scores documents by BM25 from the postings of the query's terms. Hybrid search does both and
+fuses the two scores.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from shared.search.candidates import (
     MAX_CHECKED_ANONYMOUS,
     CandidateSearch,
 )
-from shared.search.filter_plan import plan_filters, unknown_values
+from shared.search.filter_plan import find_unknown_values, plan_filters
 from shared.search.fusion import Scores, fuse
 from shared.search.query import Degradation, Mode, Ranking
 from shared.search.relevance import (
     Evidence,
     anything_matches,
-    coverage,
-    term_information,
-    tuning,
+    compute_coverage,
+    compute_information,
+    get_tuning,
 )
 from shared.text.terms import terms
 
@@ -50,28 +51,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_TERMS: Final = 48
-"""The maximum number of different terms of a query. The postings of each cost a read."""
+"""The maximum number of different terms of a query. Each costs one read, of its postings."""
 
 
 async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> Ranking[DocumentT]:
     """Find and rank documents.
 
-    Costs two round trips, up to four if too few of the nearest documents pass the filters. A hybrid
-    search waits for neither half longer than half of the time that is left, and then continues with
-    the other. With filters, the postings are always needed.
+    Costs two round trips, or up to four if too few of the nearest documents pass the filters. A
+    hybrid search waits at most half of the remaining time for its semantic or its lexical half,
+    and then continues with the other half alone. With filters, it always waits for the postings.
 
     Raises:
-        Unavailable: The embedding provider is down, or the base is being reembedded, and the search
-            is only semantic.
-        RateLimited, PlatformFault: The embedding provider refuses, and the search is only semantic.
+        Unavailable: The search is only semantic, and the embedding provider is down or the base is
+            being embedded again.
+        RateLimited, PlatformFault: The search is only semantic, and the embedding provider refuses.
         Conflict: The database is embedded with another model.
     """
     query_terms = _limit_terms(terms(query.text))
     lexical_terms = query_terms if query.is_lexical else []
     seconds = _get_time_limit(query, ctx)
 
-    # First round trip: the postings, and at the same time the query's vector. Without filters, it
-    # also fetches the documents nearest to the vector.
+    # First round trip: read the postings while the query is embedded. Without filters, also find
+    # the documents nearest to the query's vector.
     postings, query_vector = await asyncio.gather(
         _await_in_time(_read_postings(lexical_terms, query, corpus, ctx), seconds),
         _await_in_time(_embed_query(query, lexical_terms, corpus, ctx), seconds),
@@ -82,7 +83,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         lexical_terms, postings = [], NO_POSTINGS
         degradation = Degradation.LEXICAL_TIMED_OUT
     elif postings is None:
-        # Nothing else was found, so the search has to wait for the postings after all.
+        # There are no neighbours to rank instead, so the search has to wait for the postings.
         postings = await _read_postings(lexical_terms, query, corpus, ctx)
     plan = plan_filters(query.selection, postings.facets)
     with _time_bm25(lexical_terms, ctx):
@@ -94,29 +95,19 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         query.selection, plan, lexical_terms, postings, scores, corpus.documents, max_checked
     )
 
-    # Second round trip: the hits of the vector search, and the lexical hits that it may miss.
-    if query_vector.values is None:
-        candidates, truncated = await search.lexical_candidates()
-    else:
-        pool, seconds = search.lexical_pool(), _get_time_limit(query, ctx)
-        nearest, compared = await asyncio.gather(
-            _await_in_time(search.nearest(query_vector.values, query_vector.nearest), seconds),
-            _await_in_time(
-                search.compare(query_vector.values, pool, query_vector.nearest), seconds
-            ),
-        )
-        candidates, truncated = search.merge(nearest or [], pool, compared or [])
-        if nearest is None:
-            degradation = Degradation.SEMANTIC_TIMED_OUT
-        elif compared is None:
-            degradation = degradation or Degradation.COMPARISON_TIMED_OUT
+    # Second round trip: fetch the candidates.
+    candidates, truncated, timeout = await _fetch_candidates(
+        search, query_vector, _get_time_limit(query, ctx)
+    )
+    if timeout is Degradation.SEMANTIC_TIMED_OUT or degradation is None:
+        degradation = timeout
 
     query_tuning = _tune(query, ctx)
     is_lexical_only = degradation is not None and degradation.is_lexical_only
     return Ranking(
         terms=frozenset(query_terms),
         documents=postings.totals.documents,
-        unknown=tuple(unknown_values(query.selection, postings)),
+        unknown=tuple(find_unknown_values(query.selection, postings)),
         degradation=degradation,
         hits=_score_and_sort(
             candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
@@ -126,14 +117,40 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     )
 
 
+async def _fetch_candidates(
+    search: CandidateSearch[DocumentT], query_vector: QueryVector[DocumentT], seconds: float | None
+) -> tuple[list[Candidate[DocumentT]], bool, Degradation | None]:
+    """Run the vector search, and compare the lexical hits that it may miss.
+
+    Without a vector, fetch the best documents by words alone.
+
+    Returns:
+        The candidates, whether documents that pass the filters may be missing, and what timed out.
+    """
+    if query_vector.values is None:
+        candidates, truncated = await search.fetch_lexical_candidates()
+        return candidates, truncated, None
+    pool = search.pick_lexical_pool()
+    nearest, compared = await asyncio.gather(
+        _await_in_time(search.find_nearest(query_vector.values, query_vector.nearest), seconds),
+        _await_in_time(search.compare(query_vector.values, pool, query_vector.nearest), seconds),
+    )
+    candidates, truncated = search.merge(nearest or [], pool, compared or [])
+    if nearest is None:
+        return candidates, truncated, Degradation.SEMANTIC_TIMED_OUT
+    timeout = Degradation.COMPARISON_TIMED_OUT if compared is None else None
+    return candidates, truncated, timeout
+
+
 @dataclass(frozen=True, slots=True)
 class QueryVector(Generic[DocumentT]):
-    """The vector of a query, or why there is none.
+    """A query's vector, or the reason why there is none.
 
     Attributes:
-        values: The vector, or None if only words are searched.
-        nearest: The nearest documents if the query has no filter. Finding them needs no postings.
-        degradation: Why there is no vector, or None if there is one or none is needed.
+        values: The vector, or None if the search is by words alone.
+        nearest: The nearest documents, if the query has no filters: then no postings are needed
+            to find them.
+        degradation: Why the vector is missing, or None if it exists or is not needed.
     """
 
     values: Vector | None = None
@@ -151,8 +168,7 @@ async def _embed_query(
     if not query.is_semantic:
         return QueryVector()
     # The check runs at the same time as the search. If the database is embedded with another model,
-    # the hits are dropped. The search may then fail, too, but the error of the check explains why,
-    # so it is the one that is raised.
+    # both may fail. The check's error is raised, because it explains the cause.
     has_vectors, vector = await asyncio.gather(
         EmbeddingSpace(ctx.database).expect(ctx.embedder),
         _embed(query, lexical_terms, corpus, ctx),
@@ -172,9 +188,9 @@ async def _embed_query(
 async def _embed(
     query: SearchQuery, lexical_terms: Sequence[str], corpus: Corpus[DocumentT], ctx: Context
 ) -> QueryVector[DocumentT]:
-    """Embed the query. Without filters, search with the vector at once, in one round trip.
+    """Embed the query. Without filters, also find the nearest documents, in one round trip.
 
-    If the provider fails, only words are searched, unless the search is semantic.
+    If the provider fails, a hybrid search continues by words alone.
     """
     try:
         vector = await ctx.query_vector(query.text)
@@ -186,24 +202,27 @@ async def _embed(
         return QueryVector(degradation=Degradation.EMBEDDING_UNAVAILABLE)
     if not query.selection.is_unrestricted:
         return QueryVector(vector)
-    # Whether postings are truncated is not known yet, so the terms are counted in any case.
-    nearest = await corpus.documents.nearest(vector, DENSE_POOL, (), lexical_terms)
+    # It is not known yet whether postings are truncated, so the terms are counted in any case.
+    nearest = await corpus.documents.find_nearest(vector, DENSE_POOL, (), lexical_terms)
     return QueryVector(vector, nearest)
 
 
-async def _await_in_time(part: Awaitable[T], seconds: float | None) -> T | None:
-    """Await a part of a search. Return None if it takes longer than `seconds`; None is no limit."""
+async def _await_in_time(half: Awaitable[T], seconds: float | None) -> T | None:
+    """Await one half of a search, or return None once `seconds` are over. None sets no limit."""
     try:
         async with asyncio.timeout(seconds) as time_limit:
-            return await part
+            return await half
     except TimeoutError:
         if not time_limit.expired():
-            raise  # The part itself timed out, which is an error.
+            raise  # The timeout occurred within the half, which is an error.
         return None
 
 
 def _get_time_limit(query: SearchQuery, ctx: Context) -> float | None:
-    """Return the seconds that a part may take, or None in a job or for an essential part."""
+    """Return how many seconds each half of a search may take.
+
+    None if the search has only one half, which is essential, or runs in a job without a deadline.
+    """
     if query.mode is not Mode.HYBRID or ctx.seconds_left is None:
         return None
     return ctx.seconds_left / 2
@@ -217,13 +236,13 @@ async def _read_postings(
 
 
 def _time_bm25(lexical_terms: Sequence[str], ctx: Context) -> AbstractContextManager[None]:
-    """Add the time spent in the `with` block to the receipt's `bm25_ms`, if words are searched."""
+    """Add the duration of the `with` block to the receipt's `bm25_ms`, if words are searched."""
     return ctx.timed("bm25") if lexical_terms else nullcontext()
 
 
 def _tune(query: SearchQuery, ctx: Context) -> Tuning:
     """Return the embedding model's tuning, adapted to the query."""
-    query_tuning = tuning(ctx.embedder.model)
+    query_tuning = get_tuning(ctx.embedder.model)
     if query.dense_weight is not None:
         query_tuning = replace(query_tuning, dense_weight=query.dense_weight)
     return query_tuning if query.may_be_far else replace(query_tuning, noise=0.0)
@@ -241,7 +260,7 @@ def _score_and_sort(
 def _get_scores(
     candidates: Sequence[Candidate[DocumentT]], mode: Mode, query_tuning: Tuning
 ) -> Mapping[str, float]:
-    """Return the score of each candidate that the mode ranks by."""
+    """Return the score by which the mode ranks each candidate."""
     match mode:
         case Mode.LEXICAL:
             return {hit.id: hit.bm25 for hit in candidates}
@@ -249,7 +268,7 @@ def _get_scores(
             return {hit.id: hit.similarity or 0.0 for hit in candidates}
         case Mode.HYBRID:
             similarities = [hit.similarity for hit in candidates if hit.similarity is not None]
-            # A candidate without a vector may be as near as any other: it gets the mean.
+            # A candidate without a vector may be as near as any other, so it gets the mean.
             mean = sum(similarities) / len(similarities) if similarities else 0.0
             scores = {
                 hit.id: Scores(mean if hit.similarity is None else hit.similarity, hit.bm25)
@@ -265,11 +284,11 @@ def _has_match(
     query_tuning: Tuning,
 ) -> bool:
     """Return whether any candidate is likely to answer the query."""
-    information = term_information(lexical_terms, postings.terms, postings.totals)
+    information = compute_information(lexical_terms, postings.terms, postings.totals)
     evidence = [
         Evidence(
             candidate.similarity,
-            coverage(information, candidate.terms) if lexical_terms else None,
+            compute_coverage(information, candidate.terms) if lexical_terms else None,
         )
         for candidate in candidates
     ]

@@ -1,8 +1,8 @@
-"""Documents that pass a filter, newest first, and the pages of a ranking.
+"""Lists documents that pass filters, newest first, and pages through rankings.
 
-The cursor into a ranking holds fingerprints of the hits on earlier pages. The next page is the
-ranking at that time without these hits, so no hit is repeated or lost when documents change between
-two pages.
+A cursor into a ranking contains fingerprints of the hits on earlier pages. For the next page, the
+search runs again and leaves out these hits. No hit is therefore repeated or lost if documents
+change between two pages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import StringConstraints, TypeAdapter
 
 from shared.index.searchable import DocumentT
 from shared.index.vector_index import date_cursor
-from shared.search.filter_plan import plan_filters, smallest_prefilter, unknown_values
+from shared.search.filter_plan import choose_prefilter, find_unknown_values, plan_filters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import FacetFilter, Selection
 
 _DIGITS: Final = 8
-"""Hexadecimal digits of a fingerprint: among 200 ids, two collide once in 200,000 times."""
+"""The length of a fingerprint in hexadecimal digits. In one of 200,000 sets of 200 ids, two ids
+have the same fingerprint."""
 FINGERPRINTS: Final = TypeAdapter(
     list[Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]]
 )
-"""The shape of a cursor into a ranking: the fingerprints of all hits on earlier pages."""
+"""The position in a ranking's cursor: the fingerprints of all hits on earlier pages."""
 MAX_EXAMINED: Final = 300
-"""The maximum number of documents read to fill a page if the postings do not show which pass."""
+"""The maximum number of documents read for a page if the postings do not show which pass."""
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def hit_fingerprint(document_id: str) -> str:
-    """Return the fingerprint of a hit for a cursor."""
+def fingerprint_hit(document_id: str) -> str:
+    """Return a short hash of a hit's id, for the cursor."""
     return hashlib.sha256(document_id.encode()).hexdigest()[:_DIGITS]
 
 
@@ -50,15 +51,15 @@ async def fetch_passing(
 ) -> tuple[list[DocumentT], int]:
     """Fetch the first documents that pass the filters.
 
-    Costs one round trip, and more if some documents no longer exist. After the deletion of a
-    source, many do not, so each further round trip reads twice as many documents.
+    Costs one round trip, and more if some documents no longer exist. After a source is deleted,
+    many are missing at once, so each further round trip reads twice as many documents.
 
     Args:
         ids: The documents' ids, in order.
         limit: How many documents to return.
         selection: The filters.
         documents: The reader of the documents.
-        already_read: Documents that were read before and pass, by id.
+        already_read: Passing documents that need not be read again, by id.
 
     Returns:
         The documents, and how many of the ids were examined.
@@ -69,16 +70,20 @@ async def fetch_passing(
         block_size = (limit - len(passing_documents)) << max(trips - 1, 0)
         block = ids[examined_count : examined_count + block_size]
         documents_read = await documents.get_all(
-            [name for name in block if name not in already_read]
+            [document_id for document_id in block if document_id not in already_read]
         )
         passing_by_id = {
             document.id: document for document in documents_read if selection.admits(document)
         }
         passing_by_id |= already_read
-        hits = [(count, name) for count, name in enumerate(block, 1) if name in passing_by_id]
+        hits = [
+            (count, document_id)
+            for count, document_id in enumerate(block, 1)
+            if document_id in passing_by_id
+        ]
         hits = hits[: limit - len(passing_documents)]
-        passing_documents += [passing_by_id[name] for _, name in hits]
-        # The ids behind the last hit of a full page belong to the next page.
+        passing_documents += [passing_by_id[document_id] for _, document_id in hits]
+        # On a full page, the ids after the last hit are left for the next page.
         examined_count += hits[-1][0] if len(passing_documents) == limit else len(block)
         trips += 1
     return passing_documents, examined_count
@@ -89,10 +94,10 @@ class Listing(Generic[DocumentT]):
     """A page of documents.
 
     Attributes:
-        documents: The documents, the newest first.
-        cursors: The cursor of each document.
-        next: Where the next page begins; None on the last page.
-        unknown: Each filter value that no document has, with its filter.
+        documents: The documents, newest first.
+        cursors: The cursor after each document.
+        next: The cursor of the next page; None on the last page.
+        unknown: The filter values that no document has, each with its filter.
     """
 
     documents: list[DocumentT]
@@ -104,23 +109,23 @@ class Listing(Generic[DocumentT]):
 async def list_newest(
     selection: Selection, limit: int, after: DateCursor | None, corpus: DatedCorpus[DocumentT]
 ) -> Listing[DocumentT]:
-    """List the documents that pass, newest first.
+    """List the documents that pass the selection, newest first.
 
-    Costs two round trips, or one if the only filter is a span.
+    Costs two round trips, or one if the selection is only a span.
     """
-    if selection.span.empty:
+    if selection.span.is_empty:
         return Listing([])
     if not selection.filters:
         return await _scan(selection, (), limit, after, corpus)
     postings = await corpus.index.read([], selection.facets)
     plan = plan_filters(selection, postings.facets)
-    if plan.exact and plan.dates is not None:
+    if plan.is_exact and plan.dates is not None:
         page = await _read_page(plan.dates, selection, limit, after, corpus)
     else:
         filters = [filter_.facets for filter_ in selection.filters]
-        facets = smallest_prefilter(filters, postings.facets).facets
+        facets = choose_prefilter(filters, postings.facets).facets
         page = await _scan(selection, facets, limit, after, corpus)
-    return replace(page, unknown=tuple(unknown_values(selection, postings)))
+    return replace(page, unknown=tuple(find_unknown_values(selection, postings)))
 
 
 async def _read_page(
@@ -130,10 +135,10 @@ async def _read_page(
     after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
-    """Read a page when the postings contain every document that passes, so no others are read."""
-    cursors = sorted(((date, name) for name, date in dates.items()), reverse=True)
+    """Read a page of the documents that the postings list, without reading any other documents."""
+    cursors = sorted(((date, document_id) for document_id, date in dates.items()), reverse=True)
     remaining_cursors = [cursor for cursor in cursors if after is None or cursor < after]
-    ids = [name for _, name in remaining_cursors]
+    ids = [document_id for _, document_id in remaining_cursors]
     documents, examined_count = await fetch_passing(ids, limit, selection, corpus.documents)
     return Listing(
         documents,
@@ -149,15 +154,15 @@ async def _scan(
     after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
-    """List by date on the server, and drop documents that do not pass. A page may be short."""
-    # The server applies one filter. With several, most of its documents may not pass.
+    """Read documents by date, and drop those that do not pass. The page may be short."""
+    # The server applies only one filter. Most documents that it returns may fail the others.
     count = limit + 1 if len(selection.filters) <= 1 else MAX_EXAMINED
-    examined = await corpus.documents.newest(count, facets, selection.span, after)
+    examined = await corpus.documents.load_newest(count, facets, selection.span, after)
     may_be_more = len(examined) == count < MAX_EXAMINED
     if may_be_more and not facets and not any(map(selection.admits, examined)):
-        # The server cannot apply the filter, and the newest documents do not pass.
+        # The server cannot apply the filter, and none of the newest documents pass: look further.
         count = MAX_EXAMINED
-        examined = await corpus.documents.newest(count, facets, selection.span, after)
+        examined = await corpus.documents.load_newest(count, facets, selection.span, after)
     documents = [document for document in examined if selection.admits(document)]
     cursors = [date_cursor(document) for document in documents[:limit]]
     if len(documents) > limit:

@@ -31,10 +31,10 @@ class SearchQuery:
         text: The query.
         mode: How documents are found: by meaning, by words or by both.
         selection: The filters that documents must pass.
-        dense_weight: The weight of a similarity against BM25, from 0 to 1. By default, the weight
-            that was measured for the embedding model.
+        dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest. By default, the
+            weight measured for the embedding model.
         may_be_far: Whether the whole corpus may be unrelated to the query. If so, small differences
-            between similarities are taken for noise, which does not outweigh words.
+            in similarity count as noise, so that they do not outweigh matching words.
     """
 
     text: str
@@ -61,13 +61,13 @@ class Candidate(Generic[DocumentT]):
     Attributes:
         id: The document's id.
         bm25: Its BM25 score, or 0 if it has none of the query's terms.
-        terms: The query's terms that the document is known to have.
-        document: The document, which passes the filters. None if it has not been read yet. An
-            unread document may have been deleted, or may not pass the filters.
-        similarity: Cosine similarity with the query, or None if the two were not compared or the
+        terms: The query's terms that the document is known to contain.
+        document: The document, which passes the filters; None if it has not been read yet. An
+            unread document may have been deleted, or may fail the filters.
+        similarity: Cosine similarity with the query. None if the two were not compared, or if the
             document has no vector yet.
-        is_neighbour: Whether the vector search found it.
-        score: The score that it is ranked by; 0 until it is ranked.
+        is_neighbour: Whether the vector search found the document.
+        score: The score by which candidates are ranked; 0 until then.
     """
 
     id: str
@@ -80,7 +80,7 @@ class Candidate(Generic[DocumentT]):
 
 
 class Degradation(Enum):
-    """Why a search did less than its mode promises."""
+    """Why a search did less than its mode requires."""
 
     EMBEDDING_UNAVAILABLE = auto()
     NOTHING_EMBEDDED = auto()
@@ -103,7 +103,7 @@ TIMEOUT_MESSAGES: Final[Mapping[Degradation, str]] = MappingProxyType(
         " meaning in time. Their order is less certain.",
     }
 )
-"""Messages about a part that took too long while the vector search succeeded."""
+"""Messages for searches of which one half timed out although the vector search succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class Ranking(Generic[DocumentT]):
     Attributes:
         terms: The query's terms.
         documents: The number of documents in the index.
-        unknown: Each filter value that no document has, with its filter.
-        degradation: Why the search did less than its mode promises, or None if it was complete.
+        unknown: The filter values that no document has, each with its filter.
+        degradation: Why the search did less than its mode requires, or None if it was complete.
         hits: Candidates with their scores, best first.
         matches: Whether any hit is likely to answer the query.
         truncated: Whether documents that pass the filters may be missing.
@@ -135,5 +135,5 @@ class Ranking(Generic[DocumentT]):
 
     @property
     def timeout_message(self) -> str | None:
-        """The message about a part that took too long while the vector search succeeded."""
+        """The message about a half of the search that timed out, or None."""
         return TIMEOUT_MESSAGES.get(self.degradation) if self.degradation else None

@@ -1,18 +1,19 @@
-"""Recognises when nothing matches, and sets how much meaning weighs against words.
+"""Decides whether any hit answers the query, and how much meaning weighs against words.
 
-A ranking always has a first hit. Scores are normalised within the ranking, so they do not show
-whether that hit answers the query. Two other numbers of each hit do: its similarity, and its
-coverage. Coverage is the share of the query's information that the hit has. The information of a
-word is its idf, so a word that no document has counts most. A hit matches
+Every ranking has a first hit, whether or not it answers the query. Scores are normalised within the
+ranking, so they cannot tell. Two other measures of a hit can: its similarity and its coverage,
+which is the share of the query's information that the hit contains. A word's information is its
+idf, so a word that occurs in no document counts most. A hit matches
 
-- if it has all words of the query,
-- or if `similarity + words * coverage` reaches `together`, so that one makes up for the other,
+- in a hybrid search, if it contains all words of the query, or if
+  `similarity + words * coverage` reaches `together`, so that either measure can make up for the
+  other,
 - in a semantic search, if the similarity reaches `similarity`,
-- in a lexical search, if the coverage reaches `min_coverage`.
+- in a lexical search, if the coverage reaches the result of `compute_min_coverage`.
 
-The constants were chosen on training data to give few false alarms. The table has the errors with
-the local embedder, in per cent of the queries of the confirmation half. In brackets are those of
-the tuning half, on which the constants were chosen.
+The constants were chosen for few false alarms on one half of the training data, the tuning half.
+The table lists the errors with the local embedder, in per cent of the queries in the confirmation
+half, and in brackets those in the tuning half.
 
 | | base | hybrid | semantic | lexical |
 |---|---|---|---|---|
@@ -30,17 +31,20 @@ the tuning half, on which the constants were chosen.
 | claims | the sample | 0.3 (0.5) | 2.0 (3.1) | 8.7 (8.3) |
 | software the sample does not treat | the sample | 10 (5) | 15 (25) | 70 (70) |
 
-So a query far from the base's subjects is recognised. A query that is near them but has no answer
-is not, and a lexical search recognises little. A pool of the best 30, 50 or 100 by meaning gives
-the same numbers. The confirmation half was used once. It rejected a single minimum coverage for all
-sizes of the base (23 false alarms in 100 with 64 chunks), so a minimum that grows with the size was
-then chosen on the tuning half.
+So a query far from the base's subjects is recognised, but a query near them without an answer is
+not, and a lexical search recognises few of either. The numbers are the same for the 30, 50 or 100
+nearest candidates. The confirmation half was used once. It ruled out one minimum coverage for
+bases of all sizes (23 false alarms in 100 with 64 chunks), so a minimum that grows with the base
+was then chosen on the tuning half.
 
-Four other signals were tried. The lead of the best similarity over the pool's mean gained nothing.
-The best similarity plus the best coverage of different hits was worse (42 instead of 28 misses in
-100 for software). A dependence on the number of words gained a little in lexical searches. BM25
-divided by the idf of the whole query did as well as coverage, but it is low for a single mention in
-a long passage.
+Four other signals were tried:
+
+- how far the best similarity exceeds the mean of the candidates: no gain;
+- the best similarity plus the best coverage, even of different hits: worse (42 instead of 28 misses
+  in 100 for software);
+- thresholds that depend on the number of words: a small gain in lexical searches;
+- BM25 divided by the idf of the whole query: as good as coverage, but low for a single mention in a
+  long passage.
 
 To measure again, also for another embedder: `python -m benchmarks.relevance`.
 """
@@ -60,11 +64,12 @@ if TYPE_CHECKING:
     from shared.index.bm25 import Postings, Totals
 
 _CHANCE_COVERAGE: Final = 0.035
-"""The minimum coverage, in units of the idf of a word that no document has. For 97 of 100 training
-claims the best hit has more: 0.039 among 64 abstracts, 0.036 among 500, 0.036 among 5,183."""
+"""The minimum coverage, in units of the idf of a word that occurs in no document. For 97 of 100
+training claims the best hit has more: 0.039 among 64 abstracts, 0.036 among 500, 0.036 among
+5,183."""
 
 _FULL_COVERAGE: Final = 1 - 1e-9
-"""Full coverage, allowing for rounding errors."""
+"""The coverage of a hit that contains all words of the query, allowing for rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +88,13 @@ class Calibration:
 
 
 MINILM: Final = Calibration(similarity=0.28, together=0.365, words=0.3)
-"""The calibration of all-MiniLM-L6-v2, quantised, with 256 tokens. The module's docstring has the
-measurements."""
+"""The calibration of all-MiniLM-L6-v2, quantised, with 256 tokens. The measurements are in the
+module's docstring."""
 
 DEFAULT_CALIBRATION: Final = Calibration(similarity=0.1, together=0.1, words=1 / 3)
-"""The calibration of models whose similarities were not measured. Unrelated texts have 0.0 with one
-model and 0.7 with another. So only a similarity that is low with every model speaks against a
-match, and only together with a coverage below 0.3."""
+"""The calibration of models whose similarities were not measured. The similarity of unrelated texts
+is 0.0 with one model and 0.7 with another. So a hit is rejected only if its similarity is low by
+the standard of any model and its coverage is below 0.3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +104,22 @@ class Evidence:
     Attributes:
         similarity: Cosine similarity of query and hit. None in a lexical search, or if the hit
             has no vector yet.
-        coverage: The share of the query's information that the hit has. None in a semantic search,
-            if the hit's words are not indexed yet, or if the query has no words.
+        coverage: The share of the query's information that the hit contains. None in a semantic
+            search, if the hit's words are not indexed yet, or if the query has no words.
     """
 
     similarity: float | None
     coverage: float | None
 
 
-def term_information(
+def compute_information(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
     """Return the information of each query term: its idf times its occurrences in the query.
 
     Args:
         query: The query's terms, repeats included.
-        postings: The postings of those terms that any document has.
+        postings: The terms' postings, without those of terms that occur in no document.
         totals: The size of the corpus.
     """
     return {
@@ -123,8 +128,10 @@ def term_information(
     }
 
 
-def coverage(information: Mapping[str, float], document_terms: Container[str]) -> float | None:
-    """Return the share of a query's information that a document has, 0 to 1.
+def compute_coverage(
+    information: Mapping[str, float], document_terms: Container[str]
+) -> float | None:
+    """Return the share of a query's information that a document contains, 0 to 1.
 
     Args:
         information: The information of each term of the query.
@@ -142,27 +149,26 @@ def coverage(information: Mapping[str, float], document_terms: Container[str]) -
 def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documents: int) -> bool:
     """Return whether any hit is likely to answer the query.
 
-    Pass the whole pool, because the hit that matches need not be the one that ranks first.
-
     Args:
-        hits: The evidence for each hit.
+        hits: The evidence for every hit, because the hit that matches need not rank first.
         calibration: The calibration of the embedder.
         documents: The number of documents in the corpus.
     """
     return any(_is_match(hit, calibration, documents) for hit in hits)
 
 
-def min_coverage(documents: int) -> float:
+def compute_min_coverage(documents: int) -> float:
     """Return the minimum coverage of a match in a lexical search.
 
-    The larger the corpus, the more of a query some document has by chance.
+    The minimum grows with the corpus: the more documents there are, the more of the query one of
+    them contains by chance.
     """
     return _CHANCE_COVERAGE * idf(0, documents)
 
 
 def _is_match(hit: Evidence, calibration: Calibration, documents: int) -> bool:
     if hit.similarity is None:
-        return hit.coverage is not None and hit.coverage >= min_coverage(documents)
+        return hit.coverage is not None and hit.coverage >= compute_min_coverage(documents)
     if hit.coverage is None:
         return hit.similarity >= calibration.similarity
     weighted_sum = hit.similarity + calibration.words * hit.coverage
@@ -171,12 +177,12 @@ def _is_match(hit: Evidence, calibration: Calibration, documents: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How to use a model's similarities.
+    """How to interpret the similarities of an embedding model.
 
     Attributes:
-        dense_weight: The weight of a similarity against BM25, from 0 to 1.
+        dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest.
         calibration: The thresholds of a match.
-        noise: The spread of the similarities of texts that are unrelated to a query.
+        noise: How far similarities spread among texts that are unrelated to the query.
     """
 
     dense_weight: float
@@ -188,6 +194,6 @@ _DEFAULT_TUNING: Final = Tuning(dense_weight=DENSE_WEIGHT, calibration=DEFAULT_C
 _TUNING_BY_MODEL: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, noise=0.3)}
 
 
-def tuning(model: str) -> Tuning:
+def get_tuning(model: str) -> Tuning:
     """Return the measured tuning of a model, or a cautious one if it was not measured."""
     return _TUNING_BY_MODEL.get(model, _DEFAULT_TUNING)

@@ -166,7 +166,7 @@ def completed_item(changed: ChangedTask) -> TaskItemResult:
 
 def failed_item(error: CarrelError) -> TaskItemResult:
     """Return the result of one of a call's tasks that failed. The message lists invalid fields."""
-    fields = ENVELOPE.error(WireError.model_validate(error.to_wire()))
+    fields = ENVELOPE.translate_error(WireError.model_validate(error.to_wire()))
     if isinstance(error, InvalidInput):
         fields["message"] = "; ".join(f"{name}: {reason}" for name, reason in error.details.items())
     return TaskItemResult(

@@ -1,8 +1,8 @@
-"""The boundaries at which a text may be cut, with their quality.
+"""Finds the boundaries at which a text may be cut, and rates them.
 
 Text is cut only between two tokens (`shared.text.tokens`). The boundary before a token has a
-level: the higher the level, the better a piece of text ends there. Chunks, passages and sentences
-are all cut at these boundaries.
+level: the higher the level, the better a piece of text may end there. Chunks, passages and
+sentences are all cut at these boundaries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from unicodedata import east_asian_width
 
-from shared.text.tokens import token_spans
+from shared.text.tokens import find_tokens
 
 CLUSTER: Final = 0
 """The boundary between two grapheme clusters of a word."""
@@ -24,13 +24,14 @@ SENTENCE: Final = 3
 PARAGRAPH: Final = 4
 
 WINDOW: Final = 400
-"""The number of tokens searched for sentences at a time, about a long paragraph."""
+"""The number of tokens that are segmented into sentences at a time: about a long paragraph."""
 
-# The segmenter needs a language, and the text's is unknown. English is its own fallback: it knows
-# the sentence ends of all scripts, and the abbreviations that English and German share.
+# The segmenter requires a language, and the text's language is unknown. The segmenter itself falls
+# back to English, with which it recognizes the sentence ends of all scripts, and the abbreviations
+# that English and German share.
 _LANGUAGE: Final = "en"
-# sentencex 1.0.32 panics, which `except Exception` does not catch, on "A\u00a0." and on other white
-# space of several bytes in that position; it also rejects lone surrogates.
+# sentencex 1.0.32 panics on "A\u00a0.", and on other white space of several bytes in that position.
+# `except Exception` does not catch a panic. The library also rejects lone surrogates.
 _UNSUPPORTED: Final = re.compile(r"[^\S\n]|[\ud800-\udfff]")
 
 
@@ -40,22 +41,22 @@ class Boundaries:
 
     Attributes:
         starts: Where each token starts, in code points.
-        ends: Where each token ends.
-        levels: The level of the boundary before each token, and one more for the end of the text.
+        ends: Where each token ends, in code points.
+        levels: The level of the boundary before each token, and finally of the end of the text.
     """
 
     starts: array[int]
     ends: array[int]
     levels: bytearray
 
-    def first(self, level: int, low: int, high: int) -> int:
+    def find_first(self, level: int, low: int, high: int) -> int:
         """Return the first boundary of at least this level in `low..high`, or -1."""
         matches = (
             self.levels.find(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
         )
         return min((index for index in matches if index >= 0), default=-1)
 
-    def last(self, level: int, low: int, high: int) -> int:
+    def find_last(self, level: int, low: int, high: int) -> int:
         """Return the last boundary of at least this level in `low..high`, or -1."""
         return max(
             self.levels.rfind(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
@@ -67,7 +68,7 @@ def find_boundaries(text: str, window: int = WINDOW) -> Boundaries:
 
     Args:
         text: The text.
-        window: How many tokens to search for sentences at a time. A longer sentence is searched
+        window: How many tokens to segment into sentences at a time. A longer sentence is segmented
             in parts.
     """
     boundaries = _scan(text)
@@ -76,10 +77,10 @@ def find_boundaries(text: str, window: int = WINDOW) -> Boundaries:
 
 
 def _scan(text: str) -> Boundaries:
-    """Find the tokens, and the paragraphs, lines and words that start with them."""
+    """Find the tokens, and rate the boundaries before them, except for sentences."""
     boundaries = Boundaries(array("I"), array("I"), bytearray())
     end = 0
-    for start, token_end in token_spans(text):
+    for start, token_end in find_tokens(text):
         boundaries.levels.append(_classify_gap(text[end:start]) if start > end else CLUSTER)
         boundaries.starts.append(start)
         boundaries.ends.append(token_end)
@@ -90,7 +91,7 @@ def _scan(text: str) -> Boundaries:
 
 
 def _classify_gap(gap: str) -> int:
-    """Distinguish words, lines and paragraphs by the white space before them."""
+    """Return the level of a boundary, given the white space before it."""
     if gap == " ":
         return WORD
     line_ends = len((gap + ".").splitlines()) - 1
@@ -100,9 +101,9 @@ def _classify_gap(gap: str) -> int:
 def _mark_sentences(text: str, boundaries: Boundaries, size: int) -> None:
     """Raise the level of the boundaries where sentences start.
 
-    The segmenter gets windows of `size` tokens, each from the start of the last sentence onwards:
-    it takes quadratic time in scripts without spaces, and within one call a closing quotation mark
-    changes its results for text far before it.
+    The segmenter gets one window of `size` tokens after the other, each from the start of the last
+    sentence found. Whole texts are not suitable: the segmenter takes quadratic time in scripts
+    without spaces, and a closing quotation mark changes its results for text far before the mark.
     """
     from sentencex import get_sentence_boundaries  # slow to import, and not always needed
 
@@ -123,7 +124,10 @@ def _mark_sentences(text: str, boundaries: Boundaries, size: int) -> None:
 
 
 def _may_start_sentence(text: str, boundaries: Boundaries, index: int) -> bool:
-    """Reject a sentence that starts inside a word, as in `os.Path`, except in wide scripts."""
+    """Return False for a boundary inside a word, as in `os.Path`, except in wide scripts.
+
+    In these scripts, no space separates sentences.
+    """
     if boundaries.levels[index]:
         return True
     start = boundaries.starts[index]

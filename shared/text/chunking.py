@@ -1,15 +1,15 @@
-"""Cutting a text into chunks: passages that can be embedded, found and read on their own.
+"""Splits a text into chunks: passages that can be embedded, found and read on their own.
 
 Lengths are counted in tokens (`shared.text.tokens`). A chunk is filled up to `ChunkLimits.target`
 and ends
 
-1. after a paragraph, if it is at least half full by then;
-2. else after a sentence; one that crosses the target is finished if it ends within the maximum;
-3. else, in the same way, after a line (tables, code), and then after a word;
-4. else, in a word longer than a chunk may be, between two grapheme clusters.
+1. after a paragraph, if the chunk is at least half full by then;
+2. else after a sentence, which may exceed the target if it ends within the maximum;
+3. else, by the same rule, after a line (tables, code), and then after a word;
+4. else, in a word that is longer than a chunk may be, between two grapheme clusters.
 
-Text further ahead than one chunk decides nothing: appending to a text leaves all but its last two
-chunks as they were.
+A chunk never depends on text more than one chunk ahead, so text appended to a document changes at
+most its last two chunks.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class ChunkLimits:
     """How long chunks are, in tokens.
 
     Attributes:
-        target: A chunk is filled up to this length.
-        maximum: A chunk may be this long to keep a sentence or a short remainder whole.
-        overlap: How much of a chunk the next one may repeat when a paragraph continues.
+        target: The length up to which a chunk is filled.
+        maximum: The length that a chunk may have to keep a sentence or a short remainder whole.
+        overlap: How much of a chunk the next chunk may repeat if a paragraph continues.
 
     Raises:
-        ValueError: Not `0 <= 2 * overlap <= target <= maximum`, or the target is 0.
+        ValueError: The limits violate `0 <= 2 * overlap <= target <= maximum`, or the target is 0.
     """
 
     target: int = 512
@@ -44,16 +44,16 @@ class ChunkLimits:
 
     @property
     def min_progress(self) -> int:
-        """Tokens that a chunk adds to the previous one, unless no more are left or fit."""
+        """The minimum number of tokens that a chunk adds, unless fewer are left or fit."""
         return max(1, self.target // 5)
 
 
 def split_chunks(text: str, limits: ChunkLimits = ChunkLimits()) -> list[Span]:
-    """Cut a text into chunks, in order. A text of only white space has none.
+    """Split a text into chunks, in order. A text that is only white space has no chunks.
 
-    Together the spans cover everything but white space; none starts or ends on white space, and
-    none contains another. A last chunk that would add less than a fifth of the target joins the
-    previous one if both fit the maximum.
+    Together the spans cover everything but white space. No span starts or ends with white space,
+    and none contains another span. If the last chunk would add less than a fifth of the target, it
+    is joined to the previous chunk, provided that both fit into the maximum.
     """
     boundaries = find_boundaries(text, limits.target - limits.overlap)
     spans: list[Span] = []
@@ -66,19 +66,26 @@ def split_chunks(text: str, limits: ChunkLimits = ChunkLimits()) -> list[Span]:
 
 
 def _find_next_start(boundaries: Boundaries, previous: int, end: int, limits: ChunkLimits) -> int:
-    """Step back from the end of the chunk that starts at `previous`, if its paragraph continues."""
+    """Return where the next chunk starts: before the end of the previous one if they overlap.
+
+    Args:
+        boundaries: The boundaries of the text.
+        previous: Where the previous chunk starts.
+        end: Where the previous chunk ends. Only if its paragraph continues there, chunks overlap.
+        limits: The limits.
+    """
     if boundaries.levels[end] == PARAGRAPH:
         return end
     low = max(end - limits.overlap, previous + 1)
-    low = max(low, boundaries.last(PARAGRAPH, low, end))
+    low = max(low, boundaries.find_last(PARAGRAPH, low, end))
     for level in (SENTENCE, LINE, WORD):
-        upcoming = boundaries.first(level, end + 1, end + limits.maximum)
+        upcoming = boundaries.find_first(level, end + 1, end + limits.maximum)
         if upcoming >= 0:
             # The next unit must still fit, so the overlap gives way.
             low = max(low, upcoming - limits.maximum)
             break
     for level in (SENTENCE, LINE, WORD):
-        start = boundaries.first(level, low, end - 1)
+        start = boundaries.find_first(level, low, end - 1)
         if start >= 0:
             return start
     return end
@@ -87,7 +94,7 @@ def _find_next_start(boundaries: Boundaries, previous: int, end: int, limits: Ch
 def _find_next_end(
     boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits
 ) -> int:
-    """Return the end of the chunk at `start`, after a chunk that ended at `previous_end`."""
+    """Return where the chunk ends that starts at `start`."""
     count = len(boundaries.starts)
     if count <= start + limits.target:
         return count
@@ -99,16 +106,16 @@ def _find_next_end(
 def _find_best_end(
     boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits
 ) -> int:
-    """Return the best end by the rules of this module, if more than one chunk is left."""
+    """Return the best end by this module's rules, if more text is left than fits into a chunk."""
     low, full = previous_end + limits.min_progress, start + limits.target
-    end = boundaries.last(PARAGRAPH, max(low, start + limits.target // 2), full)
+    end = boundaries.find_last(PARAGRAPH, max(low, start + limits.target // 2), full)
     if end >= 0:
         return end
     for level in (SENTENCE, LINE, WORD):
-        end = boundaries.last(level, low, full)
+        end = boundaries.find_last(level, low, full)
         if end < 0:
-            end = boundaries.first(level, full + 1, start + limits.maximum)
+            end = boundaries.find_first(level, full + 1, start + limits.maximum)
         if end >= 0:
             return end
-    end = boundaries.last(WORD, previous_end + 1, low)
+    end = boundaries.find_last(WORD, previous_end + 1, low)
     return end if end >= 0 else full

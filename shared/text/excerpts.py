@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.text.markup import plain_line
-from shared.text.snippets import SNIPPET_LENGTH, grapheme_ends, truncate
-from shared.text.terms import MAX_TERM, term_occurrences
+from shared.text.markup import to_plain_line
+from shared.text.snippets import SNIPPET_LENGTH, find_grapheme_ends, truncate
+from shared.text.terms import MAX_TERM, find_occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ MAX_LEAD: Final = 60
 """The maximum number of characters before the first match in an excerpt."""
 _LINK: Final = "]("
 _MARGIN: Final = 5
-"""The number of characters of an excerpt for its ellipses and for punctuation after its end."""
+"""The characters of an excerpt that are reserved for ellipses and for punctuation at its end."""
 
 
 _Occurrence = tuple[str, int, int]
@@ -30,26 +30,26 @@ class Excerpt:
     """The part of a passage that matches a query best.
 
     Attributes:
-        text: The part on one line, without marks of Markdown, cut between words; `…` marks
+        text: The excerpt on one line, without marks of Markdown, cut between words; `…` marks
             omissions.
-        matched: The words of the whole passage that match, in their first spelling and order.
+        matched: The matching words of the whole passage, in order, each as first spelled there.
     """
 
     text: str
     matched: list[str]
 
 
-def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
-    """Find the part of a passage that has the most different terms of a query.
+def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
+    """Find the part of a passage that contains the most different terms of a query.
 
     Args:
         content: The passage.
         query_terms: The terms of the query, from `terms`.
     """
-    line = plain_line(content)
+    line = to_plain_line(content)
     matches = _find_matches(line, query_terms)
     text, occurrences = line, matches
-    if _LINK in content:  # the address, which is not in the line, may match too
+    if _LINK in content:  # A link's address, which the line omits, may match, too.
         text = " ".join(content.split())
         occurrences = _find_matches(text, query_terms)
     words = {
@@ -60,7 +60,7 @@ def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
 
 
 def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
-    return [occurrence for occurrence in term_occurrences(line) if occurrence[0] in query_terms]
+    return [occurrence for occurrence in find_occurrences(line) if occurrence[0] in query_terms]
 
 
 def _cut_around(line: str, match: int) -> str:
@@ -72,10 +72,10 @@ def _cut_around(line: str, match: int) -> str:
 
 
 def _find_best_start(matches: Sequence[_Occurrence]) -> int:
-    """Find the first match from which an excerpt has the most different terms.
+    """Find where an excerpt must start to contain the most different terms.
 
-    A window slides over the matches. It grows at its end and shrinks at its start, so that the
-    function takes linear time.
+    A window slides over the matches. It grows at its end and shrinks at its start, so the search
+    takes linear time.
     """
     best_start = max_terms = next_match = 0
     term_counts: Counter[str] = Counter()
@@ -96,8 +96,11 @@ def _find_best_start(matches: Sequence[_Occurrence]) -> int:
 
 
 def _find_word_start(line: str, index: int, match: int) -> int:
-    """Find the first start of a word from `index` on, or of a character if the match is in it."""
+    """Find the first start of a word from `index` on.
+
+    If there is none before the match, as in a very long word, return the start of a character.
+    """
     space = line.find(" ", index - 1, match)
     if space >= 0:
         return space + 1
-    return next(end for end in grapheme_ends(line) if end >= index)
+    return next(end for end in find_grapheme_ends(line) if end >= index)

@@ -1,13 +1,13 @@
-"""The key sentences of a text, by LexRank.
+"""Finds the key sentences of a text, by LexRank.
 
 A sentence has a high weight if it is similar to many sentences of high weight (Erkan and Radev,
 "LexRank: Graph-based Lexical Centrality as Salience in Text Summarization", 2004, in its continuous
-form) and similar to the title. Similarity is the cosine of the TF-IDF of the terms, which works in
-any language that `terms` splits into words. A sentence that cannot stand alone has less weight;
+form) and similar to the title. Similarity is the cosine of the terms' TF-IDF vectors, which works
+in any language that `terms` splits into words. A sentence that cannot stand alone has less weight;
 references to earlier sentences are recognized in English and German.
 
-Measured on abstracts and on claims that experts drew from them (`benchmarks/cards.py`, the held-out
-half). Three sentences contain this share of a claim's terms:
+On abstracts, and claims that experts drew from them (`benchmarks/cards.py`, the held-out half),
+three sentences contain this share of a claim's terms:
 
 | selection | all three | the best of them |
 |---|---|---|
@@ -17,7 +17,7 @@ half). Three sentences contain this share of a claim's terms:
 | LexRank alone | 0.70 | 0.49 |
 | this module | 0.76 | 0.58 |
 
-Preferring words that announce a conclusion cost 0.01, and preferring the last position 0.03.
+Preferring words that announce a conclusion lost 0.01, and preferring the last position 0.03.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import regex
 
-from shared.text.sentences import sentences
+from shared.text.sentences import split_sentences
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 DAMPING: Final = 0.85
 """The share of a sentence's weight that comes from similar sentences."""
 ITERATIONS: Final = 40
-"""The number of iterations, after which four digits are stable: 0.85 ** 40 is 0.0015."""
+"""The number of iterations. After these, weights change by less than 0.85 ** 40, about 0.0015."""
 TITLE_WEIGHT: Final = 0.8
-"""The weight added for full similarity to the title, next to a LexRank of at most 1."""
+"""The weight added for full similarity to the title. LexRank's own weight is at most 1."""
 BACK_REFERENCE_FACTOR: Final = 0.7
-"""The factor for a sentence that begins with a reference to an earlier one."""
+"""The factor for a sentence that begins with a reference to an earlier sentence."""
 OPEN_END_FACTOR: Final = 0.3
-"""The factor for a question, and for a sentence that introduces the next one."""
+"""The factor for a question, and for a sentence that introduces the next sentence."""
 MIN_TERMS: Final = 3
-"""A key sentence has at least this many terms."""
+"""The minimum number of terms in a key sentence."""
 
 _BACK_REFERENCE: Final = regex.compile(
     r"(?:and|but|so|or|this|that|these|those|it|they|he|she|both|such|then|here|there"
@@ -68,8 +68,8 @@ class KeySentence:
 
     Attributes:
         text: The sentence on one line.
-        position: Its position among the text's sentences, from 0.
-        similarities: Its similarity to each sentence of the text, from 0 to 1.
+        position: Its position among the ranked sentences in the order of the text, from 0.
+        similarities: Its similarity to each of the ranked sentences, from 0 to 1, by position.
     """
 
     text: str
@@ -77,14 +77,16 @@ class KeySentence:
     similarities: tuple[float, ...]
 
 
-def key_sentences(text: str, title: str = "") -> list[KeySentence]:
-    """Return the sentences of a text by weight, the highest first.
+def rank_sentences(text: str, title: str = "") -> list[KeySentence]:
+    """Rank the sentences of a text by weight, highest first.
+
+    Sentences that are not prose or have fewer than MIN_TERMS terms are left out.
 
     Args:
-        text: The text. Only its prose is considered.
-        title: The title of the text's source, whose terms count more.
+        text: The text.
+        title: The title of the text's source. Sentences similar to it weigh more.
     """
-    candidates = [(sentence, Counter(terms(sentence))) for sentence in sentences(text)]
+    candidates = [(sentence, Counter(terms(sentence))) for sentence in split_sentences(text)]
     candidates = [(line, bag) for line, bag in candidates if bag.total() >= MIN_TERMS]
     if not candidates:
         return []
@@ -94,16 +96,20 @@ def key_sentences(text: str, title: str = "") -> list[KeySentence]:
     weights *= [_rate_independence(line) for line in lines]
     # The last digits differ between machines, and must not change the order.
     order = np.argsort(-weights.round(6), kind="stable").tolist()
-    return [KeySentence(lines[n], n, tuple(similarities[n, :-1].tolist())) for n in order]
+    return [
+        KeySentence(lines[position], position, tuple(similarities[position, :-1].tolist()))
+        for position in order
+    ]
 
 
 def _compute_similarities(bags: Sequence[Counter[str]]) -> Matrix:
-    """Return the cosine of the TF-IDF of each pair of bags of terms."""
-    column = {term: n for n, term in enumerate(dict.fromkeys(chain.from_iterable(bags)))}
-    counts = np.zeros((len(bags), len(column)))
+    """Return the cosine of the TF-IDF vectors of each pair of bags of terms."""
+    all_terms = dict.fromkeys(chain.from_iterable(bags))
+    columns = {term: column for column, term in enumerate(all_terms)}
+    counts = np.zeros((len(bags), len(columns)))
     for row, bag in enumerate(bags):
         for term, count in bag.items():
-            counts[row, column[term]] = count
+            counts[row, columns[term]] = count
     weighted_counts = counts * (1 + np.log((1 + len(bags)) / (1 + (counts > 0).sum(axis=0))))
     lengths = np.linalg.norm(weighted_counts, axis=1, keepdims=True)
     unit_vectors = weighted_counts / np.where(lengths, lengths, 1)
@@ -112,7 +118,7 @@ def _compute_similarities(bags: Sequence[Counter[str]]) -> Matrix:
 
 
 def _compute_lexrank(similarities: Matrix) -> Matrix:
-    """Return the weight of each sentence, scaled so that the highest is 1."""
+    """Return the LexRank of each sentence, scaled so that the highest is 1."""
     shares = similarities / similarities.sum(axis=1, keepdims=True)
     weights = np.full(len(similarities), 1 / len(similarities))
     for _ in range(ITERATIONS):
@@ -122,7 +128,7 @@ def _compute_lexrank(similarities: Matrix) -> Matrix:
 
 
 def _rate_independence(line: str) -> float:
-    """Return how well a sentence stands alone, from 0 to 1."""
+    """Return a factor from 0 to 1 for how well a sentence stands alone."""
     if line.rstrip(_QUOTES).endswith(_OPEN_END):
         return OPEN_END_FACTOR
     return BACK_REFERENCE_FACTOR if _BACK_REFERENCE.match(line) else 1.0

@@ -1,7 +1,7 @@
-"""Markdown and the HTML in it without marks, as people read them.
+"""Removes the marks of Markdown, and of the HTML in it, so that people see plain text.
 
-Stored texts keep their marks. Snippets, excerpts, summaries and the names of clusters do without.
-Code stays as it is, apart from the lines of its fences. Everything here takes linear time.
+Stored texts keep their marks; snippets, excerpts, summaries and cluster names omit them. Code stays
+as it is, apart from the lines of its fences. All functions take linear time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ QUOTE_MARKS: Final = re.compile(r"\A\s*(?:>\s?)+")
 LIST_ITEM: Final = re.compile(r"\s*(?:[-*+•‣·]|\d{1,3}[.)])\s+")
 CHECK_BOX: Final = re.compile(r"\A\[[^\[\]]\](?:\s+|$)")
 INDENTATION: Final = re.compile(r" {4}|\t")
-"""The beginning of a line of code, outside paragraphs and lists."""
+"""The indentation of a line of code outside paragraphs and lists."""
 CALLOUT: Final = re.compile(r"\A\s*\[![\w |-]+\][+-]?(?:\s+|$)")
-"""The beginning of a callout: `[!tip]- `, behind the mark of a quotation."""
+"""The beginning of a callout after the quotation mark, such as `[!tip]- `."""
 WIKILINK: Final = re.compile(r"\[\[(?P<wiki>[^\[\]\n]++)\]\]")
 LINK_DEFINITION: Final = re.compile(
     r"^[ ]{0,3}\[(?!\^)(?P<label>[^\[\]\n]++)\]:[ \t]*+"
@@ -28,12 +28,12 @@ LINK_DEFINITION: Final = re.compile(
     r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?[ \t]*+$",
     re.MULTILINE,
 )
-"""The address of links of the form `[words][label]`, on a line of its own: `[label]: https://...`.
+"""The definition of a link's address on a line of its own: `[label]: https://...`.
 
-`[Ann]: hello.` is none.
+Links refer to it as `[words][label]`. A line such as `[Ann]: hello.` is not a definition.
 """
 FOOTNOTE_LABEL: Final = re.compile(r"\A\s*\[\^[\w-]++\]:\s*+")
-"""The beginning of the text of a footnote."""
+"""The label with which a footnote's text begins."""
 
 _FENCE: Final = re.compile(r"\s*(?:`{3,}+[^`]*$|~{3,})")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+")
@@ -41,21 +41,21 @@ _CLOSING_HASHES: Final = re.compile(r"(?<=\s)#++$")
 _RULE_MARKS: Final = " \t|:-=*_"
 _MIN_RULE: Final = 3
 _ALIAS: Final = re.compile(r"\\?\|")
-"""The bar before the words of a link; in a table it is escaped."""
+"""The bar before the words of a wikilink, which is escaped in tables."""
 _CODE: Final = r"(?P<code>(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
 _SPACED_TAGS: Final = (
     *("blockquote", "br", "center", "dd", "details", "div", "dl", "dt", "figcaption", "figure"),
     *("h[1-6]", "hr", "iframe", "img", "li", "ol", "p", "pre", "summary", "table", "tbody", "td"),
     *("tfoot", "th", "thead", "tr", "ul", "video", "audio"),
 )
-"""HTML elements that stand between words. Missing are names that are placeholders in commands, such
-as `<source>`."""
+"""HTML elements that separate words. Names that are common placeholders in commands, such as
+`<source>`, are left out."""
 _INLINE_TAGS: Final = (
     *("a", "abbr", "b", "big", "cite", "code", "del", "em", "font", "i", "ins", "kbd", "mark"),
     *("q", "rp", "rt", "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u"),
     "wbr",
 )
-"""HTML elements that may stand within a word."""
+"""HTML elements that may occur within a word."""
 _ATTRIBUTE: Final = (
     r"\s++(?:[a-z][\w:.-]*+\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'|[^\s\"'<>=`]++)"
     r"|(?:open|controls|hidden|allowfullscreen)\b)"
@@ -71,7 +71,7 @@ _LINK: Final = re.compile(
     r"|<!--[^<>]*+(?<=--)>"
     rf"|(?i:{_TAG})"
     r"|<(?P<address>https?://[^\s<>]++|[\w.+-]++@[\w.-]++)>"
-    r"|\[\^[\w-]++\](?!\()|\^(?=\[[^\[\]\n]*+\])"  # a mark of a footnote
+    r"|\[\^[\w-]++\](?!\()|\^(?=\[[^\[\]\n]*+\])"  # a footnote mark
     rf"|(?P<image>!?)(?:{WIKILINK.pattern}"
     r"|\[(?P<words>[^\[\]\n]*+)\](?:\([ \t]*+"
     r"(?:<[^<>\n]*+>|(?:[^\s()]|\([^\s()]*+\))*+)"  # the address
@@ -85,24 +85,24 @@ _MARK: Final = re.compile(
     rf"{_CODE}|\\(?P<escaped>[*_~=\[\]#`>|-])|(?P<mark>\*\*|\*|__|_|~~|==)(?![*_~=]{{3}})"
 )
 _MARKED: Final = re.compile(r"[\[*_~=`#>|<\\&]|---")
-"""What a text with marks contains."""
+"""Every text with marks contains a match, for a quick check."""
 
 
-def plain_text(text: str) -> str:
-    """Return a text without its marks, in its lines."""
+def to_plain_text(text: str) -> str:
+    """Remove the marks of a text, and keep its lines."""
     return "\n".join(_iterate_plain_lines(text)) if _MARKED.search(text) else text
 
 
-def plain_line(text: str) -> str:
-    """Return a text without its marks on one line; one that has only marks as it is."""
-    return " ".join(plain_text(text).split() or text.split())
+def to_plain_line(text: str) -> str:
+    """Remove the marks of a text, and put it on one line. A text of only marks keeps them."""
+    return " ".join(to_plain_text(text).split() or text.split())
 
 
-def code_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each line, except those of fences, and whether it is in a block of code.
+def iterate_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line of a text, and whether it is in a block of code. Fences become empty lines.
 
-    With an odd number of fences the text is a fragment, and either side of one may be code: then no
-    line counts as code.
+    A text with an odd number of fences is a fragment of a longer text, in which the code may be on
+    either side of a fence. No line of such a text counts as code.
     """
     lines = text.splitlines()
     fences = [_FENCE.match(line) is not None for line in lines]
@@ -113,20 +113,24 @@ def code_lines(text: str) -> Iterator[tuple[str, bool]]:
         yield ("" if is_fence else line), is_in_code and are_balanced
 
 
-def without_inline_marks(text: str) -> str:
-    """Return a paragraph without marks: links become their words, and entities their characters.
+def strip_inline_marks(text: str) -> str:
+    """Remove the marks of a paragraph.
 
-    Images, emphasis, footnote marks, HTML tags and comments are removed.
+    Links are replaced by their words, and entities by their characters. Images, emphasis, footnote
+    marks, HTML tags and comments are removed.
     """
     keep_words = partial(_keep_words, closed=frozenset(map(str.lower, _CLOSING.findall(text))))
-    linked = _LINK.sub(keep_words, text)
-    if "](" in linked or "][" in linked:  # the words of a link may be an image or have a footnote
-        linked = _LINK.sub(keep_words, linked)
-    return _ENTITY.sub(_decode_entity, _strip_emphasis(linked))
+    unlinked = _LINK.sub(keep_words, text)
+    if "](" in unlinked or "][" in unlinked:  # Links contained an image or a footnote mark.
+        unlinked = _LINK.sub(keep_words, unlinked)
+    return _ENTITY.sub(_decode_entity, _strip_emphasis(unlinked))
 
 
 def wikilink_words(wikilink: str) -> str:
-    """Return what Obsidian shows for the inside of `[[...]]`; of a path only the file's name."""
+    """Return what Obsidian shows for a wikilink, given the text in `[[...]]`.
+
+    Of a path, only the file name is shown.
+    """
     target, *words = _ALIAS.split(wikilink, maxsplit=1)
     if words and words[0].strip():
         return words[0].strip()
@@ -137,14 +141,14 @@ def wikilink_words(wikilink: str) -> str:
 
 
 def wikilink_target(wikilink: str) -> str:
-    """Return the note or the file that the inside of `[[...]]` names; "" is the same note."""
+    """Return the note or file to which a wikilink leads, or "" for a link within the same note."""
     return _ALIAS.split(wikilink, maxsplit=1)[0].partition("#")[0].strip()
 
 
 def _iterate_plain_lines(text: str) -> Iterator[str]:
     paragraph: list[str] = []
     is_in_list = False
-    for line, is_code in code_lines(text):
+    for line, is_code in iterate_lines(text):
         is_indented = INDENTATION.match(line) is not None
         if line.strip() and not is_indented:
             is_in_list = LIST_ITEM.match(line) is not None
@@ -152,19 +156,19 @@ def _iterate_plain_lines(text: str) -> Iterator[str]:
         if line.strip() and not is_code and not is_indented_code:
             paragraph.append(_strip_block_marks(line))
             continue
-        yield from _strip_inline_marks(paragraph)
+        yield from _strip_paragraph(paragraph)
         yield line
         paragraph = []
-    yield from _strip_inline_marks(paragraph)
+    yield from _strip_paragraph(paragraph)
 
 
-def _strip_inline_marks(lines: list[str]) -> list[str]:
-    """Remove the marks within lines; emphasis may extend over several."""
-    return without_inline_marks("\n".join(lines)).split("\n") if lines else []
+def _strip_paragraph(lines: list[str]) -> list[str]:
+    """Remove the marks within a paragraph's lines, some of which may span several lines."""
+    return strip_inline_marks("\n".join(lines)).split("\n") if lines else []
 
 
 def _strip_block_marks(line: str) -> str:
-    """Remove the marks at the beginning of a line, except that of a list, and rules."""
+    """Remove rules, and the marks at the beginning of a line except those of list items."""
     stripped = line.strip()
     if len(stripped) >= _MIN_RULE and not stripped.strip(_RULE_MARKS):
         return ""
@@ -178,12 +182,12 @@ def _strip_block_marks(line: str) -> str:
 
 
 def _keep_words(match: re.Match[str], closed: Collection[str]) -> str:
-    """Return the words of what `_LINK` matches.
+    """Return the words with which to replace a match of `_LINK`.
 
     Args:
         match: The match.
-        closed: The HTML elements that are closed in the same paragraph. Of one letter, only these
-            are elements: `a<b>c` is a comparison.
+        closed: The one-letter HTML elements that the paragraph closes. Without a closing tag, as in
+            `a<b>c`, angle brackets around a letter are a comparison.
     """
     is_comparison = match["letter"] and match["letter"].lower() not in closed
     if match["code"] or is_comparison:
@@ -198,9 +202,9 @@ def _keep_words(match: re.Match[str], closed: Collection[str]) -> str:
 
 
 def _is_reference(match: re.Match[str]) -> bool:
-    """Return whether `[words][label]` is a link, not `table[row][column]` or the citations [2][3].
+    """Return whether `[words][label]` is a link, unlike `table[row][column]` or citations [2][3].
 
-    Its address may be in another passage.
+    The address may be defined in another passage, so it cannot decide.
     """
     before = match.string[match.start() - 1 : match.start()]
     return not before.isalnum() and any(map(str.isalpha, match["words"]))
@@ -211,7 +215,7 @@ def _decode_entity(match: re.Match[str]) -> str:
 
 
 def _strip_emphasis(text: str) -> str:
-    """Remove the marks of emphasis that have a counterpart, and the backslashes of escapes."""
+    """Remove pairs of emphasis marks, and the backslashes of escapes."""
     removed: list[tuple[int, int]] = []
     opened: dict[str, tuple[int, int]] = {}
     for token in _MARK.finditer(text):
@@ -234,5 +238,5 @@ def _strip_emphasis(text: str) -> str:
 
 
 def _is_latin(character: str) -> bool:
-    """Return whether a mark next to this letter or digit is within a word, as in `2**8`."""
+    """Return whether a mark beside this character is part of a word or number, as in `2**8`."""
     return character.isalnum() and character.isascii()

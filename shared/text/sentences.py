@@ -1,8 +1,8 @@
-"""The prose sentences of a text.
+"""Splits the prose of a text into sentences.
 
-Code, tables, headings, lines of tags, titles of callouts, images and bare addresses are skipped. A
-list item or a footnote is a sentence without its marker and its check box. The lines of a
-hand-wrapped paragraph are joined.
+Code, tables, headings, lines of tags, titles of callouts, images and bare addresses are skipped.
+List items and footnotes are read without their markers and check boxes. The lines of a hand-wrapped
+paragraph are joined.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from shared.text.markup import (
     LINK_DEFINITION,
     LIST_ITEM,
     QUOTE_MARKS,
-    code_lines,
-    without_inline_marks,
+    iterate_lines,
+    strip_inline_marks,
 )
 from shared.text.passages import normalize_line
 
@@ -27,63 +27,64 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MIN_LETTERS: Final = 0.7
-"""In prose, at least this share of the characters other than white space are letters."""
+"""The minimum share of letters in prose, among the characters other than white space."""
 
 _BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|(?:#[^\s#]+\s*)++$|$)")
 _ADDRESS: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
 
 
-def sentences(text: str) -> list[str]:
-    """Return the sentences in order, each on one line."""
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text's prose in order, each on one line."""
     return [
         sentence
         for block in _split_into_blocks(text)
-        for sentence in _split_sentences(_remove_markup(block))
+        for sentence in _split_block(_remove_markup(block))
         if _is_prose(sentence)
     ]
 
 
 def _split_into_blocks(text: str) -> Iterator[str]:
-    """Yield the units that no sentence crosses: paragraphs and list items."""
+    """Yield the paragraphs and list items, beyond which no sentence extends."""
     block: list[str] = []
     for line in _iterate_prose_lines(text):
-        item = LIST_ITEM.match(line) or FOOTNOTE_LABEL.match(line)
-        ends = item or _is_no_prose(line) or (not block and INDENTATION.match(line))
-        if ends and block:
+        marker = LIST_ITEM.match(line) or FOOTNOTE_LABEL.match(line)
+        ends_block = marker or _is_break(line) or (not block and INDENTATION.match(line))
+        if ends_block and block:
             yield " ".join(block)
             block = []
-        if item:
-            block.append(CHECK_BOX.sub("", line[item.end() :]))
-        elif not ends:
+        if marker:
+            block.append(CHECK_BOX.sub("", line[marker.end() :]))
+        elif not ends_block:
             block.append(line)
     if block:
         yield " ".join(block)
 
 
-def _is_no_prose(line: str) -> bool:
+def _is_break(line: str) -> bool:
+    """Return whether a line is not prose, and so separates paragraphs."""
     return bool(_BREAK.match(line) or LINK_DEFINITION.match(line))
 
 
 def _iterate_prose_lines(text: str) -> Iterator[str]:
     """Yield the lines, with lines of code emptied and quotation markers removed."""
-    for line, is_code in code_lines(text):
+    for line, is_code in iterate_lines(text):
         yield "" if is_code else QUOTE_MARKS.sub("", line)
 
 
 def _remove_markup(block: str) -> str:
     """Replace links by their words, and remove addresses and emphasis."""
-    return normalize_line(_ADDRESS.sub("", without_inline_marks(block)))
+    return normalize_line(_ADDRESS.sub("", strip_inline_marks(block)))
 
 
-def _split_sentences(block: str) -> Iterator[str]:
+def _split_block(block: str) -> Iterator[str]:
     boundaries = find_boundaries(block)
-    first_part = 0
-    while first_part < len(boundaries.starts):
-        end = boundaries.first(SENTENCE, first_part + 1, len(boundaries.starts))
-        yield block[boundaries.starts[first_part] : boundaries.ends[end - 1]]
-        first_part = end
+    first_token = 0
+    while first_token < len(boundaries.starts):
+        end = boundaries.find_first(SENTENCE, first_token + 1, len(boundaries.starts))
+        yield block[boundaries.starts[first_token] : boundaries.ends[end - 1]]
+        first_token = end
 
 
 def _is_prose(line: str) -> bool:
-    visible = sum(not character.isspace() for character in line)
-    return sum(map(str.isalpha, line)) >= _MIN_LETTERS * visible > 0
+    visible_count = sum(not character.isspace() for character in line)
+    return sum(map(str.isalpha, line)) >= _MIN_LETTERS * visible_count > 0

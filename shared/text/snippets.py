@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from shared.text.markup import plain_line
+from shared.text.markup import to_plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 SNIPPET_LENGTH: Final = 280
 """The maximum length of a snippet, in characters."""
 _MAX_WHOLE_WORD: Final = 60
-"""The maximum length of a word that is left out as a whole where a line is cut, in characters.
+"""The maximum length, in characters, of a word that a cut leaves out as a whole.
 
 Longer words, which occur only in scripts without spaces and in garbage, are cut between characters.
 """
 
 
-def snippet(content: str) -> str:
+def make_snippet(content: str) -> str:
     """Return the beginning of a passage on one line, cut between words; `…` marks the cut.
 
     Marks of Markdown are left out.
     """
-    return truncate(plain_line(content), SNIPPET_LENGTH)
+    return truncate(to_plain_line(content), SNIPPET_LENGTH)
 
 
 def truncate(line: str, length: int) -> str:
@@ -38,14 +38,14 @@ def truncate(line: str, length: int) -> str:
     beginning = line[:length].rpartition(" ")[0]
     if len(beginning) < length - _MAX_WHOLE_WORD:
         # The last word is too long to leave out, so it is cut between characters.
-        ends = takewhile(lambda end: end < length, grapheme_ends(line))
-        # A single grapheme cluster may be longer than the line should be. Then it is cut, too.
+        ends = takewhile(lambda end: end < length, find_grapheme_ends(line))
+        # If even the first grapheme cluster is too long, it is cut, too.
         beginning = line[: max(ends, default=length - 1)]
     return beginning.rstrip(" ,;:.") + "…"
 
 
-def grapheme_ends(line: str) -> Iterator[int]:
+def find_grapheme_ends(line: str) -> Iterator[int]:
     """Yield where each grapheme cluster ends, so that accents and joined emoji are not cut."""
-    import regex  # imported here, because most lines are cut at a space and do not need it
+    import regex  # imported only here, because most lines are cut at a space
 
     return (match.end() for match in regex.finditer(r"\X", line))

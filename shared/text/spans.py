@@ -1,4 +1,4 @@
-"""Parts of a text."""
+"""The span type, by which the functions of this package refer to parts of a text."""
 
 from __future__ import annotations
 

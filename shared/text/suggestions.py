@@ -1,4 +1,4 @@
-"""Suggestions for a name that does not exist."""
+"""Suggests existing names that are similar to an unknown name."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIN_SIMILARITY: Final = 0.6
-"""The minimum similarity of a suggested name, which is difflib's own default."""
+"""The minimum similarity of a suggested name: difflib's default."""
 _ALL_WORDS_SIMILARITY: Final = 0.9
-"""The similarity of two names if one contains all words of the other."""
+"""The similarity of two names of which one contains all words of the other."""
 
 
-def nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]:
-    """Return the names most similar to an unknown one, best first, ties in the order of `names`.
+def find_nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]:
+    """Return the names most similar to an unknown name, best first.
 
     Names are compared by their letters regardless of case, or by whole words: `Loaf` finds
     `Ida Loaf`. Whole texts are compared differently, by their terms (`shared.text.terms`).
 
     Args:
         query: The unknown name.
-        names: The existing names.
-        limit: How many names to return at most.
+        names: The existing names. Names that are equally similar keep this order.
+        limit: The maximum number of names to return.
     """
     folded_query = query.casefold()
-    # A matcher caches its second sequence.
+    # The matcher caches its analysis of the second sequence, which is the same for all names.
     matcher = SequenceMatcher(None, "", folded_query, autojunk=False)
     similarities = {
         name: _compute_similarity(matcher, folded_query, name.casefold()) for name in names
@@ -36,9 +36,9 @@ def nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]
 
 
 def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
-    """Say that there is no such tag, author ..., and which existing names are similar."""
-    # A list of names may be older than the search that did not find this one.
-    nearest = nearest_names(query, [name for name in names if name != query])
+    """Write the message that a tag, author, ... does not exist, with similar names that do."""
+    # The list of names may be outdated and still contain the unknown name.
+    nearest = find_nearest_names(query, [name for name in names if name != query])
     if not nearest:
         return f"There is no {kind} {query!r}, nor any like it."
     return f"There is no {kind} {query!r}. Nearest: {', '.join(map(repr, nearest))}."

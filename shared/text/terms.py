@@ -1,14 +1,15 @@
-"""The terms of a text, by which it is indexed and found.
+"""Analyses a text into terms, by which it is indexed and found.
 
 A text is normalized (NFKC, case folded) and split into words. Stop words are dropped, and the other
 words stemmed. The stop words are the Snowball project's lists for English and German; their source
 and licence are in `data/NOTICE.txt`.
 
-The term of a word depends on the word alone, not on the language of the text: a query of two words
-is too short to detect its language, and a word that query and document stem differently is never
-found. So words in Latin letters pass the English stemmer and then the German one. Compared with
-other choices (nDCG@10 of BM25 over the training claims of SciFact; share of inflected forms with
-the same term, over the 30,000 commonest words of a language, weighted by frequency):
+A word's term depends on the word alone, not on the language of the text: the language of a query of
+two words cannot be detected, and a word that is stemmed differently in query and document is never
+found. So words in Latin letters pass the English stemmer and then the German one. The table
+compares this with other choices, by the nDCG@10 of BM25 over SciFact's training claims, and by the
+share of inflected forms that have the same term, over the 30,000 commonest words of a language,
+weighted by frequency:
 
 | stemmer | SciFact | English forms | German forms |
 |---|---|---|---|
@@ -18,11 +19,11 @@ the same term, over the 30,000 commonest words of a language, weighted by freque
 | English, then German | 0.699 | 0.84 | 0.54 |
 | German for documents, English for a query guessed wrong | | 0.39 | 0.23 |
 
-Two stemmers in a row cost precision: of the English pairs with the same term, 0.59 instead of 0.66
-are forms of one word ("care" and "car" collide).
+Two stemmers in a row cost precision: of all pairs of English words with the same term, 0.59 instead
+of 0.66 are forms of one word ("care" and "car" collide).
 
-Scripts without spaces, and Korean, whose particles are attached to the word, give pairs of adjacent
-characters.
+In scripts without spaces, and in Korean, whose particles are attached to the word, each pair of
+adjacent characters is a term.
 """
 
 from __future__ import annotations
@@ -55,20 +56,20 @@ AMBIGUOUS: Final = frozenset(
     {"als", "am", "an", "das", "den", "des", "die", "dies", "er", "es", "hat", "im", "in"}
     | {"man", "mir", "mit", "nun", "so", "war", "was", "will"}
 )
-"""Stop words that do not identify their language: the other language has them too, or has names
-that look like them (ALS, ER, MIT)."""
+"""Stop words that do not identify their language, because the other language has the same words, or
+names that look like them (ALS, ER, MIT)."""
 
 
 ANALYZER_VERSION: Final = 1
-"""The version of the analyzer. A change makes the jobs index every text again."""
+"""The version of the analyzer. If it changes, the jobs index every text again."""
 
 MAX_TERM: Final = 64
-"""The maximum length of a term, in code points. Longer words are cut.
+"""The maximum length of a term, in code points; the rest of a longer word is cut off.
 
-The longest German word in common use has 63."""
+The longest German word in common use has 63 letters."""
 
 _MAX_ELISION: Final = 2
-"""A part beside an apostrophe with at most this many letters is dropped: l'homme, Darwin's."""
+"""The maximum length of a part beside an apostrophe that is dropped: l'homme, Darwin's."""
 
 _UNSPACED: Final = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Hangul}"
@@ -82,11 +83,11 @@ _WORD: Final = regex.compile(
     """,
     regex.VERBOSE,
 )
-# A name in code is a term as a whole, in addition to its words: an_order is not just an order.
+# A name in code, such as an_order, is a term as a whole, in addition to the terms of its words.
 _NAME: Final = regex.compile(r"[\p{L}\p{N}]++(?:_++[\p{L}\p{N}]++)++")
 _TOKEN: Final = re.compile(r"\S+")
 _CHARACTER: Final = regex.compile(r".\p{M}*+", regex.DOTALL)
-# Soft hyphens and joiners are dropped; a typographic apostrophe is an apostrophe.
+# Soft hyphens and joiners are dropped, and typographic apostrophes replaced by plain ones.
 _SPELLING: Final = str.maketrans("\u2019", "'", "\u00ad\u200c\u200d\u2060\ufeff")
 
 # A script that mostly writes one language is stemmed as that language.
@@ -105,10 +106,10 @@ _ACCENT: Final = regex.compile(r"[\u0300-\u036f]")
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a query or a document, repetitions included.
+    """Return the terms of a query or a document, repeats included.
 
-    They are in the order of the text, followed by the names in code as a whole. German stop words
-    are dropped from German text only.
+    The words' terms come first, in the order of the text, and then the names in code as a whole.
+    German stop words are dropped only from German text.
     """
     normal = _normalize(text)
     matches = list(_WORD.finditer(normal))
@@ -123,24 +124,29 @@ def terms(text: str) -> list[str]:
     return result + [match[0][:MAX_TERM] for match in _NAME.finditer(normal)]
 
 
-def term_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
+def find_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the terms of a text with their start and end, in code points.
 
-    Words that only normalization reveals are missing, which is good enough for highlighting.
+    Words that appear only after normalization are missing, which is good enough for highlighting.
     """
     for token in _TOKEN.finditer(text):
         offset, written = token.start(), token[0]
-        read = _occurrences if len(written) <= MAX_TERM else _occurrences.__wrapped__
-        for term, start, end in read(written):
+        # Long tokens bypass the cache, so that the cache stays small.
+        find = (
+            _find_token_occurrences
+            if len(written) <= MAX_TERM
+            else _find_token_occurrences.__wrapped__
+        )
+        for term, start, end in find(written):
             yield term, offset + start, offset + end
 
 
 MIN_COPY: Final = 0.6
-"""Texts with at least this resemblance are copies of each other, with typos, other line breaks or
-renamed variables: `shared.traces.near_duplicates` measured it."""
+"""The minimum resemblance of two texts of which one is a copy of the other, with typos, other line
+breaks or renamed variables, as measured in `shared.traces.near_duplicates`."""
 
 
-def resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) -> float:
+def compute_resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) -> float:
     """Return the Jaccard index of two sets of terms, from 0 to 1, or 0 if both are empty.
 
     Broder calls this the resemblance of two documents ("On the Resemblance and Containment of
@@ -151,13 +157,13 @@ def resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) -> float
 
 
 def _normalize(text: str) -> str:
-    """Normalize case, ligatures, widths and invisible characters."""
+    """Normalize case, ligatures, character widths and invisible characters."""
     folded_text = unicodedata.normalize("NFKC", text.translate(_SPELLING)).casefold()
     return unicodedata.normalize("NFKC", folded_text)
 
 
 def _is_german(words: list[str]) -> bool:
-    """Return whether more stop words are German only than English only."""
+    """Return whether more of the words are unambiguous German stop words than English ones."""
     german = sum(word in GERMAN and word not in AMBIGUOUS for word in words)
     return german > sum(word in ENGLISH and word not in AMBIGUOUS for word in words)
 
@@ -179,15 +185,15 @@ def _iterate_pairs(run: str) -> Iterator[str]:
 
 
 def _pair_spans(run: regex.Match[str]) -> list[tuple[int, int]]:
-    """Return the spans of a run's pairs of characters, or of its only character."""
+    """Return the span of each pair of adjacent characters, or the span of an only character."""
     starts = [match.start() for match in _CHARACTER.finditer(run.string, *run.span())]
     ends = [*starts[1:], run.end()]
     return list(zip(starts, ends[1:] or ends, strict=False))
 
 
 @lru_cache(maxsize=1 << 14)
-def _occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
-    """Return the terms of a text without spaces, with their start and end."""
+def _find_token_occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
+    """Return the terms of a token, which has no spaces, with their start and end."""
     # Of all that normalization changes, only the apostrophe affects where words end.
     spans = [match.span() for match in _NAME.finditer(token)]
     for match in _WORD.finditer(token.replace("\u2019", "'")):
@@ -209,7 +215,7 @@ def _stem(word: str) -> str:
     if script.lastgroup == "latin":
         stem = _strip_accents(stem)
     for name in _STEMMERS[script.lastgroup]:
-        # The stemmer leaves nothing of some Greek words, and a term must not be empty.
+        # The stemmer returns an empty stem for some Greek words, but a term must not be empty.
         stem = _ALGORITHMS[name].stemWord(stem) or stem
     return stem
 

@@ -1,6 +1,6 @@
-"""The tokens of a text, estimated without the tokenizer of any model.
+"""Splits a text into tokens, independently of any model's tokenizer.
 
-Each embedding model has its own tokenizer, and chunks must not change with the model. So a token
+Each embedding model has its own tokenizer, but chunks must not change with the model. So a token
 here is
 
 - up to six letters, digits or underscores of one word, each with its combining marks;
@@ -10,7 +10,7 @@ here is
 
 A character is a grapheme cluster (Unicode UAX #29), which a reader sees as one character.
 
-The estimate, divided by the count of the WordPiece tokenizer of all-MiniLM-L6-v2:
+The number of these tokens, divided by the number from all-MiniLM-L6-v2's WordPiece tokenizer:
 
 | text | median | range |
 |---|---|---|
@@ -20,9 +20,9 @@ The estimate, divided by the count of the WordPiece tokenizer of all-MiniLM-L6-v
 | Chinese prose, 5 paragraphs | 1.00 | 0.92 to 1.00 |
 | Korean prose | 0.47 | |
 
-That tokenizer's vocabulary is English. A multilingual one splits German into fewer tokens, closer
-to the estimate. For Cyrillic and Arabic, WordPiece falls back to single letters: three to four per
-token of ours.
+That tokenizer's vocabulary is English. A multilingual tokenizer splits German into fewer tokens,
+which is closer to the number here. Cyrillic and Arabic words are split by WordPiece into single
+letters, three to four for each token here.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ if TYPE_CHECKING:
 MAX_TOKEN: Final = 32
 """The maximum length of a token, in code points.
 
-A grapheme cluster has no limit, but only decoration and attacks are longer: Unicode's stream-safe
-format (UAX #15) allows 30 marks in a row."""
+Grapheme clusters may be longer, but only decoration and attacks are: Unicode's stream-safe format
+(UAX #15) allows 30 marks in a row."""
 
 # Unlike str.isspace, this library's \s does not include the four information separators.
 _SPACE: Final = r"\s\x1c-\x1f"
 _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _MARK: Final = r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]"
-# Letters that are a cluster by themselves: where a token of several is cut never depends on where
-# the text before it was cut.
+# Letters that are each a cluster by themselves. A run of them is split into tokens in the same way,
+# wherever the text before it was cut.
 _LETTER: Final = (
     rf"[[\w&&\p{{GCB=Other}}]--[\p{{InCB=Consonant}}\p{{Extended_Pictographic}}{_UNSPACED}]]"
 )
-# Flags are spelled out because \X takes quadratic time in a row of them. A sign that attaches to
-# what follows (GCB=Prepend) would take a space into its cluster: hence the last alternative.
+# Flags have their own alternative because \X takes quadratic time in a row of them. The last
+# alternative is for signs that attach to what follows (GCB=Prepend): in \X, a space after such a
+# sign would be part of its cluster.
 _TOKEN: Final = regex.compile(
     rf"""(?V1)
     (?:{_LETTER}{_MARK}{{0,4}}+(?!{_MARK})){{1,6}}
@@ -62,16 +63,16 @@ _TOKEN: Final = regex.compile(
 )
 
 
-def token_count(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Count the tokens of a text."""
-    return sum(1 for _ in token_spans(text))
+    return sum(1 for _ in find_tokens(text))
 
 
-def token_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each token, in code points. Only white space is between them.
+def find_tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each token, in code points. Between tokens is only white space.
 
-    A text may be cut between any two tokens: no grapheme cluster of up to `MAX_TOKEN` code points
-    is cut, and the tokens on either side stay the same.
+    A text may be cut between any two tokens: the tokens on either side stay the same, and no
+    grapheme cluster of up to `MAX_TOKEN` code points is cut.
     """
     for match in _TOKEN.finditer(text):
         start, end = match.span()

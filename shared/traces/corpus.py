@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from shared.ai.embedding import Purpose
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import Kind, named_facet
-from shared.index.indexed_state import indexed_state
+from shared.index.indexed_state import compute_indexed_state
 from shared.index.postings import TRACES, InvertedIndex
 from shared.search.corpus import DatedCorpus
 from shared.search.filter_plan import FacetFilter, Selection
@@ -67,7 +67,7 @@ async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
     """
     if not tags:
         return []
-    postings = await InvertedIndex(ctx.database, TRACES).names(Kind.TAG, SUGGESTION_POOL)
+    postings = await InvertedIndex(ctx.database, TRACES).list_commonest(Kind.TAG, SUGGESTION_POOL)
     names = [posting.name for posting in postings]
     return [unknown_name_message("tag", tag, names) for tag in tags]
 
@@ -91,5 +91,5 @@ async def build_index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
 
 def build_indexed_state(trace: Trace) -> IndexedState:
     """Return the terms, facets and date by which a trace is indexed."""
-    complete = indexed_state(trace)
+    complete = compute_indexed_state(trace)
     return replace(complete, terms=dict(Counter(complete.terms).most_common(MAX_TERMS)))

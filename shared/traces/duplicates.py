@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import Conflict
-from shared.text.terms import resemblance
+from shared.text.terms import compute_resemblance
 from shared.traces.near_duplicates import MAX_CANDIDATES, TraceTerms, is_near_duplicate
 from shared.traces.repository import Traces
 
@@ -40,7 +40,7 @@ async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context
 
     Costs one Firestore round trip.
     """
-    hits = await Traces(ctx.database).nearest(entry.vector, MAX_CANDIDATES + 1)
+    hits = await Traces(ctx.database).find_nearest(entry.vector, MAX_CANDIDATES + 1)
     excluded_ids = {trace.trace_id, trace.supersedes}
     other_traces = [hit.document for hit in hits if hit.document.trace_id not in excluded_ids]
     # Counting the terms of six long traces takes some tenths of a second.
@@ -75,7 +75,7 @@ def _compare(trace: Trace, other_traces: Sequence[Trace]) -> SimilarTraces:
         related=[
             other_trace
             for other_trace, other_terms in pairs
-            if resemblance(terms.problem, other_terms.problem) >= MIN_PROBLEM_RESEMBLANCE
+            if compute_resemblance(terms.problem, other_terms.problem) >= MIN_PROBLEM_RESEMBLANCE
         ],
     )
 

@@ -18,7 +18,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.dates import utc_now
 from shared.firestore.writes import put_if_unchanged
 from shared.index.indexed_state import NOT_INDEXED
-from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import TRACES
 from shared.traces.repository import COLLECTION, CONTRIBUTORS, REVISIONS, VOTES
 from shared.traces.trust import VoteType
@@ -102,7 +102,7 @@ class TraceErasure:
                 *self._build_record_writes(
                     trace.contributor, await self._count_votes(trace.trace_id)
                 ),
-                *postings_writes(self._database, TRACES, [difference]),
+                *build_postings_writes(self._database, TRACES, [difference]),
                 *other_writes,
             ]
         )

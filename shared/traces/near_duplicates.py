@@ -49,7 +49,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from shared.text.terms import MIN_COPY, resemblance, terms
+from shared.text.terms import MIN_COPY, compute_resemblance, terms
 
 MAX_CANDIDATES: Final = 5
 """A trace is compared with at most this many of its nearest neighbours."""
@@ -88,15 +88,15 @@ class TraceTerms:
 
 def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
     """Return whether two traces are near-duplicates. The order of the arguments does not matter."""
-    solutions = resemblance(trace.solution, other_trace.solution)
-    problems = resemblance(trace.problem, other_trace.problem)
+    solutions = compute_resemblance(trace.solution, other_trace.solution)
+    problems = compute_resemblance(trace.problem, other_trace.problem)
     if min(solutions, problems) >= MIN_COPY:
         return True
     return (
         solutions >= _MIN_SOLUTION
         and problems >= _MIN_PROBLEM
         and len(trace.names & other_trace.names) >= _MIN_SHARED_NAMES
-        and resemblance(trace.names, other_trace.names) >= _MIN_NAMES
+        and compute_resemblance(trace.names, other_trace.names) >= _MIN_NAMES
     )
 
 

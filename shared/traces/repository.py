@@ -22,7 +22,7 @@ from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
-from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import TRACES
 from shared.index.stored_vector import NO_VECTOR, vector_fields
 from shared.index.vector_index import Documents, date_shapes, vector_shapes
@@ -82,7 +82,7 @@ class TraceIndexEntry:
         return vector_fields(self.vector, self.model) | {
             "facets": vector_index_entries(self.indexed.facets),
             "dated_at": trace.dated_at,
-            "indexed": self.indexed.document(),
+            "indexed": self.indexed.to_document(),
         }
 
 
@@ -256,7 +256,7 @@ class Traces(Documents[Trace]):
         self, trace: Trace, before: IndexedState, after: IndexedState
     ) -> list[Write]:
         difference = IndexDifference(trace.trace_id, before, after)
-        return postings_writes(self._database, TRACES, [difference])
+        return build_postings_writes(self._database, TRACES, [difference])
 
     def _get_reference(self, trace_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, trace_id)
@@ -269,7 +269,7 @@ _UNINDEXED_FIELDS: Final = {
     **NO_VECTOR,
     "dated_at": DELETE_FIELD,
     "facets": [],
-    "indexed": NOT_INDEXED.document(),
+    "indexed": NOT_INDEXED.to_document(),
 }
 """An update with these fields removes a trace from the index."""
 

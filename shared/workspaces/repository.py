@@ -146,7 +146,7 @@ class PassageIndex(Documents[WorkspacePassage]):
         starts = range(0, len(facets), MAX_ANY)
         self._blocks = [facets[start : start + MAX_ANY] for start in starts]
 
-    async def nearest(
+    async def find_nearest(
         self,
         vector: Vector,
         limit: int,
@@ -157,7 +157,7 @@ class PassageIndex(Documents[WorkspacePassage]):
 
         Costs one Firestore round trip, with one request for every 30 documents.
         """
-        nearest = super().nearest
+        nearest = super().find_nearest
         blocks = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
         by_id = {neighbour.document.id: neighbour for block in blocks for neighbour in block}
         return sorted(by_id.values(), key=distance_key)[:limit]

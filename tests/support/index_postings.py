@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.index.job import index_with
-from shared.core.dates import day_name, to_microseconds
+from shared.core.dates import format_day, to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, parse_facet_id
 from shared.knowledge import chunk_repository
@@ -136,7 +136,7 @@ def _assert_sound_facet(
     assert (data["kind"], data["key"]) == (facet.kind, facet.key)
     assert facet.id == facet_id
     if facet.kind is Kind.MONTH:
-        expected_days = Counter(day_name(date) for date in expected_entries.values())
+        expected_days = Counter(format_day(date) for date in expected_entries.values())
         assert {day: count for day, count in data["days"].items() if count} == expected_days
 
 

@@ -13,8 +13,13 @@ from shared.ai.embedding import Purpose
 from shared.firestore.writes import put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import Facet, Kind, month_facet, named_facet, vector_index_entries
-from shared.index.indexed_state import NOT_INDEXED, IndexedState, indexed_state, read_indexed_state
-from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.indexed_state import (
+    NOT_INDEXED,
+    IndexedState,
+    compute_indexed_state,
+    read_indexed_state,
+)
+from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import IndexCollections, InvertedIndex
 from shared.index.stored_vector import NO_VECTOR, vector_fields
 from shared.index.vector_index import Documents
@@ -73,7 +78,7 @@ async def save_jottings(ctx: Context, *new_jottings: Jotting) -> None:
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     for jotting in new_jottings:
         [vector] = await ctx.embedder.embed([jotting.text], Purpose.DOCUMENT)
-        state = indexed_state(jotting)
+        state = compute_indexed_state(jotting)
         fields = {"text": jotting.text, "tags": list(jotting.tags), "dated_at": jotting.dated_at}
         fields |= vector_fields(vector, ctx.embedder.model)
         fields["facets"] = vector_index_entries(state.facets)
@@ -97,8 +102,8 @@ async def _write(
         difference = IndexDifference(
             jotting_id, read_indexed_state(snapshot.to_dict() or {}), indexed
         )
-        document = put_if_unchanged(snapshot, fields | {"indexed": indexed.document()})
-        await database.commit([document, *postings_writes(database, NAMES, [difference])])
+        document = put_if_unchanged(snapshot, fields | {"indexed": indexed.to_document()})
+        await database.commit([document, *build_postings_writes(database, NAMES, [difference])])
 
     await database.retry_on_conflict(attempt)
 

@@ -37,7 +37,7 @@ async def expect_error(
 ) -> dict[str, Any]:
     """Call a tool that must fail, and return its error in the envelope."""
     app.clock = lambda: now
-    return ENVELOPE.error(await call_error(app, name, user, **arguments))
+    return ENVELOPE.translate_error(await call_error(app, name, user, **arguments))
 
 
 async def add_tasks(app: App, *titles: str, user: str = "anna", **arguments: Any) -> list[str]:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from shared.core import telemetry
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import PlatformFault, Unavailable
-from shared.core.log import log, traceparent_header
+from shared.core.log import log, make_traceparent_header
 from shared.core.telemetry import SpanKind
 from shared.runtime.messages import CallAnswer
 from shared.runtime.outage_advice import RETRY_AFTER_SECONDS, WriteState, make_outage_error
@@ -132,7 +132,11 @@ class HttpDispatcher:
             response = await self._client.post(
                 url,
                 content=request.model_dump_json().encode(),  # bytes: the client would keep both
-                headers={"content-type": "application/json", **headers, **traceparent_header()},
+                headers={
+                    "content-type": "application/json",
+                    **headers,
+                    **make_traceparent_header(),
+                },
             )
             span.set({"http.response.status_code": response.status_code})
             if response.is_error:

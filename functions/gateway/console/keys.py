@@ -19,7 +19,7 @@ from functions.gateway.console.rendering import redirect
 from shared.accounts.access_key import matches_key, new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.base64url import from_base64url, to_base64url
-from shared.core.caller import Scope, with_implied_scopes
+from shared.core.caller import Scope, add_implied_scopes
 from shared.core.errors import Conflict, Forbidden, InvalidInput
 from shared.core.log import log
 from shared.firestore.database import WriteConflict
@@ -182,4 +182,4 @@ def _parse_days(text: str) -> int | None:
 def _parse_scope(text: str) -> frozenset[Scope]:
     if text not in list(Scope):
         raise InvalidInput("Choose from the list what the key may do.")
-    return with_implied_scopes(frozenset({Scope(text)}))
+    return add_implied_scopes(frozenset({Scope(text)}))

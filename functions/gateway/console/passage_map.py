@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.gateway.console.search import Search
-from shared.text.snippets import snippet
+from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -77,5 +77,6 @@ async def send_passage(visit: Visit) -> Response:
     answer = await visit.call("get_chunk", chunk_id=chunk_id, include_related=False)
     passage = answer.result or {}
     return visit.data(
-        {"title": passage.get("title"), "text": snippet(passage.get("content", ""))}, answer.error
+        {"title": passage.get("title"), "text": make_snippet(passage.get("content", ""))},
+        answer.error,
     )

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE
 from shared.core.errors import NotFound
-from shared.text.markup import plain_text
+from shared.text.markup import to_plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -109,7 +109,7 @@ def web_host(address: str) -> str:
 
 def paragraphs(text: str) -> list[str]:
     """Return the paragraphs of a text without marks of Markdown."""
-    return [part.strip() for part in re.split(r"\n\s*\n", plain_text(text)) if part.strip()]
+    return [part.strip() for part in re.split(r"\n\s*\n", to_plain_text(text)) if part.strip()]
 
 
 def place(passage: dict[str, object]) -> str:

@@ -54,8 +54,8 @@ def _make_structured_content(answer: CallAnswer, tool: Declaration) -> dict[str,
     if tool.envelope is None:
         return answer.result
     if answer.error:
-        return tool.envelope.failure(answer.error)
-    return tool.envelope.success(answer.result or {})
+        return tool.envelope.wrap_error(answer.error)
+    return tool.envelope.wrap_result(answer.result or {})
 
 
 def require_result(answer: CallAnswer) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pydantic import AnyUrl, Field
 from functions.gateway.oauth.redirect_uris import MAX_URI_LENGTH, is_registered, parse_redirect_uri
 from shared.accounts.grant import UNUSED_LIFETIME, USED_LIFETIME, OAuthClient
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import FULL_ACCESS, Scope, with_implied_scopes
+from shared.core.caller import FULL_ACCESS, Scope, add_implied_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,9 +88,7 @@ class Client(OAuthClientInformationFull):
         names = (requested_scope or "").split()
         if not set(names) <= FULL_ACCESS:
             raise InvalidScopeError(f"the scopes are {' and '.join(ALL_SCOPES)}")
-        return sorted(with_implied_scopes(frozenset(Scope(name) for name in names))) or [
-            *ALL_SCOPES
-        ]
+        return sorted(add_implied_scopes(frozenset(Scope(name) for name in names))) or [*ALL_SCOPES]
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
         """Return the requested redirect URI, or the client's only one if the request has none.

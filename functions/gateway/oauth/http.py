@@ -24,7 +24,7 @@ from shared.core.errors import (
     RateLimited,
     Unavailable,
 )
-from shared.core.http import media_type
+from shared.core.http import parse_media_type
 from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def with_errors(
 
 
 async def _read_form(request: Request) -> bytes:
-    if media_type(request.headers.get("content-type")) != _FORM_MEDIA_TYPE:
+    if parse_media_type(request.headers.get("content-type")) != _FORM_MEDIA_TYPE:
         raise InvalidInput(f"Send the parameters as {_FORM_MEDIA_TYPE}.")
     return await request.body()
 

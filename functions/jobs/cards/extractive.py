@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.knowledge.knowledge_card import KnowledgeCard
-from shared.text.sentences import sentences
+from shared.text.sentences import split_sentences
 from shared.text.snippets import truncate
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ MAX_SIMILARITY: Final = 0.6
 
 def make_extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
     """Make the card of a text, or return None if the text has no sentence."""
-    prose = " ".join(sentences(text))
+    prose = " ".join(split_sentences(text))
     if len(prose) <= MAX_SUMMARY:
         return KnowledgeCard(prose) if prose else None
-    from shared.text.key_sentences import key_sentences
+    from shared.text.key_sentences import rank_sentences
 
-    best_sentences = _drop_similar(key_sentences(text, title))
+    best_sentences = _drop_similar(rank_sentences(text, title))
     if not best_sentences:
         return KnowledgeCard(truncate(prose, MAX_SUMMARY))
     summary = _pick_summary(best_sentences, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(prose))))

@@ -44,7 +44,7 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     from functions.jobs.cluster.schedule import REEMBEDDING, is_due, load_state
 
     report = Report()
-    embedding = await EmbeddingSpace(ctx.database).state()
+    embedding = await EmbeddingSpace(ctx.database).load_state()
     if embedding.space is None or embedding.move:  # There are no vectors, or those of two models.
         report.note = REEMBEDDING if embedding.move else ""
         return report

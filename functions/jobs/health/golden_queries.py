@@ -11,7 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from shared.knowledge.golden_queries import GoldenQuery, SearchHealth
-from shared.text.sentences import sentences
+from shared.text.sentences import split_sentences
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def make_query_from_card(chunk: Chunk) -> str | None:
 
 def make_query_from_text(chunk: Chunk) -> str | None:
     """Return the sentence of the chunk with the most different terms."""
-    return _pick_richest(sentences(chunk.content))
+    return _pick_richest(split_sentences(chunk.content))
 
 
 def _pick_richest(texts: Sequence[str]) -> str | None:

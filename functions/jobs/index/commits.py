@@ -37,7 +37,7 @@ def split_commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]
     postings: set[PostingsRef] = set()
     size = facets = 0
     for change in changes:
-        refs = {ref for ref, *_ in change.difference.entries(KNOWLEDGE)}
+        refs = {ref for ref, *_ in change.difference.list_changed_entries(KNOWLEDGE)}
         change_size = _estimate_chunk_size(change, len(refs)) + sum(
             map(_estimate_postings_size, refs - postings)
         )

@@ -12,7 +12,7 @@ from shared.core.errors import PlatformFault
 from shared.extractions.upkeep import promote_duplicates
 from shared.firestore.database import WriteConflict
 from shared.index.bm25 import CAP
-from shared.index.indexed_state import NOT_INDEXED, indexed_state
+from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state
 from shared.index.posting_changes import SLACK, PostingsTruncation
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.queue import ChunkQueue
@@ -85,7 +85,7 @@ async def _requeue_if_outdated(indexing: Indexing, ctx: Context) -> None:
 
 async def _truncate(truncation: PostingsTruncation, report: Report) -> None:
     """Truncate the overlong postings of a corpus. The report counts them as `shortened`."""
-    overlong_names = await truncation.overlong(MAX_TRUNCATED)
+    overlong_names = await truncation.find_overlong(MAX_TRUNCATED)
     await truncation.truncate(overlong_names)
     if overlong_names:
         report.counts["shortened"] += len(overlong_names)
@@ -132,7 +132,7 @@ def _build_change(chunk: ChunkToIndex) -> IndexChange | str:
     if chunk.chunk is None:
         return IndexChange(chunk, NOT_INDEXED)
     try:
-        return IndexChange(chunk, indexed_state(chunk.chunk))
+        return IndexChange(chunk, compute_indexed_state(chunk.chunk))
     except (AttributeError, TypeError, ValueError) as error:
         return f"the document is malformed: {error!r}"
 

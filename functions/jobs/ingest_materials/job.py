@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import raise_if_provider_fails
-from shared.core.deferral import next_attempt
+from shared.core.deferral import schedule_retry
 from shared.core.errors import CarrelError
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
@@ -125,7 +125,7 @@ async def _defer(
         await workspace.update(document, next_at=ctx.clock())
         raise
     tries = document.tries + 1
-    next_at = next_attempt(tries, ctx.clock())
+    next_at = schedule_retry(tries, ctx.clock())
     if next_at is None:
         await _give_up(workspace, document, "the text could not be embedded", report)
         return

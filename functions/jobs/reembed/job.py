@@ -34,7 +34,7 @@ async def reembed(ctx: Context, budget: Budget) -> Report:
 
 async def count_documents(ctx: Context) -> int:
     """Count the documents to embed again; 0 if the vectors come from the configured model."""
-    state = await EmbeddingSpace(ctx.database).state()
+    state = await EmbeddingSpace(ctx.database).load_state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
     if state.space is None or (state.space == target and not state.move):
         return 0

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.core.dates import day_name
+from shared.core.dates import format_day
 from shared.index.bm25 import CAP, Totals
 from shared.index.facets import is_month, parse_facet_id
 from shared.index.posting_changes import SLACK, truncation_policies
@@ -91,14 +91,14 @@ class RebuiltPostings:
         """Add the entries of a document."""
         self.document_count += state.length > 0
         self.total_length += state.length
-        for ref, entry in state.entries(self._names):
+        for ref, entry in state.list_entries(self._names):
             if self._is_in_range(ref):
                 collection, list_id = ref
                 self._add_entry(ref, document_id, entry)
                 if collection == self._names.facets:
                     self._spellings[ref][state.facets[list_id]] += 1
                     if is_month(list_id):
-                        self._days[ref][day_name(entry)] += 1
+                        self._days[ref][format_day(entry)] += 1
         while self._entry_count > self._limits.memory_budget and len(self._entries) > 1:
             self._shorten_range()
 

@@ -48,7 +48,7 @@ async def announce_migration(ctx: Context) -> SpaceMigration | None:
         WriteConflict: Another process changed the embedding space in the meantime.
     """
     space = EmbeddingSpace(ctx.database)
-    state = await space.state()
+    state = await space.load_state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
     if state.move and state.move.target == target:
         return state.move

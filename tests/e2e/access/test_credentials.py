@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.core.caller import Scope, with_implied_scopes
+from shared.core.caller import Scope, add_implied_scopes
 from tests.support.mcp_wire import HANDSHAKE, MODERN, call, initialize, message, post, post_modern
 from tests.support.planted_words import SIGN_IN_PATHS
 
@@ -261,7 +261,7 @@ def test_an_anonymous_body_has_a_lower_limit(
 
 
 def test_the_write_scope_implies_the_read_scope(gateway: RunningGateway, make_key: MakeKey) -> None:
-    key = make_key("writer", scopes=with_implied_scopes(frozenset({Scope.WRITE})))
+    key = make_key("writer", scopes=add_implied_scopes(frozenset({Scope.WRITE})))
     assert list_tools(gateway, bearer(key)) == ALL_TOOLS
 
 

@@ -58,7 +58,7 @@ async def begin_reembedding(fake: FakeDeployment) -> None:
     connection = Connection(fake.live.deployment.project, "(default)")
     try:
         space = EmbeddingSpace(Database(connection, Meter()))
-        await space.start_migration(await space.state(), WordEmbedder(), utc_now())
+        await space.start_migration(await space.load_state(), WordEmbedder(), utc_now())
     finally:
         await connection.aclose()
 

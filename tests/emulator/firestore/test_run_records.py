@@ -57,7 +57,7 @@ def test_two_runs_of_one_second_have_different_ids() -> None:
 async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None:
     report = await run_job(DUST, app)
     assert isinstance(report, Report)
-    (run,) = await Runs(ctx.database).latest("dust", 10)
+    (run,) = await Runs(ctx.database).load_latest("dust", 10)
     assert run.state is RunState.FINISHED
     assert run.ended_at
     assert run.progress == 3
@@ -76,7 +76,7 @@ async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None
 async def test_a_stopped_run_records_its_error(ctx: Context, app: App) -> None:
     with pytest.raises(Unavailable):
         await run_job(FAIL, app)
-    (run,) = await Runs(ctx.database).latest("dust", 10)
+    (run,) = await Runs(ctx.database).load_latest("dust", 10)
     assert run.state == RunState.STOPPED
     assert run.error == "UNAVAILABLE: No duster."
 
@@ -87,7 +87,7 @@ async def test_the_latest_runs_come_first(ctx: Context) -> None:
         for job, hour in (("dust", 1), ("dust", 3), ("mop", 4), ("dust", 2))
     ]
     await ctx.database.commit(map(Runs(ctx.database).record, runs))
-    assert await Runs(ctx.database).latest("dust", 2) == [runs[1], runs[3]]
+    assert await Runs(ctx.database).load_latest("dust", 2) == [runs[1], runs[3]]
 
 
 async def test_the_next_run_marks_a_dead_one(ctx: Context, app: App) -> None:
@@ -96,7 +96,7 @@ async def test_the_next_run_marks_a_dead_one(ctx: Context, app: App) -> None:
     await Leases(ctx.database).acquire("dust", 60, lambda: NOON, dead)
     await ctx.database.commit([Runs(ctx.database).record(long_ago)])
     await run_job(DUST, app)
-    latest, died = await Runs(ctx.database).latest("dust", 10)
+    latest, died = await Runs(ctx.database).load_latest("dust", 10)
     assert latest.state == RunState.FINISHED
     assert died.state == RunState.DIED
     assert died.run_id == dead
@@ -109,7 +109,7 @@ async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> No
 
     async def run(ctx: Context, budget: Budget) -> Report:
         budget.progress(5)
-        while not (runs := await Runs(ctx.database).latest("dust", 1)):
+        while not (runs := await Runs(ctx.database).load_latest("dust", 1)):
             pass
         assert runs[0].state == RunState.RUNNING
         assert runs[0].progress == 5
@@ -117,5 +117,5 @@ async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> No
 
     await run_job(Job(name="dust", title="Dust", run=run, total=spent_budget, schedule=""), hasty)
     await hasty.aclose()
-    (ended,) = await Runs(ctx.database).latest("dust", 10)
+    (ended,) = await Runs(ctx.database).load_latest("dust", 10)
     assert ended.state is RunState.FINISHED

@@ -12,7 +12,7 @@ from shared.firestore.database import WriteConflict
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
-from shared.index.posting_changes import IndexDifference, PostingsTruncation, postings_writes
+from shared.index.posting_changes import IndexDifference, PostingsTruncation, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
@@ -113,7 +113,7 @@ async def test_a_document_saved_by_another_during_the_run_stays(ctx: Context) ->
     async def another() -> None:
         state = IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5)
         difference = IndexDifference("another", NOT_INDEXED, state)
-        await ctx.database.commit(postings_writes(ctx.database, KNOWLEDGE, [difference]))
+        await ctx.database.commit(build_postings_writes(ctx.database, KNOWLEDGE, [difference]))
 
     indexing = RacingIndexing(ctx.database)
     indexing.race = another
@@ -146,14 +146,14 @@ async def test_postings_that_grew_too_long_are_found(ctx: Context) -> None:
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=2)
     pending = await waiting(ctx, 6)
     await indexing.apply([change(item, 5) for item in pending[:4]])
-    assert await truncation.overlong(9) == []
+    assert await truncation.find_overlong(9) == []
     await indexing.apply([change(pending[4], 5)])
-    grown = await truncation.overlong(9)
+    grown = await truncation.find_overlong(9)
     assert sorted(grown) == [RYE_LIST, BREAD]
     await truncation.truncate(grown)
     assert [data["held"] for data in (await stored_postings(ctx)).values()] == [3, 3]
     await indexing.apply([change(pending[5], 5)])
-    assert await truncation.overlong(9) == []
+    assert await truncation.find_overlong(9) == []
 
 
 async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
@@ -163,7 +163,7 @@ async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
     await truncation.truncate([RYE_LIST, BREAD])
     pending = await again(ctx)
     await indexing.apply([removal(entry) for entry in pending[:3]])
-    assert await truncation.overlong(9) == []
+    assert await truncation.find_overlong(9) == []
     assert [data["df"] for data in (await stored_postings(ctx)).values()] == [6, 6]
 
 
@@ -173,7 +173,7 @@ async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> N
     await indexing.apply(
         [change(entry, 10 + number, tf=9 - number) for number, entry in enumerate(pending)]
     )
-    await truncation.truncate(await truncation.overlong(9))
+    await truncation.truncate(await truncation.find_overlong(9))
     lists = await stored_postings(ctx)
     names = [item.chunk_id for item in pending]
     assert lists[BREAD]["postings"].keys() == {names[0], names[1]}
@@ -185,7 +185,7 @@ async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None
     """If some chunks of a date are dropped, postings are complete only after that date."""
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
     await indexing.apply([change(item, 5) for item in await waiting(ctx, 4)])
-    await truncation.truncate(await truncation.overlong(9))
+    await truncation.truncate(await truncation.find_overlong(9))
     assert (await stored_postings(ctx))[RYE_LIST]["since"] == 6
 
 
@@ -193,7 +193,7 @@ async def test_since_survives_a_second_truncation(ctx: Context) -> None:
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=1)
     pending = await waiting(ctx, 8)
     await indexing.apply([change(item, 50) for item in pending[:4]])
-    await truncation.truncate(await truncation.overlong(9))
+    await truncation.truncate(await truncation.find_overlong(9))
     assert (await stored_postings(ctx))[RYE_LIST]["since"] == 51
     kept = (await stored_postings(ctx))[RYE_LIST]["postings"]
     present = [item for item in await again(ctx) if item.chunk_id in kept]
@@ -201,7 +201,7 @@ async def test_since_survives_a_second_truncation(ctx: Context) -> None:
     fresh = [entry for entry in await again(ctx) if entry.chunk_id not in kept]
     late = [element for element in fresh if element.indexed == NOT_INDEXED]
     await indexing.apply([change(item, 20) for item in late])
-    await truncation.truncate(await truncation.overlong(9))
+    await truncation.truncate(await truncation.find_overlong(9))
     assert (await stored_postings(ctx))[RYE_LIST]["since"] == 51
 
 
@@ -210,7 +210,7 @@ async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=1)
     await indexing.apply([change(item, 5) for item in await waiting(ctx, 2)])
     await indexing.apply([change(entry, 6) for entry in await again(ctx)])
-    assert await truncation.overlong(9) == [RYE_LIST]
+    assert await truncation.find_overlong(9) == [RYE_LIST]
     await truncation.truncate([RYE_LIST])
     pending = (await stored_postings(ctx))[RYE_LIST]
     assert (pending["held"], len(pending["postings"]), "since" in pending) == (2, 2, False)

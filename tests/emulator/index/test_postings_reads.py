@@ -36,7 +36,7 @@ async def test_postings_list_documents_by_term_and_facet(ctx: Context) -> None:
     assert (steam.df, list(steam.entries)) == (1, [chunks[2].chunk_id])
     food = lists.facets[FOOD]
     assert (3, sorted(chunk.chunk_id for chunk in chunks)) == (food.df, sorted(food.entries))
-    assert food.complete
+    assert food.is_complete
 
 
 async def test_what_no_chunk_has_is_left_out(ctx: Context) -> None:
@@ -74,22 +74,23 @@ async def test_a_term_and_a_facet_of_one_id_have_own_postings(ctx: Context) -> N
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([FOOD.id], [FOOD])
     assert {FOOD.id: Postings(1, {"c": pack(1, 2)})} == lists.terms
     assert {FOOD: Postings(9, {"c": pack(1, 2)}, since=7)} == lists.facets
-    assert [lists.terms[FOOD.id].complete, lists.facets[FOOD].complete] == [True, False]
+    assert [lists.terms[FOOD.id].is_complete, lists.facets[FOOD].is_complete] == [True, False]
 
 
 async def test_the_most_common_values_come_first(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
-    values = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.AUTHOR, 2)
+    values = await InvertedIndex(ctx.database, KNOWLEDGE).list_commonest(Kind.AUTHOR, 2)
     assert values == [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
-    food, other = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.TAG, 2)
+    food, other = await InvertedIndex(ctx.database, KNOWLEDGE).list_commonest(Kind.TAG, 2)
     assert [(food.facet.key, food.count), other.count] == [("food", 5), 2]
 
 
 async def test_values_are_found_by_prefix(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
-    values = await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.TAG, "foo", 5)
+    values = await InvertedIndex(ctx.database, KNOWLEDGE).list_by_prefix(Kind.TAG, "foo", 5)
     assert [item.facet.key for item in values] == ["food", "foot/notes"]
     expected = [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
     assert (
-        await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.AUTHOR, "ida", 5) == expected
+        await InvertedIndex(ctx.database, KNOWLEDGE).list_by_prefix(Kind.AUTHOR, "ida", 5)
+        == expected
     )

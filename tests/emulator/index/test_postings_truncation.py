@@ -12,7 +12,7 @@ from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import (
     IndexDifference,
     PostingsTruncation,
-    postings_writes,
+    build_postings_writes,
 )
 from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES
@@ -60,7 +60,7 @@ async def write(ctx: Context, number: int, term: str) -> None:
     database = ctx.database
     after = IndexedState({term: number}, {SEA.id: "sea"}, number)
     difference = IndexDifference(f"d{number}", NOT_INDEXED, after)
-    await database.commit(postings_writes(database, NAMES, [difference]))
+    await database.commit(build_postings_writes(database, NAMES, [difference]))
 
 
 async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
@@ -72,16 +72,16 @@ async def test_overlong_postings_of_terms_and_facets_are_found(ctx: Context) -> 
     lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=1)
     await write(ctx, 1, "rye")
     await write(ctx, 2, "rye")
-    assert await lists.overlong(9) == []
+    assert await lists.find_overlong(9) == []
     await write(ctx, 3, "bread")
-    assert await lists.overlong(9) == [SEA_LIST]
+    assert await lists.find_overlong(9) == [SEA_LIST]
     for number in (4, 5):
         await write(ctx, number, "bread")
-    assert set(await lists.overlong(9)) == {SEA_LIST, BREAD}
+    assert set(await lists.find_overlong(9)) == {SEA_LIST, BREAD}
     await write(ctx, 6, "rye")
-    assert len(await lists.overlong(1)) == 2
-    await lists.truncate(await lists.overlong(9))
-    assert await lists.overlong(9) == []
+    assert len(await lists.find_overlong(1)) == 2
+    await lists.truncate(await lists.find_overlong(9))
+    assert await lists.find_overlong(9) == []
 
 
 async def test_truncation_keeps_best_or_newest_and_counts(ctx: Context) -> None:
@@ -110,7 +110,7 @@ async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Conte
     await lists.truncate([RYE, BREAD])
     assert await entries(ctx, RYE) == {"d1", "d2", "d3", "d4", "d9"}
     assert await entries(ctx, BREAD) == {"d13", "d14"}
-    assert RYE in await lists.overlong(9)
+    assert RYE in await lists.find_overlong(9)
     await lists.truncate([RYE])
     assert await entries(ctx, RYE) == {"d4", "d9"}
 

@@ -10,7 +10,7 @@ import pytest
 from shared.index.bm25 import Totals, pack
 from shared.index.facets import Facet, Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
-from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import FacetValue
 from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES, Jotting, corpus, forget, save_jottings
@@ -38,7 +38,9 @@ def queries_of_its_own() -> Iterator[None]:
 async def write(ctx: Context, name: str, before: IndexedState, after: IndexedState) -> None:
     """Write one document's postings."""
     database = ctx.database
-    await database.commit(postings_writes(database, NAMES, [IndexDifference(name, before, after)]))
+    await database.commit(
+        build_postings_writes(database, NAMES, [IndexDifference(name, before, after)])
+    )
 
 
 async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> None:
@@ -61,7 +63,7 @@ async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> No
     lists = await corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
     assert lists.terms.keys() == {"rye", "salt"}
     assert lists.totals == Totals(1, 3)
-    assert postings_writes(ctx.database, NAMES, [IndexDifference("a", RYE, RYE)]) == []
+    assert build_postings_writes(ctx.database, NAMES, [IndexDifference("a", RYE, RYE)]) == []
 
 
 async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:
@@ -71,13 +73,13 @@ async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:
     lists = corpus(ctx).index
     read = await lists.read(["rye", "bread"], [SEA])
     assert (read.terms, read.facets, read.totals) == ({}, {}, Totals(0, 0))
-    assert await lists.names(Kind.TAG, 5) == []
-    assert await lists.names_from(Kind.TAG, "", 5) == []
-    assert await lists.count(Kind.TAG) == 0
+    assert await lists.list_commonest(Kind.TAG, 5) == []
+    assert await lists.list_by_prefix(Kind.TAG, "", 5) == []
+    assert await lists.count_values(Kind.TAG) == 0
     await write(ctx, "b", NOT_INDEXED, RYE)
     read = await lists.read(["rye"], [SEA])
     assert (list(read.terms["rye"].entries), list(read.facets[SEA].entries)) == (["b"], ["b"])
-    assert await lists.names(Kind.TAG, 5) == [FacetValue(SEA, "Sea", 1)]
+    assert await lists.list_commonest(Kind.TAG, 5) == [FacetValue(SEA, "Sea", 1)]
 
 
 async def test_names_without_documents_are_skipped(ctx: Context) -> None:
@@ -87,15 +89,15 @@ async def test_names_without_documents_are_skipped(ctx: Context) -> None:
         await forget(ctx, f"j{gone}")
     lists = corpus(ctx).index
     expected = [FacetValue(Facet(Kind.TAG, tag), tag, 1) for tag in "dfg"]
-    names = await lists.names_from(Kind.TAG, "", 2)
+    names = await lists.list_by_prefix(Kind.TAG, "", 2)
     assert expected[:2] == names
-    names = await lists.names_from(Kind.TAG, "", 2, names[-1].facet.key)
+    names = await lists.list_by_prefix(Kind.TAG, "", 2, names[-1].facet.key)
     assert names == [expected[2], FacetValue(Facet(Kind.TAG, "other d"), "other d", 1)]
-    assert [item.name for item in await lists.names_from(Kind.TAG, "other ", 2)] == [
+    assert [item.name for item in await lists.list_by_prefix(Kind.TAG, "other ", 2)] == [
         "other d",
         "other f",
     ]
-    assert await lists.count(Kind.TAG) == 6
+    assert await lists.count_values(Kind.TAG) == 6
 
 
 async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:

@@ -41,7 +41,7 @@ async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DA
     """Return the sources and days of all chunks by date, read one by one."""
     listed_ids: list[str] = []
     after: DateCursor | None = None
-    while listed_chunks := await Chunks(ctx.database).newest(1, facets, span, after):
+    while listed_chunks := await Chunks(ctx.database).load_newest(1, facets, span, after):
         listed_ids.append(f"{listed_chunks[0].source_id} {listed_chunks[0].dated_at:%d}")
         after = date_cursor(listed_chunks[0])
     return listed_ids

@@ -171,9 +171,9 @@ async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
     vector = (await documents(ctx, "chunks"))[gone]["embedding"]
     await save(ctx, without_first(SAILING))
     assert await Chunks(ctx.database).get(gone) is None
-    assert [item.document.id for item in await Chunks(ctx.database).nearest(tuple(vector), 10)] == [
-        remaining
-    ]
+    assert [
+        item.document.id for item in await Chunks(ctx.database).find_nearest(tuple(vector), 10)
+    ] == [remaining]
 
 
 async def test_a_deleted_chunk_is_no_longer_compared(ctx: Context) -> None:

@@ -146,7 +146,7 @@ async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> Non
 
     outcomes = await asyncio.gather(*map(fire, backends))
     [report] = [outcome for outcome in outcomes if isinstance(outcome, Report)]
-    [record] = await Runs(ctx.database).latest(job.name, 2)
+    [record] = await Runs(ctx.database).load_latest(job.name, 2)
     assert (RunState.FINISHED, dict(report.counts)) == (record.state, record.counts)
     assert 0 < record.documents_read <= report.cost.documents_read
     assert record.documents_written <= report.cost.documents_written > 0

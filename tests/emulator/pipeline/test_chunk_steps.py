@@ -106,7 +106,7 @@ async def test_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> None
     )
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
-    assert await Chunks(ctx.database).nearest(UNIT, 10) == []
+    assert await Chunks(ctx.database).find_nearest(UNIT, 10) == []
 
 
 async def test_failure_defers_the_step_and_counts_an_attempt(ctx: Context) -> None:
@@ -197,7 +197,7 @@ async def test_opposite_vectors_have_similarity_zero(ctx: Context) -> None:
     await ChunkQueue(ctx.database).store_vectors(
         read, [UNIT, opposite, across], "model-1", ctx.clock()
     )
-    neighbours = await Chunks(ctx.database).nearest(UNIT, 10)
+    neighbours = await Chunks(ctx.database).find_nearest(UNIT, 10)
     assert neighbours[0].document.id == read[0].chunk_id
     assert [neighbour.similarity for neighbour in neighbours] == [1.0, 0.0, 0.0]
 

@@ -303,7 +303,7 @@ async def test_clusters_stay_during_a_migration(
 ) -> None:
     await add_sources(ctx, themed_source("boats", range(2 * SIZE)))
     before = await stored_documents(ctx)
-    there = await EmbeddingSpace(ctx.database).state()
+    there = await EmbeddingSpace(ctx.database).load_state()
     await EmbeddingSpace(ctx.database).start_migration(there, WordEmbedder(), NOON)
     assert (await run(ctx)).note == REEMBEDDING
     assert {

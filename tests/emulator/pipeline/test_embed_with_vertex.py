@@ -68,7 +68,7 @@ async def test_chunks_are_embedded_and_found(cloud: Context) -> None:
     text = with_chunks(SAILING).chunks[1].embedding_text
     best = (await search_kb(In(query=text), cloud)).results[0]
     assert (best.title, best.similarity) == ("Under Sail", 1.0)
-    assert await EmbeddingSpace(cloud.database).current() == ("gemini-embedding-001", 768)
+    assert await EmbeddingSpace(cloud.database).load_space() == ("gemini-embedding-001", 768)
 
 
 async def test_next_run_completes_one_stopped_by_an_outage(

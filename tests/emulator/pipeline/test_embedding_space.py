@@ -46,13 +46,13 @@ class Named:
 
 
 async def test_new_database_has_no_space(ctx: Context) -> None:
-    assert await EmbeddingSpace(ctx.database).current() is None
+    assert await EmbeddingSpace(ctx.database).load_space() is None
     assert await EmbeddingSpace(ctx.database).expect(Named()) is False
 
 
 async def test_claim_stores_model_and_dimension(ctx: Context) -> None:
     await EmbeddingSpace(ctx.database).claim(Named())
-    assert await EmbeddingSpace(ctx.database).current() == ("model-1", 3)
+    assert await EmbeddingSpace(ctx.database).load_space() == ("model-1", 3)
     assert await EmbeddingSpace(ctx.database).expect(Named()) is True
 
 
@@ -65,7 +65,7 @@ async def test_another_model_or_dimension_conflicts(ctx: Context, other: Named) 
     assert caught.value.message.endswith("carrel jobs run reembed")
     with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)"):
         await space.claim(other)
-    assert await space.current() == ("model-1", 3)
+    assert await space.load_space() == ("model-1", 3)
 
 
 async def test_process_reads_the_stamp_once(ctx: Context, app: App) -> None:
@@ -94,7 +94,7 @@ async def migrating_space(ctx: Context) -> EmbeddingSpace:
     """Make a database in a migration that no process has noticed yet."""
     space = EmbeddingSpace(ctx.database)
     await space.claim(FORMER)
-    await space.start_migration(await space.state(), PRESENT, NOON)
+    await space.start_migration(await space.load_state(), PRESENT, NOON)
     return space
 
 
@@ -106,9 +106,9 @@ def reread_space(app: App) -> EmbeddingSpace:
 
 async def test_migration_is_announced_beside_the_stamp(ctx: Context) -> None:
     space = await migrating_space(ctx)
-    state = await space.state()
+    state = await space.load_state()
     assert (state.space, state.move) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
-    assert await space.current() == ("model-1", 3)
+    assert await space.load_space() == ("model-1", 3)
 
 
 async def test_vectors_are_not_compared_during_a_migration(ctx: Context, app: App) -> None:
@@ -146,7 +146,7 @@ async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
     space = await migrating_space(ctx)
     await space.save_progress("clear_chunks", "chunks/a")
     await space.save_progress("clear_traces", None)
-    state = await space.state()
+    state = await space.load_state()
     assert state.move
     assert state.move.progress == {"clear_chunks": "chunks/a", "clear_traces": None}
 
@@ -163,7 +163,7 @@ async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -
 
 async def test_one_of_two_concurrent_migrations_is_announced(ctx: Context) -> None:
     space = await migrating_space(ctx)
-    state = await space.state()
+    state = await space.load_state()
     await space.start_migration(state, OTHER, NOON)
     with pytest.raises(WriteConflict):
         await space.start_migration(state, PRESENT, NOON)

@@ -19,7 +19,7 @@ from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
-from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
@@ -158,7 +158,7 @@ async def test_postings_that_others_made_too_long_are_cut(ctx: Context) -> None:
     for number in range(6):
         state = IndexedState({"bread": 1}, {}, number)
         difference = IndexDifference(f"d{number}", NOT_INDEXED, state)
-        await ctx.database.commit(postings_writes(ctx.database, KNOWLEDGE, [difference]))
+        await ctx.database.commit(build_postings_writes(ctx.database, KNOWLEDGE, [difference]))
     report = await index_with(Indexing(ctx.database), ctx, ample_budget(), cap=3, slack=2)
     assert report == Report(Counter(shortened=1))
     bread = (await stored_postings(ctx))["lexicon", "bread"]

@@ -15,8 +15,8 @@ from functions.jobs.repair.job import JOB, count_postings, repair, repair_within
 from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.index.bm25 import Totals, best
-from shared.index.posting_changes import newest_entries
+from shared.index.bm25 import Totals, select_best
+from shared.index.posting_changes import select_newest
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from tests.support.commit_hooks import WatchedApp, before
@@ -110,7 +110,7 @@ async def test_truncated_postings_regain_their_best_entries(
     for name, data in (await stored_postings(ctx)).items():
         entries = expected.entries[name]
         if data["df"] >= SMALL.truncate_at:
-            keep = best if name[0] == "lexicon" else newest_entries
+            keep = select_best if name[0] == "lexicon" else select_newest
             entries = keep(entries, average, SMALL.cap)
         assert entries == data["postings"]
 

@@ -169,9 +169,9 @@ class FailingDocuments:
     def __init__(self, documents: Documents[Chunk]) -> None:
         self.get_all = documents.get_all
         self.get_all_counted = documents.get_all_counted
-        self.similarities = documents.similarities
+        self.measure_similarities = documents.measure_similarities
 
-    async def nearest(
+    async def find_nearest(
         self,
         vector: Vector,  # noqa: ARG002 - every search fails
         limit: int,  # noqa: ARG002 - the same
@@ -222,14 +222,14 @@ class SlowDocuments:
         self._documents = documents
         self._monotonic = monotonic
 
-    async def nearest(
+    async def find_nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
     ) -> list[Neighbour[Chunk]]:
-        neighbours = await self._documents.nearest(vector, limit, facets, terms)
+        neighbours = await self._documents.find_nearest(vector, limit, facets, terms)
         self.searched.set()
         return neighbours
 
-    async def similarities(
+    async def measure_similarities(
         self,
         vector: Vector,  # noqa: ARG002 - they are never compared
         ids: Sequence[str],  # noqa: ARG002 - the same

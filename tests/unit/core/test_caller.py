@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier, with_implied_scopes
+from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier, add_implied_scopes
 
 READ, WRITE, CURATE = Scope.READ, Scope.WRITE, Scope.CURATE
 
@@ -16,7 +16,7 @@ READ, WRITE, CURATE = Scope.READ, Scope.WRITE, Scope.CURATE
 def test_a_scope_implies_those_before_it(
     scopes: tuple[Scope, ...], implied_scopes: tuple[Scope, ...]
 ) -> None:
-    assert with_implied_scopes(frozenset(scopes)) == frozenset(implied_scopes)
+    assert add_implied_scopes(frozenset(scopes)) == frozenset(implied_scopes)
 
 
 @pytest.mark.parametrize(

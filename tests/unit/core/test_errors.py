@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core import errors
-from shared.core.errors import CarrelError, http_status
+from shared.core.errors import CarrelError, get_http_status
 from shared.runtime.messages import WireError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_the_docstring_lists_every_error_with_its_code(kind: type[CarrelError]) 
 def test_the_wire_form_has_all_attributes(kind: type[CarrelError]) -> None:
     error = kind("Say how.", details={"field": "why"}, retry_after=2.5)
     wire_error = WireError.model_validate_json(json.dumps(error.to_wire()))
-    assert http_status(wire_error.code) == kind.status
+    assert get_http_status(wire_error.code) == kind.status
     assert wire_error.model_dump() == {
         "code": kind.code,
         "message": "Say how.",
@@ -72,4 +72,4 @@ def test_a_wait_of_zero_seconds_is_kept() -> None:
 
 
 def test_an_unknown_code_is_an_internal_error() -> None:
-    assert http_status("NEW_IN_A_LATER_VERSION") == 500
+    assert get_http_status("NEW_IN_A_LATER_VERSION") == 500

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from shared.core.dates import ALL_DATES, DateSpan, Period, from_microseconds, period_dates
+from shared.core.dates import ALL_DATES, DateSpan, Period, from_microseconds, resolve_period
 
 NOW = datetime(2024, 3, 10, 12, tzinfo=UTC)
 SPAN = DateSpan(date(2024, 1, 30), date(2024, 3, 2))
@@ -26,21 +26,21 @@ SPAN = DateSpan(date(2024, 1, 30), date(2024, 3, 2))
 )
 def test_a_period_is_a_span_of_days(period: Period, first: str, last: str) -> None:
     expected = DateSpan(date.fromisoformat(first), date.fromisoformat(last))
-    assert period_dates(Period(period), NOW) == expected
+    assert resolve_period(Period(period), NOW) == expected
 
 
 def test_every_period_has_a_span() -> None:
-    assert all(not period_dates(period, NOW).empty for period in Period)
+    assert all(not resolve_period(period, NOW).is_empty for period in Period)
 
 
 def test_last_month_in_january_is_december() -> None:
     expected = DateSpan(date(2023, 12, 1), date(2023, 12, 31))
-    assert period_dates(Period.LAST_MONTH, datetime(2024, 1, 31, tzinfo=UTC)) == expected
+    assert resolve_period(Period.LAST_MONTH, datetime(2024, 1, 31, tzinfo=UTC)) == expected
 
 
 def test_days_are_counted_in_utc() -> None:
     east = timezone(timedelta(hours=14))
-    assert period_dates(Period.TODAY, datetime(2024, 3, 11, 1, tzinfo=east)).first == date(
+    assert resolve_period(Period.TODAY, datetime(2024, 3, 11, 1, tzinfo=east)).first == date(
         2024, 3, 10
     )
 
@@ -72,8 +72,8 @@ def test_spans_intersect() -> None:
 
 
 def test_disjoint_spans_have_an_empty_intersection() -> None:
-    assert (SPAN & DateSpan(date(2025, 1, 1), date(2025, 1, 2))).empty
-    assert not SPAN.empty
+    assert (SPAN & DateSpan(date(2025, 1, 1), date(2025, 1, 2))).is_empty
+    assert not SPAN.is_empty
 
 
 def test_the_months_of_a_span_include_partial_ones() -> None:

@@ -21,7 +21,7 @@ from shared.core.safe_fetch import (
     FetchRules,
     SafeFetch,
     is_public,
-    public_endpoints,
+    require_public_endpoints,
     resolve_public,
 )
 from tests.support.faulty_tool_server import write_certificate
@@ -213,16 +213,18 @@ def test_special_addresses_are_not_public(address: object) -> None:
 
 def test_host_with_one_private_address_is_rejected() -> None:
     with pytest.raises(DocumentRejected, match="address_not_public"):
-        public_endpoints(["8.8.8.8", "10.0.0.1", "1.1.1.1"], 443)
+        require_public_endpoints(["8.8.8.8", "10.0.0.1", "1.1.1.1"], 443)
 
 
 def test_a_host_without_an_address_is_unknown() -> None:
     with pytest.raises(DocumentRejected, match="host_unknown"):
-        public_endpoints([], 443)
+        require_public_endpoints([], 443)
 
 
 def test_each_address_is_tried_once_ipv4_first() -> None:
-    endpoints = public_endpoints(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"], 443)
+    endpoints = require_public_endpoints(
+        ["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"], 443
+    )
     assert endpoints == [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)]
     assert [e.authority for e in endpoints] == ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"]
 
@@ -545,7 +547,7 @@ async def test_redirect_into_our_network_is_refused(
     async def resolve(host: str, port: int) -> list[Endpoint]:
         if host == HOST:
             return [plain_server.endpoint]
-        return public_endpoints(["10.0.0.1"], port)
+        return require_public_endpoints(["10.0.0.1"], port)
 
     plain_server.page = redirect(location)
     assert await page_rejection(make_page_fetcher(plain_server, resolve=resolve)) == reason

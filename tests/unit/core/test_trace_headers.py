@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from shared.core.log import TraceContext, bind_trace, log, parse_trace, traceparent_header
+from shared.core.log import TraceContext, bind_trace, log, make_traceparent_header, parse_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,13 +114,13 @@ def test_log_lines_in_the_context_have_the_trace(
 
 def test_the_trace_is_passed_on_unchanged() -> None:
     with bind_trace(make_headers(("traceparent", W3C)), "shelf"):
-        assert traceparent_header() == {"traceparent": W3C}
-    assert traceparent_header() == {}
+        assert make_traceparent_header() == {"traceparent": W3C}
+    assert make_traceparent_header() == {}
 
 
 def test_a_trace_without_a_span_is_passed_on_with_one() -> None:
     with bind_trace(make_headers(("x-cloud-trace-context", TRACE_ID)), "shelf"):
-        trace = parse_trace(Headers(traceparent_header()))
+        trace = parse_trace(Headers(make_traceparent_header()))
     assert trace is not None
     assert trace.trace_id == TRACE_ID
     assert not trace.sampled

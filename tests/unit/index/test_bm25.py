@@ -15,12 +15,12 @@ from shared.index.bm25 import (
     B,
     Postings,
     Totals,
-    best,
     idf,
     impact,
     pack,
     score,
     score_document,
+    select_best,
     unpack,
 )
 
@@ -78,14 +78,14 @@ def test_only_documents_with_a_term_of_the_query_are_found(
 
 def test_truncated_postings_keep_the_weight_of_their_term() -> None:
     postings, totals = index([["a"], ["a", "b"], ["a", "b", "c"], ["c"]])
-    cut = Postings(postings["a"].df, best(postings["a"].entries, totals.average, limit=1))
+    cut = Postings(postings["a"].df, select_best(postings["a"].entries, totals.average, limit=1))
     whole_scores = score(["a"], postings, totals)
     assert score(["a"], {"a": cut}, totals) == {"d0": whole_scores["d0"]}
     assert score_document(["a"], {"a": 1}, 3, {"a": cut}, totals) == whole_scores["d2"]
 
 
 def test_of_equal_entries_those_of_the_lowest_ids_are_kept() -> None:
-    assert sorted(best(dict.fromkeys("cbad", pack(1, 9)), average=5, limit=2)) == ["a", "b"]
+    assert sorted(select_best(dict.fromkeys("cbad", pack(1, 9)), average=5, limit=2)) == ["a", "b"]
 
 
 def test_a_repeated_term_counts_twice() -> None:
@@ -152,9 +152,9 @@ def test_the_best_entries_are_kept_whatever_the_order(
     pairs: dict[str, tuple[int, int]], limit: int, average: float
 ) -> None:
     entries = {name: pack(*pair) for name, pair in pairs.items()}
-    best_entries = best(entries, average, limit)
+    best_entries = select_best(entries, average, limit)
     backwards = dict(reversed(entries.items()))
-    assert best(backwards, average, limit) == best_entries
+    assert select_best(backwards, average, limit) == best_entries
     assert len(best_entries) == min(limit, len(entries))
     assert best_entries.items() <= entries.items()
     weights = {name: impact(*pair, average) for name, pair in pairs.items()}

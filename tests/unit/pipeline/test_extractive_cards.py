@@ -8,7 +8,7 @@ from benchmarks.dataset import read_sources
 from functions.jobs.cards.extractive import MAX_SUMMARY, MAX_TAKEAWAY, make_extractive_card
 from infra.local.local_database import SAMPLE
 from shared.knowledge.knowledge_card import KnowledgeCard
-from shared.text.sentences import sentences
+from shared.text.sentences import split_sentences
 from tests.support.knowledge import with_chunks
 
 LONG_TEXT = " ".join(
@@ -35,7 +35,7 @@ def test_a_text_without_a_sentence_has_no_card(text: str) -> None:
 def test_a_card_of_a_long_text_holds_its_sentences_in_order() -> None:
     card = make_extractive_card(LONG_TEXT)
     assert card is not None
-    all_sentences = sentences(LONG_TEXT)
+    all_sentences = split_sentences(LONG_TEXT)
     summary_lines = [line for line in all_sentences if line in card.summary]
     assert " ".join(summary_lines) == card.summary
     assert [line for line in all_sentences if line in card.takeaways] == list(card.takeaways)
@@ -80,5 +80,5 @@ def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
         assert len(card.summary) <= MAX_SUMMARY
         assert len(card.takeaways) <= 5
         assert not [line for line in card.takeaways if line in card.summary]
-        is_long = len(" ".join(sentences(chunk.content))) > MAX_SUMMARY
+        is_long = len(" ".join(split_sentences(chunk.content))) > MAX_SUMMARY
         assert bool(card.takeaways) == is_long

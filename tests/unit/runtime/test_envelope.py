@@ -17,15 +17,15 @@ FAMILY = Envelope(
 
 
 def error_for(code: str, **details: Any) -> dict[str, Any]:
-    return FAMILY.error(WireError(code=code, message="No.", details=details))
+    return FAMILY.translate_error(WireError(code=code, message="No.", details=details))
 
 
 def test_success_has_data_and_no_error() -> None:
-    assert FAMILY.success({"a": 1}) == {"success": True, "data": {"a": 1}, "error": None}
+    assert FAMILY.wrap_result({"a": 1}) == {"success": True, "data": {"a": 1}, "error": None}
 
 
 def test_failure_has_an_error_and_no_data() -> None:
-    answer = FAMILY.failure(WireError(code="NOT_FOUND", message="No.", details={}))
+    answer = FAMILY.wrap_error(WireError(code="NOT_FOUND", message="No.", details={}))
     error = {"code": "gone", "message": "No.", "details": {}}
     assert answer == {"success": False, "data": None, "error": error}
 
@@ -58,4 +58,4 @@ def test_another_error_keeps_its_code_as_the_reason() -> None:
 
 def test_retry_after_is_kept() -> None:
     wire = WireError(code="UNAVAILABLE", message="No.", details={}, retry_after=5)
-    assert FAMILY.error(wire)["retry_after"] == 5
+    assert FAMILY.translate_error(wire)["retry_after"] == 5

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.screening.screen import ScreeningFinding, screen_texts, screening_error
+from shared.screening.screen import ScreeningFinding, make_screening_error, screen_texts
 from tests.support.secret_samples import (
     ALNUM,
     HEX,
@@ -91,13 +91,13 @@ def test_deeply_nested_web_token_is_no_error() -> None:
 
 
 def test_refusal_lists_lines_kinds_and_next_step() -> None:
-    error = screening_error(screen_texts({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
+    error = make_screening_error(screen_texts({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
     assert error.details == {"text": "line 3: AWS access key; line 5: e-mail address"}
     assert "placeholder" in error.message
 
 
 def test_refusal_lists_at_most_twenty_lines() -> None:
-    listing = screening_error(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
+    listing = make_screening_error(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
     assert listing.count("AWS access key") == 20
     assert listing.endswith("line 20: AWS access key; and 5 more")
 
@@ -109,7 +109,7 @@ def test_refusal_lists_at_most_twenty_lines() -> None:
 )
 def test_secret_value_is_never_repeated(sample: Planted, text_before: str, text_after: str) -> None:
     findings = screen_texts({"text": f"{text_before}\n{sample.text}\n{text_after}"})
-    error = screening_error(findings)
+    error = make_screening_error(findings)
     output = " ".join([repr(findings), repr(error), str(error), json.dumps(error.to_wire())])
     assert findings
     assert sample.value not in output

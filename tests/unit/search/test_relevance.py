@@ -13,9 +13,9 @@ from shared.search.relevance import (
     Calibration,
     Evidence,
     anything_matches,
-    coverage,
-    min_coverage,
-    term_information,
+    compute_coverage,
+    compute_information,
+    compute_min_coverage,
 )
 
 DOCUMENTS = 1_000
@@ -31,31 +31,31 @@ def matches(similarity: float | None, hit_coverage: float | None) -> bool:
 
 
 def test_a_term_counts_its_idf_for_each_repeat() -> None:
-    assert term_information(["bread", "oven", "bread"], COMMON, TOTALS) == {
+    assert compute_information(["bread", "oven", "bread"], COMMON, TOTALS) == {
         "bread": 2 * idf(200, DOCUMENTS),
         "oven": idf(20, DOCUMENTS),
     }
 
 
 def test_a_term_in_no_document_has_the_most_information() -> None:
-    information = term_information(["bread", "oven", "zeppelin"], COMMON, TOTALS)
+    information = compute_information(["bread", "oven", "zeppelin"], COMMON, TOTALS)
     assert max(information, key=information.__getitem__) == "zeppelin"
 
 
 def test_coverage_is_the_share_of_information_in_a_document() -> None:
     information = {"bread": 1.0, "oven": 2.0, "zeppelin": 5.0}
     assert [
-        coverage(information, document_terms)
+        compute_coverage(information, document_terms)
         for document_terms in (set(), {"bread"}, {"bread", "oven"}, set(information))
     ] == [0.0, 0.125, 0.375, 1.0]
 
 
 def test_terms_of_the_document_alone_cover_nothing() -> None:
-    assert coverage({"bread": 1.0}, {"tin", "crust"}) == 0.0
+    assert compute_coverage({"bread": 1.0}, {"tin", "crust"}) == 0.0
 
 
 def test_a_query_of_stop_words_has_no_coverage() -> None:
-    assert coverage(term_information([], COMMON, TOTALS), {"bread"}) is None
+    assert compute_coverage(compute_information([], COMMON, TOTALS), {"bread"}) is None
 
 
 def test_without_hits_nothing_matches() -> None:
@@ -79,8 +79,8 @@ def test_similarity_and_words_make_up_for_each_other(
 
 
 def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
-    information = term_information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
-    assert matches(-1.0, coverage(information, ["tin", "bread", "oven"]))
+    information = compute_information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
+    assert matches(-1.0, compute_coverage(information, ["tin", "bread", "oven"]))
 
 
 def test_similarity_and_words_of_different_hits_do_not_add_up() -> None:
@@ -94,7 +94,7 @@ def test_without_words_similarity_decides_by_its_own_constant() -> None:
 
 
 def test_without_similarity_coverage_decides() -> None:
-    threshold = min_coverage(DOCUMENTS)
+    threshold = compute_min_coverage(DOCUMENTS)
     assert matches(None, threshold)
     assert not matches(None, threshold - 0.01)
 
@@ -104,7 +104,7 @@ def test_a_hit_without_evidence_does_not_match() -> None:
 
 
 def test_a_larger_corpus_requires_more_coverage() -> None:
-    thresholds = [min_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
+    thresholds = [compute_min_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
     assert thresholds == sorted(thresholds)
     assert [thresholds[2], thresholds[3]] == pytest.approx([0.17, 0.32], abs=0.005)
     assert thresholds[-1] < 1

@@ -18,8 +18,8 @@ from shared.search.filter_plan import (
     FilterScope,
     Prefilter,
     Selection,
+    choose_prefilter,
     plan_filters,
-    smallest_prefilter,
 )
 
 FIRST: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -85,9 +85,9 @@ def test_plan_dates_contain_all_passing_documents(
     filter_plan = plan_filters(make_selection(*groups, span=span), postings)
     if filter_plan.dates is not None:
         assert passing_dates.items() <= filter_plan.dates.items()
-        assert not filter_plan.exact or filter_plan.dates == passing_dates
+        assert not filter_plan.is_exact or filter_plan.dates == passing_dates
     if cap >= len(passages) and (groups or span != ALL_DATES):
-        assert filter_plan.exact
+        assert filter_plan.is_exact
     assert not filter_plan.prefilter.facets or all(
         {facet.id for facet in facets_by_id[name]} & set(filter_plan.prefilter.facets)
         for name in passing_dates
@@ -111,7 +111,7 @@ def test_the_scope_follows_from_size_and_truncation() -> None:
         "truncated": plan_filters(make_selection([a]), {a: truncated}),
         "a long span of time": plan_filters(make_selection(span=long_span), {}),
     }
-    assert {name: (plan.scope, plan.exact) for name, plan in plans.items()} == {
+    assert {name: (plan.scope, plan.is_exact) for name, plan in plans.items()} == {
         "no filter": (FilterScope.EVERYTHING, True),
         "short": (FilterScope.SMALL, True),
         "short and truncated": (FilterScope.SMALL, False),
@@ -152,7 +152,7 @@ def test_nothing_passes_unknown_values(
     postings = {facet: Postings(1, {"p": to_microseconds(FIRST)}) for facet in existing_facets}
     filter_plan = plan_filters(selection, postings)
     assert (filter_plan.dates == {}) == is_empty
-    assert not is_empty or ((filter_plan.scope, filter_plan.exact) == (FilterScope.SMALL, True))
+    assert not is_empty or ((filter_plan.scope, filter_plan.is_exact) == (FilterScope.SMALL, True))
 
 
 def test_nothing_passes_an_unknown_value_and_truncated_postings() -> None:
@@ -160,7 +160,7 @@ def test_nothing_passes_an_unknown_value_and_truncated_postings() -> None:
     filter_plan = plan_filters(make_selection([a], [b]), {a: Postings(9, {"p": 5}, since=3)})
     assert filter_plan.dates == {}
     assert filter_plan.scope == FilterScope.SMALL
-    assert filter_plan.exact
+    assert filter_plan.is_exact
 
 
 def test_truncated_postings_are_complete_from_since_on() -> None:
@@ -178,7 +178,7 @@ def test_truncated_postings_are_complete_from_since_on() -> None:
 def test_the_prefilter_leaves_the_fewest_documents() -> None:
     a, b, c, _ = TAGS
     postings = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
-    assert smallest_prefilter([[a], [b, c, TAGS[3]]], postings) == Prefilter(("tag:b", "tag:c"), 6)
+    assert choose_prefilter([[a], [b, c, TAGS[3]]], postings) == Prefilter(("tag:b", "tag:c"), 6)
 
 
 def test_the_prefilter_has_at_most_30_facets() -> None:
@@ -186,5 +186,5 @@ def test_the_prefilter_has_at_most_30_facets() -> None:
     common_facet = TAGS[0]
     postings = {facet: Postings(1, {}) for facet in rare_facets}
     postings[common_facet] = Postings(999, {})
-    assert smallest_prefilter([rare_facets, [common_facet]], postings).facets == ("tag:a",)
-    assert len(smallest_prefilter([rare_facets[:30], [common_facet]], postings).facets) == 30
+    assert choose_prefilter([rare_facets, [common_facet]], postings).facets == ("tag:a",)
+    assert len(choose_prefilter([rare_facets[:30], [common_facet]], postings).facets) == 30

@@ -12,7 +12,7 @@ from shared.index.bm25 import Postings, Totals
 from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.index.postings import SearchPostings
 from shared.knowledge.chunk import Chunk
-from shared.search.filter_plan import FacetFilter, Selection, unknown_values
+from shared.search.filter_plan import FacetFilter, Selection, find_unknown_values
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
 SEA, FOOD = named_facet(Kind.TAG, "sea"), named_facet(Kind.TAG, "food")
@@ -120,5 +120,5 @@ def test_an_empty_selection_admits_everything() -> None:
 
 def test_values_that_no_passage_has_are_unknown() -> None:
     tag_filter, author_filter = make_filter(SEA, FOOD), FacetFilter("author", {"Ann Bo": (ANN,)})
-    pairs = list(unknown_values(Selection((tag_filter, author_filter)), make_postings(SEA)))
+    pairs = list(find_unknown_values(Selection((tag_filter, author_filter)), make_postings(SEA)))
     assert pairs == [(tag_filter, "tag:food"), (author_filter, "Ann Bo")]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.text.chunking import ChunkLimits, split_chunks
 from shared.text.spans import Span
-from shared.text.tokens import MAX_TOKEN, token_count
+from shared.text.tokens import MAX_TOKEN, count_tokens
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 PROSE = ("word ", "word ", "Another sentence. ", "Dr. ", "z. B. ", "No. ", "He said: “", "” ")
@@ -62,13 +62,13 @@ def test_each_chunk_starts_and_ends_after_the_previous(text: str, limits: ChunkL
 
 @given(TEXTS, limits())
 def test_no_chunk_is_over_the_maximum(text: str, limits: ChunkLimits) -> None:
-    assert all(token_count(chunk) <= limits.maximum for chunk in chunks(text, limits))
+    assert all(count_tokens(chunk) <= limits.maximum for chunk in chunks(text, limits))
 
 
 @given(TEXTS, limits())
 def test_chunks_overlap_by_no_more_than_allowed(text: str, limits: ChunkLimits) -> None:
     for span, next_span in pairwise(split_chunks(text, limits)):
-        assert token_count(text[next_span.start : span.end]) <= limits.overlap
+        assert count_tokens(text[next_span.start : span.end]) <= limits.overlap
 
 
 @given(TEXTS, limits())
@@ -77,7 +77,7 @@ def test_no_word_is_cut_that_fits_a_chunk(text: str, limits: ChunkLimits) -> Non
     text = regex.sub(r"[\p{Han}。👩👧👦👍🏽]", "", text)
     edges = {edge for span in split_chunks(text, limits) for edge in (span.start, span.end)}
     for word in regex.finditer(r"[^\s\x1c-\x1f]+", text):
-        if token_count(word[0]) <= limits.maximum:
+        if count_tokens(word[0]) <= limits.maximum:
             assert not any(word.start() < edge < word.end() for edge in edges), word[0]
 
 
@@ -169,7 +169,7 @@ def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
 
 def test_a_chunk_has_more_than_one_short_sentence() -> None:
     text = "Yes, it is. " + "word " * 150
-    assert [token_count(chunk) for chunk in chunks(text, ChunkLimits(50, 60, 0))] == [50, 50, 55]
+    assert [count_tokens(chunk) for chunk in chunks(text, ChunkLimits(50, 60, 0))] == [50, 50, 55]
 
 
 def test_a_word_that_fits_a_chunk_stays_whole_after_a_short_one() -> None:
@@ -184,7 +184,7 @@ def test_a_short_rest_joins_the_chunk_before() -> None:
 def test_a_short_rest_that_does_not_fit_stays_alone() -> None:
     words = "word " * 100
     assert [
-        token_count(chunk) for chunk in chunks(words + "a b c d e", ChunkLimits(100, 100, 0))
+        count_tokens(chunk) for chunk in chunks(words + "a b c d e", ChunkLimits(100, 100, 0))
     ] == [100, 5]
 
 

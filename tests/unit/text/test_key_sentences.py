@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.text.key_sentences import key_sentences
-from shared.text.sentences import sentences
+from shared.text.key_sentences import rank_sentences
+from shared.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,8 @@ BAKING_TEXT = (
 )
 
 
-def rank_sentences(text: str, title: str = "") -> Sequence[str]:
-    return [sentence.text for sentence in key_sentences(text, title)]
+def rank_texts(text: str, title: str = "") -> Sequence[str]:
+    return [sentence.text for sentence in rank_sentences(text, title)]
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def rank_sentences(text: str, title: str = "") -> Sequence[str]:
     ],
 )
 def test_sentences_are_those_of_prose(text: str, expected: list[str]) -> None:
-    assert sentences(text) == expected
+    assert split_sentences(text) == expected
 
 
 def test_central_sentences_come_first() -> None:
-    best = rank_sentences(BAKING_TEXT)
+    best = rank_texts(BAKING_TEXT)
     assert best[0] == "A dough needs time more than it needs kneading."
     assert best.index("My aunt owned a red car.") > best.index(
         "Time lets the dough rise without much kneading."
@@ -60,16 +60,16 @@ def test_central_sentences_come_first() -> None:
 
 
 def test_similarity_to_the_title_counts() -> None:
-    assert rank_sentences(BAKING_TEXT, "Red cars of aunts")[0] == "My aunt owned a red car."
+    assert rank_texts(BAKING_TEXT, "Red cars of aunts")[0] == "My aunt owned a red car."
 
 
 def test_questions_and_introductions_come_last() -> None:
     text = "The dough should rise: so the dough needs what?  The dough needs time. Dough needs:"
-    assert rank_sentences(text)[0] == "The dough needs time."
+    assert rank_texts(text)[0] == "The dough needs time."
 
 
 def test_a_sentence_has_its_position_and_similarities() -> None:
-    key = key_sentences("Dough needs much time. Dough needs much water. Dough needs much time.")
+    key = rank_sentences("Dough needs much time. Dough needs much water. Dough needs much time.")
     assert {sentence.position for sentence in key} == {0, 1, 2}
     first_sentence = next(sentence for sentence in key if sentence.position == 0)
     assert pytest.approx([first_sentence.similarities[0], first_sentence.similarities[2]]) == [
@@ -80,20 +80,20 @@ def test_a_sentence_has_its_position_and_similarities() -> None:
 
 
 def test_sentences_without_terms_are_left_out() -> None:
-    assert rank_sentences("Yes. It is. Dough needs much time. Oh!") == ["Dough needs much time."]
-    assert rank_sentences("Yes. No.") == []
+    assert rank_texts("Yes. It is. Dough needs much time. Oh!") == ["Dough needs much time."]
+    assert rank_texts("Yes. No.") == []
 
 
 @settings(max_examples=60)
 @given(st.text(max_size=400), st.text(max_size=40))
 def test_any_text_is_accepted(text: str, title: str) -> None:
-    lines = [sentence.text for sentence in key_sentences(text, title)]
-    assert sorted(set(lines) & set(sentences(text)) and lines) == sorted(lines)
+    lines = [sentence.text for sentence in rank_sentences(text, title)]
+    assert sorted(set(lines) & set(split_sentences(text)) and lines) == sorted(lines)
     assert all("\n" not in line for line in lines)
 
 
 def test_a_long_text_is_fast() -> None:
     text = " ".join(f"Sentence {n} speaks of dough number {n % 7} at length." for n in range(500))
     start = time.process_time()
-    assert len(key_sentences(text, "Dough")) == 500
+    assert len(rank_sentences(text, "Dough")) == 500
     assert time.process_time() - start < 3

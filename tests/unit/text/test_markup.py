@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.markup import plain_line, plain_text
-from shared.text.sentences import sentences
+from shared.text.markup import to_plain_line, to_plain_text
+from shared.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,21 +71,21 @@ MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"', max_size=200)
     ],
 )
 def test_marks_are_left_out_and_words_stay(text: str, plain: str) -> None:
-    assert plain_text(text) == plain
+    assert to_plain_text(text) == plain
 
 
 def test_code_stays_as_it_is_without_its_fences() -> None:
     text = "**a**\n```py\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n```\n**d**"
-    assert plain_text(text) == "a\n\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n\nd"
+    assert to_plain_text(text) == "a\n\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n\nd"
 
 
 def test_indented_code_stays_and_paragraphs_of_a_list_do_not() -> None:
     text = "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- **a**\n\n    More **b**."
-    assert plain_text(text) == "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- a\n\n    More b."
+    assert to_plain_text(text) == "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- a\n\n    More b."
 
 
 def test_in_a_fragment_of_code_no_line_counts_as_code() -> None:
-    assert plain_line("**a**\n```\n**b**") == "a b"
+    assert to_plain_line("**a**\n```\n**b**") == "a b"
 
 
 def test_sentences_have_no_marks() -> None:
@@ -95,7 +95,7 @@ def test_sentences_have_no_marks() -> None:
         "A <u>slow</u>&nbsp;rise[^1] is [best][b].<br>Wait.\n\n"
         "[^1]: Twelve hours.\n[b]: https://example.com/best"
     )
-    assert sentences(text) == [
+    assert split_sentences(text) == [
         "It is good.",
         "Knead the dough",
         "Where wheat > rye, see b.",
@@ -107,13 +107,13 @@ def test_sentences_have_no_marks() -> None:
 
 @given(MARKS)
 def test_any_text_is_accepted_and_gains_nothing(text: str) -> None:
-    plain = plain_text(text)
+    plain = to_plain_text(text)
     assert not Counter(plain.replace(" > ", " ")) - Counter(text) - Counter("\n")
 
 
 @given(st.text(alphabet="ab .,é\n"))
 def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
-    assert plain_text(text) == text
+    assert to_plain_text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
 )
 def test_hostile_texts_take_linear_time(part: str) -> None:
     # Linear work makes twice as many calls, quadratic work four times as many.
-    assert count_calls(lambda: plain_text(part * 2_000)) <= 20 + 2.5 * count_calls(
-        lambda: plain_text(part * 1_000)
+    assert count_calls(lambda: to_plain_text(part * 2_000)) <= 20 + 2.5 * count_calls(
+        lambda: to_plain_text(part * 1_000)
     )
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.excerpts import Excerpt, excerpt
-from shared.text.markup import plain_line
-from shared.text.snippets import SNIPPET_LENGTH, snippet
+from shared.text.excerpts import Excerpt, find_excerpt
+from shared.text.markup import to_plain_line
+from shared.text.snippets import SNIPPET_LENGTH, make_snippet
 from shared.text.terms import MAX_TERM, terms
 
 if TYPE_CHECKING:
@@ -33,31 +33,31 @@ words = st.text(alphabet=st.sampled_from("ab,.\n \té"), max_size=3 * SNIPPET_LE
 
 
 def test_a_short_passage_is_its_own_snippet() -> None:
-    assert snippet("Knead the dough.") == "Knead the dough."
-    assert snippet("a" * SNIPPET_LENGTH) == "a" * SNIPPET_LENGTH
+    assert make_snippet("Knead the dough.") == "Knead the dough."
+    assert make_snippet("a" * SNIPPET_LENGTH) == "a" * SNIPPET_LENGTH
 
 
 def test_lines_and_runs_of_white_space_become_one_space() -> None:
-    assert snippet(" one\n\n two\t three ") == "one two three"
+    assert make_snippet(" one\n\n two\t three ") == "one two three"
 
 
 def test_a_long_passage_ends_with_a_whole_word_and_an_ellipsis() -> None:
-    assert snippet("word " * 100) == "word " * 55 + "word…"
+    assert make_snippet("word " * 100) == "word " * 55 + "word…"
 
 
 @pytest.mark.parametrize("mark", [",", ";", ":", "."])
 def test_no_punctuation_is_left_before_the_ellipsis(mark: str) -> None:
-    assert snippet(f"{'a' * 270}{mark} {'b' * 270}") == "a" * 270 + "…"
+    assert make_snippet(f"{'a' * 270}{mark} {'b' * 270}") == "a" * 270 + "…"
 
 
 def test_a_word_longer_than_a_snippet_is_cut() -> None:
-    assert snippet("a" * 300) == "a" * (SNIPPET_LENGTH - 1) + "…"
+    assert make_snippet("a" * 300) == "a" * (SNIPPET_LENGTH - 1) + "…"
 
 
 @given(words | st.text(max_size=2 * SNIPPET_LENGTH))
 def test_a_snippet_is_the_beginning_on_one_line(content: str) -> None:
-    line = plain_line(content)
-    text = snippet(content)
+    line = to_plain_line(content)
+    text = make_snippet(content)
     assert len(text) <= SNIPPET_LENGTH
     assert len(text.splitlines()) <= 1
     assert text == line or line.startswith(text.removesuffix("…"))
@@ -65,13 +65,13 @@ def test_a_snippet_is_the_beginning_on_one_line(content: str) -> None:
 
 @given(st.lists(st.text(alphabet="abc", min_size=1, max_size=20), max_size=200))
 def test_a_snippet_has_whole_words_only(words_of_passage: list[str]) -> None:
-    snippet_words = snippet(" ".join(words_of_passage)).removesuffix("…").split()
+    snippet_words = make_snippet(" ".join(words_of_passage)).removesuffix("…").split()
     assert snippet_words == words_of_passage[: len(snippet_words)]
 
 
 def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
-    assert snippet("a" * 225 + " " + "b" * 60) == "a" * 225 + "…"
-    assert snippet("a" * 200 + " " + "b" * 90) == "a" * 200 + " " + "b" * 78 + "…"
+    assert make_snippet("a" * 225 + " " + "b" * 60) == "a" * 225 + "…"
+    assert make_snippet("a" * 200 + " " + "b" * 90) == "a" * 200 + " " + "b" * 78 + "…"
 
 
 @pytest.mark.parametrize(
@@ -79,25 +79,25 @@ def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
 )
 def test_no_character_is_cut(character: str) -> None:
     for opening in ("", "x", "xy", "xyz", "Some words. "):
-        kept = snippet(opening + character * 200).removesuffix("…").removeprefix(opening)
+        kept = make_snippet(opening + character * 200).removesuffix("…").removeprefix(opening)
         assert kept == character * (len(kept) // len(character))
 
 
 def test_a_short_passage_is_shown_whole() -> None:
-    assert excerpt("Knead the dough,\n then rest.", {"dough", "rest"}) == Excerpt(
+    assert find_excerpt("Knead the dough,\n then rest.", {"dough", "rest"}) == Excerpt(
         "Knead the dough, then rest.", ["dough", "rest"]
     )
 
 
 def test_without_a_match_the_excerpt_is_the_snippet() -> None:
-    result = excerpt("word " * 100, {"dough"})
-    assert snippet("word " * 100) == result.text
+    result = find_excerpt("word " * 100, {"dough"})
+    assert make_snippet("word " * 100) == result.text
     assert result.matched == []
 
 
 def test_the_excerpt_surrounds_the_match() -> None:
     content = "bread " * 100 + "then an albatross came by " + "bread " * 100
-    result = excerpt(content, set(terms("albatrosses")))
+    result = find_excerpt(content, set(terms("albatrosses")))
     assert result.text.startswith("…bread")
     assert result.text.endswith("bread…")
     assert "bread then an albatross came by bread" in result.text
@@ -106,16 +106,16 @@ def test_the_excerpt_surrounds_the_match() -> None:
 
 def test_the_excerpt_has_as_many_terms_as_possible() -> None:
     content = "rye " * 80 + "word " * 90 + "rye and wheat " + "word " * 90
-    assert "rye and wheat" in excerpt(content, {"rye", "wheat"}).text
+    assert "rye and wheat" in find_excerpt(content, {"rye", "wheat"}).text
 
 
 def test_matched_words_are_listed_once_as_first_spelled() -> None:
-    result = excerpt("Ovens, an oven; OVEN. Doughs, dough\u2019s", set(terms("oven dough")))
+    result = find_excerpt("Ovens, an oven; OVEN. Doughs, dough\u2019s", set(terms("oven dough")))
     assert result.matched == ["Ovens", "Doughs"]
 
 
 def test_at_the_end_no_ellipsis_follows() -> None:
-    result = excerpt("word " * 200 + "the dough.", {"dough"})
+    result = find_excerpt("word " * 200 + "the dough.", {"dough"})
     assert result.text.startswith("…word")
     assert result.text.endswith("word the dough.")
 
@@ -123,22 +123,22 @@ def test_at_the_end_no_ellipsis_follows() -> None:
 def test_no_letter_is_lost_at_the_end() -> None:
     for length in range(SNIPPET_LENGTH - 20, SNIPPET_LENGTH + 20):
         content = "w " * 300 + "dough " + "x" * (length % 50) + " end"
-        assert excerpt(content, {"dough"}).text.endswith(" end")
+        assert find_excerpt(content, {"dough"}).text.endswith(" end")
 
 
 def test_marks_of_markdown_are_left_out_of_snippets_and_excerpts() -> None:
     content = "# Dough\n\n- [ ] **Knead** the [dough](https://example.com/rye) well"
-    assert snippet(content) == "Dough - Knead the dough well"
-    result = excerpt(content, {"knead", "rye"})
+    assert make_snippet(content) == "Dough - Knead the dough well"
+    result = find_excerpt(content, {"knead", "rye"})
     assert result == Excerpt("Dough - Knead the dough well", ["Knead", "rye"])
 
 
 def test_a_passage_of_nothing_but_marks_is_its_own_snippet() -> None:
-    assert snippet("* * *\n\n---") == "* * * ---"
+    assert make_snippet("* * *\n\n---") == "* * * ---"
 
 
 def test_a_match_in_a_script_without_spaces_is_shown() -> None:
-    result = excerpt(
+    result = find_excerpt(
         "パンを焼く。" * 100 + "錨を下ろす船" + "パンを焼く。" * 100, set(terms("錨を"))
     )
     assert "錨を下ろす船" in result.text
@@ -147,10 +147,10 @@ def test_a_match_in_a_script_without_spaces_is_shown() -> None:
 
 
 def test_extremely_long_words_are_cut() -> None:
-    result = excerpt("a" * 5_000, set(terms("a" * 5_000)))
+    result = find_excerpt("a" * 5_000, set(terms("a" * 5_000)))
     assert result.text == "a" * (SNIPPET_LENGTH - 1) + "…"
     assert result.matched == ["a" * (MAX_TERM - 1) + "…"]
-    assert len(snippet("e" + "\u0301" * 5_000)) <= SNIPPET_LENGTH
+    assert len(make_snippet("e" + "\u0301" * 5_000)) <= SNIPPET_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ def test_repetitions_take_linear_time(content: str) -> None:
     query_terms = set(terms("whale ship 鯨鯨 whalewhale"))
     half_of_content = content[: len(content) // 2]
     # Linear work would make twice as many calls, quadratic work four times as many.
-    assert count_calls(lambda: excerpt(content, query_terms)) < 3 * count_calls(
-        lambda: excerpt(half_of_content, query_terms)
+    assert count_calls(lambda: find_excerpt(content, query_terms)) < 3 * count_calls(
+        lambda: find_excerpt(half_of_content, query_terms)
     )
-    assert len(excerpt(content, query_terms).text) <= SNIPPET_LENGTH
+    assert len(find_excerpt(content, query_terms).text) <= SNIPPET_LENGTH
 
 
 def count_calls(work: Callable[[], object]) -> int:
@@ -182,7 +182,7 @@ def count_calls(work: Callable[[], object]) -> int:
 @given(st.lists(st.sampled_from(PIECES), max_size=120).map("".join), st.sampled_from(PIECES))
 def test_an_excerpt_has_whole_words_around_a_match(content: str, query: str) -> None:
     query_terms = set(terms(query))
-    result = excerpt(content, query_terms)
+    result = find_excerpt(content, query_terms)
     line = " ".join(content.split())
     inner = result.text.removeprefix("…").removesuffix("…")
     assert len(result.text) <= SNIPPET_LENGTH

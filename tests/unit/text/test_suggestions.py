@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.text.suggestions import nearest_names
+from shared.text.suggestions import find_nearest_names
 
 AUTHORS = ["Ida Loaf", "Jane Austen", "Donella Meadows", "Dana Meadow", "Ferdinand de Saussure"]
 
@@ -23,20 +23,20 @@ AUTHORS = ["Ida Loaf", "Jane Austen", "Donella Meadows", "Dana Meadow", "Ferdina
     ],
 )
 def test_nearest_names_come_best_first(query: str, expected: list[str]) -> None:
-    assert nearest_names(query, AUTHORS) == expected
+    assert find_nearest_names(query, AUTHORS) == expected
 
 
 def test_a_name_with_all_words_beats_similar_letters() -> None:
-    assert nearest_names("data", ["date", "data science"]) == ["data science", "date"]
+    assert find_nearest_names("data", ["date", "data science"]) == ["data science", "date"]
 
 
 def test_the_number_of_names_is_limited() -> None:
-    assert nearest_names("tag x", ["tag a", "tag b", "tag c"], limit=2) == ["tag a", "tag b"]
+    assert find_nearest_names("tag x", ["tag a", "tag b", "tag c"], limit=2) == ["tag a", "tag b"]
 
 
 def test_without_names_there_are_no_suggestions() -> None:
-    assert nearest_names("anything", []) == []
+    assert find_nearest_names("anything", []) == []
 
 
 def test_a_name_keeps_its_spelling() -> None:
-    assert nearest_names("décisions", ["Décision"]) == ["Décision"]
+    assert find_nearest_names("décisions", ["Décision"]) == ["Décision"]

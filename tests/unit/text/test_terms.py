@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.terms import AMBIGUOUS, ENGLISH, GERMAN, MAX_TERM, term_occurrences, terms
+from shared.text.terms import AMBIGUOUS, ENGLISH, GERMAN, MAX_TERM, find_occurrences, terms
 
 LATIN = (
     "Häuser",
@@ -155,12 +155,12 @@ def test_query_and_document_give_a_word_the_same_terms(words: list[str]) -> None
 def test_occurrences_have_the_spans_of_their_words(
     text: str, expected: list[tuple[str, str]]
 ) -> None:
-    assert [(term, text[start:end]) for term, start, end in term_occurrences(text)] == expected
+    assert [(term, text[start:end]) for term, start, end in find_occurrences(text)] == expected
 
 
 @given(TEXTS)
 def test_occurrences_follow_each_other_within_the_text(text: str) -> None:
-    matches = list(term_occurrences(text))
+    matches = list(find_occurrences(text))
     assert sorted(matches, key=lambda match: match[1:]) == matches
     assert all(0 <= start < end <= len(text) for _, start, end in matches)
     assert all(term in terms(text[start:end]) for term, start, end in matches)
@@ -170,4 +170,4 @@ def test_occurrences_follow_each_other_within_the_text(text: str) -> None:
     st.lists(st.sampled_from(("Häuser", "cells", "東京都", "книга", "बाग", "한국어"))).map(" ".join)
 )
 def test_every_term_of_a_plain_text_has_an_occurrence(text: str) -> None:
-    assert [term for term, _, _ in term_occurrences(text)] == terms(text)
+    assert [term for term, _, _ in find_occurrences(text)] == terms(text)

@@ -7,7 +7,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.tokens import MAX_TOKEN, token_count, token_spans
+from shared.text.tokens import MAX_TOKEN, count_tokens, find_tokens
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 CHARACTERS = ("word", "e\u0301", "漢", "กำ", "각", "\u1100\u1161", "क्ष", "م", FAMILY, "👍🏽", "🇩🇪")
@@ -17,7 +17,7 @@ TEXTS = st.text() | st.lists(st.sampled_from(CHARACTERS + SIGNS), min_size=10).m
 
 
 def tokens(text: str) -> list[str]:
-    return [text[start:end] for start, end in token_spans(text)]
+    return [text[start:end] for start, end in find_tokens(text)]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_text_splits_into_words_characters_and_symbols(text: str, expected: li
 
 
 def test_an_endless_cluster_counts_by_its_length() -> None:
-    assert token_count("a" + "\u0301" * 999) == 1_000 // MAX_TOKEN + 1
+    assert count_tokens("a" + "\u0301" * 999) == 1_000 // MAX_TOKEN + 1
 
 
 @given(TEXTS)
@@ -67,11 +67,11 @@ def test_no_token_ends_inside_a_character(text: str) -> None:
         for index in range(cluster.start() + 1, cluster.end())
         if not text[index - 1].isspace() and not text[index].isspace()
     }
-    assert inner_positions & {end for _, end in token_spans(text)} == set()
+    assert inner_positions & {end for _, end in find_tokens(text)} == set()
 
 
 @given(TEXTS)
 def test_a_cut_between_tokens_adds_no_tokens(text: str) -> None:
-    spans = list(token_spans(text))
+    spans = list(find_tokens(text))
     for number, (start, _) in enumerate(spans):
-        assert token_count(text[start:]) <= len(spans) - number
+        assert count_tokens(text[start:]) <= len(spans) - number

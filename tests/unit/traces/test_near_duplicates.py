@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.text.terms import resemblance
+from shared.text.terms import compute_resemblance
 from shared.traces.near_duplicates import TraceTerms, is_near_duplicate
 from tests.support.trace_set import trace_set
 
@@ -154,10 +154,10 @@ def test_names_are_found_in_prose() -> None:
 
 
 def test_resemblance_is_the_common_share() -> None:
-    assert resemblance({"a", "b", "c"}, {"b", "c", "d"}) == 0.5
-    assert resemblance({"a"}, {"a"}) == 1.0
-    assert resemblance({"a"}, set()) == 0.0
-    assert resemblance(set(), set()) == 0.0
+    assert compute_resemblance({"a", "b", "c"}, {"b", "c", "d"}) == 0.5
+    assert compute_resemblance({"a"}, {"a"}) == 1.0
+    assert compute_resemblance({"a"}, set()) == 0.0
+    assert compute_resemblance(set(), set()) == 0.0
 
 
 def test_no_confusable_trace_is_a_near_duplicate() -> None:

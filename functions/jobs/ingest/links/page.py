@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from functions.jobs.ingest.readers.decoding import MEGABYTE, SourceFile, Unreadable
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import find_format_by_name
-from shared.core.http import media_type
+from shared.core.http import parse_media_type
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import FetchRules
 
@@ -142,7 +142,7 @@ def _read(link: Link, document: FetchedDocument) -> Source:
 
 def _choose_ending(document: FetchedDocument) -> str:
     """Choose a file ending for a document, by its media type or else by its URL."""
-    kind = media_type(document.content_type)
+    kind = parse_media_type(document.content_type)
     if kind in _ENDINGS:
         return _ENDINGS[kind]
     ending = PurePosixPath(document.url.target.partition("?")[0]).suffix.lower()
@@ -161,7 +161,7 @@ def _to_utf8(document: FetchedDocument) -> bytes:
     The result begins with a byte order mark, which outranks the encoding that a page declares.
     """
     charset = _CHARSET.search(document.content_type)
-    is_text = media_type(document.content_type).startswith(("text/", "application/xhtml"))
+    is_text = parse_media_type(document.content_type).startswith(("text/", "application/xhtml"))
     if not (is_text and charset and _ENCODINGS.fullmatch(charset[1])):
         return document.body
     # Browsers read pages labelled Latin-1 as Windows-1252 (WHATWG Encoding, 4.2).

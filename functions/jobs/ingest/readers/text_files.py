@@ -34,7 +34,7 @@ from functions.jobs.ingest.readers.kindle import clippings
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkResolver
 from functions.jobs.ingest.readers.markdown import CODE, read_markdown, replace_wikilinks
 from shared.knowledge.source import Section, Source
-from shared.text.markup import WIKILINK, plain_line, wikilink_target
+from shared.text.markup import WIKILINK, to_plain_line, wikilink_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -179,7 +179,7 @@ def _find_first_heading(text: str) -> str | None:
         heading = (match["heading"] or "").rstrip()
         bare = heading.rstrip("#")
         if title := (bare if bare.endswith((" ", "\t")) else heading).strip():
-            return plain_line(title)
+            return to_plain_line(title)
     return None
 
 

@@ -91,12 +91,12 @@ async def _load_rare_names(args: In, ctx: Context) -> list[FacetValue]:
         case "source":
             by_title, by_id = await asyncio.gather(
                 Sources(ctx.database).titled(args.prefix, limit),
-                index.names_from(Kind.SOURCE, args.prefix.strip(), limit),
+                index.list_by_prefix(Kind.SOURCE, args.prefix.strip(), limit),
             )
             return [*map(_to_source_name, by_title), *by_id]
         case kind:
             key = named_facet(Kind(kind), args.prefix).key
-            return await index.names_from(Kind(kind), key, limit)
+            return await index.list_by_prefix(Kind(kind), key, limit)
 
 
 def _to_source_name(source: StoredSource) -> FacetValue:

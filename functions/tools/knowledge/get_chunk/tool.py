@@ -15,7 +15,7 @@ from shared.knowledge.views import MAX_NOTES, Addresses, NoteSummary, note_summa
 from shared.runtime.pagination import MaxTokens, fit_page
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
-from shared.text.snippets import snippet
+from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from shared.index.vector_index import Neighbour
@@ -114,7 +114,7 @@ async def _search_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list
     """Search the chunk's nearest neighbours. One more is read because the chunk finds itself."""
     if stored.vector is None or not args.include_related:
         return []
-    neighbours = await Chunks(ctx.database).nearest(stored.vector, args.related_limit + 1)
+    neighbours = await Chunks(ctx.database).find_nearest(stored.vector, args.related_limit + 1)
     others = [hit for hit in neighbours if hit.document.id != stored.chunk.chunk_id]
     return others[: args.related_limit]
 
@@ -160,7 +160,7 @@ def _to_related_chunk(neighbour: Neighbour[Chunk]) -> RelatedChunk:
     chunk = neighbour.document
     return RelatedChunk.of(
         chunk,
-        snippet=snippet(chunk.content),
+        snippet=make_snippet(chunk.content),
         similarity_score=round(neighbour.similarity, 4),
     )
 

@@ -118,7 +118,7 @@ async def _load_members(args: In, after: DateCursor | None, ctx: Context) -> lis
     if not args.include_members:
         return []
     facets = [Facet(Kind.CLUSTER, args.cluster_id).id]
-    return await Chunks(ctx.database).newest(args.member_limit + 1, facets, after=after)
+    return await Chunks(ctx.database).load_newest(args.member_limit + 1, facets, after=after)
 
 
 async def _search_neighbours(

@@ -149,7 +149,7 @@ def _parse_month(name: str) -> DateSpan:
 def _covers(months: Months, unit: DateSpan) -> bool:
     """Return whether the postings of its month contain every chunk of a day or a month."""
     postings = months.get(unit.months[0])
-    return postings is None or postings.complete or postings.since <= unit.microseconds.start
+    return postings is None or postings.is_complete or postings.since <= unit.microseconds.start
 
 
 def _count(unit: DateSpan, months: Months) -> int:
@@ -168,5 +168,5 @@ def _count_per_source(months: Months, span: DateSpan) -> Counter[str]:
         parse_source_id(chunk_id)
         for postings in months.values()
         for chunk_id, date in postings.entries.items()
-        if date in moments and (postings.complete or date >= postings.since)
+        if date in moments and (postings.is_complete or date >= postings.since)
     )

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from functions.tools.knowledge.get_recent.activity import Activity, count_activity
 from shared.core.caller import Tier
-from shared.core.dates import DateSpan, Period, period_dates
+from shared.core.dates import DateSpan, Period, resolve_period
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, format_passage, passage_view, title_by_author
@@ -92,7 +92,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     chunks, the postings of each month, up to 20 sources and 5 links. Every other page costs one
     round trip and limit + 1 chunks.
     """
-    span = period_dates(args.period, ctx.clock())
+    span = resolve_period(args.period, ctx.clock())
     after = None
     if position := decode_cursor(args, args.cursor, _POSITION):
         dated_at, chunk_id, first_day, last_day = position
@@ -100,7 +100,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         # Every page keeps the first page's period, even if midnight has passed since.
         span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day))
     chunks, activity, links = await asyncio.gather(
-        Chunks(ctx.database).newest(args.limit + 1, span=span, after=after),
+        Chunks(ctx.database).load_newest(args.limit + 1, span=span, after=after),
         _count_activity(args, span, ctx),
         _load_links(args, ctx),
     )
@@ -147,7 +147,7 @@ def _to_recent_link(link: Link) -> RecentLink:
 
 async def _explain_empty(ctx: Context) -> str:
     """Say why no passage is listed, and how to find others."""
-    newest = await Chunks(ctx.database).newest(1)
+    newest = await Chunks(ctx.database).load_newest(1)
     if not newest or not newest[0].dated_at:
         return EMPTY_MESSAGE
     day = f"{newest[0].dated_at:%Y-%m-%d}"

@@ -28,7 +28,7 @@ from shared.runtime.pagination import (
 )
 from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
-from shared.text.snippets import snippet
+from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -210,7 +210,7 @@ def _to_passage(chunk: Chunk, detail: Literal["lean", "full"]) -> SourcePassage:
     card, full = chunk.knowledge_card, detail == "full"
     return SourcePassage.of(
         chunk,
-        text=chunk.content if full else snippet(chunk.content),
+        text=chunk.content if full else make_snippet(chunk.content),
         takeaways=card.takeaways if card and full else [],
     )
 

@@ -112,11 +112,11 @@ async def get_stats(_args: In, ctx: Context) -> Out:
     database, steps = ctx.database, _list_steps(ctx)
     index, queue = InvertedIndex(database, KNOWLEDGE), ChunkQueue(database)
     indexed, names, step_counts, extractions, others = await asyncio.gather(
-        index.counts([FIRST, LATER, HAS_CARD]),
+        index.count_documents([FIRST, LATER, HAS_CARD]),
         asyncio.gather(
-            index.names(Kind.TAG, MAX_TOP_ENTRIES),
-            index.names(Kind.AUTHOR, MAX_TOP_ENTRIES),
-            index.names(Kind.CATEGORY, MAX_CATEGORIES),
+            index.list_commonest(Kind.TAG, MAX_TOP_ENTRIES),
+            index.list_commonest(Kind.AUTHOR, MAX_TOP_ENTRIES),
+            index.list_commonest(Kind.CATEGORY, MAX_CATEGORIES),
         ),
         asyncio.gather(
             asyncio.gather(*map(queue.count_pending, steps)),
@@ -126,8 +126,8 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         asyncio.gather(
             Clusters(database).count(),
             Sources(database).count(),
-            Chunks(database).newest(1),
-            EmbeddingSpace(database).current(),
+            Chunks(database).load_newest(1),
+            EmbeddingSpace(database).load_space(),
             SearchHealth(database).nights(),
         ),
     )

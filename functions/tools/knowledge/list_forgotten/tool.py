@@ -18,7 +18,7 @@ from shared.runtime.pagination import (
 )
 from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Tool
-from shared.text.snippets import snippet
+from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from shared.pipeline.forgotten_list import ForgottenItem
@@ -90,7 +90,7 @@ def _to_result(item: ForgottenItem) -> Forgotten:
         source_id=item.source_id,
         chunk_id=item.chunk_id,
         title=item.title,
-        snippet=snippet(item.text) if item.text else None,
+        snippet=make_snippet(item.text) if item.text else None,
         chunk_count=item.chunk_count,
         forgotten=f"{item.forgotten_at:%Y-%m-%d}",
         forgotten_by=item.forgotten_by,

@@ -142,7 +142,7 @@ async def _suggest_names(facet: Facet, name: str, ctx: Context) -> str | None:
     """Suggest similar names if nothing has this one."""
     common, same = await asyncio.gather(
         CommonNames(ctx.database).load(facet.kind),
-        InvertedIndex(ctx.database, KNOWLEDGE).names_from(facet.kind, facet.key, 1),
+        InvertedIndex(ctx.database, KNOWLEDGE).list_by_prefix(facet.kind, facet.key, 1),
     )
     if any(existing.facet == facet for existing in (*common, *same)):
         return None

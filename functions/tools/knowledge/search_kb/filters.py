@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StringConstraints
 
-from shared.core.dates import ALL_DATES, DateSpan, Period, period_dates
+from shared.core.dates import ALL_DATES, DateSpan, Period, resolve_period
 from shared.core.errors import InvalidInput
 from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.runtime.schemas import Arguments, DocumentId
@@ -79,7 +79,7 @@ def _resolve_span(filters: Filters, now: datetime) -> DateSpan:
     span = ALL_DATES
     if days := filters.date_range:
         span = DateSpan(days.start or date.min, days.end or date.max)
-        if span.empty:
+        if span.is_empty:
             message = "filters.date_range ends before it starts. Swap start and end."
             raise InvalidInput(message, details={"filters.date_range": "ends before it starts"})
-    return span & period_dates(filters.period, now) if filters.period else span
+    return span & resolve_period(filters.period, now) if filters.period else span

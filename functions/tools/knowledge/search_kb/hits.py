@@ -13,7 +13,7 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import Passage, format_passage, passage_view
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
-from shared.text.excerpts import excerpt
+from shared.text.excerpts import find_excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -111,8 +111,8 @@ def _match(
     chunk: Chunk, terms: Collection[str], candidate: Candidate[Chunk] | None
 ) -> dict[str, Any]:
     """Return the fields that show how a passage matches the query."""
-    in_text = excerpt(chunk.content, terms)
-    matched = in_text.matched or excerpt(f"{chunk.title} {chunk.author or ''}", terms).matched
+    in_text = find_excerpt(chunk.content, terms)
+    matched = in_text.matched or find_excerpt(f"{chunk.title} {chunk.author or ''}", terms).matched
     similarity = candidate.similarity if candidate else None
     modes = {
         Mode.SEMANTIC: candidate is not None and candidate.is_neighbour,

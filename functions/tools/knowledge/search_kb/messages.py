@@ -9,7 +9,7 @@ from shared.index.facets import Kind
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.queue import ChunkQueue
 from shared.search.query import TIMEOUT_MESSAGES, Degradation
-from shared.text.suggestions import nearest_names, unknown_name_message
+from shared.text.suggestions import find_nearest_names, unknown_name_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -126,6 +126,6 @@ async def _explain_unknown(filter_: FacetFilter, value: str, ctx: Context) -> st
     clusters = {
         alias: cluster for cluster in existing for alias in (cluster.facet.key, cluster.name)
     }
-    nearest = dict.fromkeys(clusters[alias] for alias in nearest_names(value, list(clusters)))
+    nearest = dict.fromkeys(clusters[alias] for alias in find_nearest_names(value, list(clusters)))
     hints = ", ".join(f"{cluster.facet.key} ({cluster.name})" for cluster in nearest)
     return f"There is no cluster {value!r}." + (f" Nearest: {hints}." if hints else "")

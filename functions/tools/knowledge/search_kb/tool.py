@@ -27,7 +27,7 @@ from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
-from shared.search.listing import FINGERPRINTS, fetch_passing, hit_fingerprint, list_newest
+from shared.search.listing import FINGERPRINTS, fetch_passing, fingerprint_hit, list_newest
 from shared.search.query import Mode, SearchQuery
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
     candidates = {
         hit.id: hit
         for hit in diversify_hits(ranking.hits, parse_source_id)
-        if hit_fingerprint(hit.id) not in earlier
+        if fingerprint_hit(hit.id) not in earlier
     }
     ids = list(candidates)
     continues = ranking.matches or bool(earlier)
@@ -138,7 +138,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
     hits = _fit_hits(all_hits, args)
     if len(hits) < len(chunks):  # The answer is full: later hits go to the next page.
         examined = ids.index(hits[-1].chunk_id) + 1
-    position = [*earlier, *map(hit_fingerprint, ids[:examined])]
+    position = [*earlier, *map(fingerprint_hit, ids[:examined])]
     return Out(
         query=args.query,
         matches=matches,

@@ -54,8 +54,8 @@ async def list_tags(args: In, ctx: Context) -> Out:
     prefix = normalize_tag(args.prefix)
     index = InvertedIndex(ctx.database, TRACES)
     tags, total = await asyncio.gather(
-        index.names_from(Kind.TAG, prefix, args.limit + 1, *(position or ())),
-        index.count(Kind.TAG),
+        index.list_by_prefix(Kind.TAG, prefix, args.limit + 1, *(position or ())),
+        index.count_values(Kind.TAG),
     )
     counts = [TagCount(name=tag.name, count=tag.count) for tag in tags[: args.limit]]
     page = fit_page(counts, args.max_tokens)

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 from shared.runtime.pagination import CursorCount, CursorMoment
 from shared.runtime.schemas import DocumentId
 from shared.search.hybrid import rank
-from shared.search.listing import hit_fingerprint, list_newest
+from shared.search.listing import fingerprint_hit, list_newest
 from shared.search.query import Degradation
 from shared.text.snippets import truncate
 from shared.traces.corpus import describe_unknown_tags, trace_corpus
@@ -126,14 +126,14 @@ async def load_page_by_relevance(
     ordered = [
         (candidate, trace)
         for candidate, trace in _moderate(candidates, ctx)
-        if hit_fingerprint(candidate.id) not in previous
+        if fingerprint_hit(candidate.id) not in previous
     ]
     has_matches = ranking.matches or bool(previous)
     page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
     ranks = count(len(previous) + 1)
     hits = fit([_build_hit(trace, next(ranks), match.similarity) for match, trace in page])
     has_more = has_matches and len(hits) < len(ordered)
-    shown_fingerprints = [*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)]
+    shown_fingerprints = [*previous, *(fingerprint_hit(hit.trace_id) for hit in hits)]
     return TracePage(
         hits=hits,
         position=shown_fingerprints if has_more else None,

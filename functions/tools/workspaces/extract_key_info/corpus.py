@@ -132,7 +132,7 @@ class PassagesInMemory:
         """Return those of these passages that exist, in this order."""
         return [CountedDocument(passage) for passage in await self.get_all(ids)]
 
-    async def nearest(
+    async def find_nearest(
         self,
         vector: Vector,
         limit: int,
@@ -142,7 +142,7 @@ class PassagesInMemory:
         """Return the nearest passages, nearest first."""
         return self._compare(vector, self._vectors)[:limit]
 
-    async def similarities(
+    async def measure_similarities(
         self,
         vector: Vector,
         ids: Sequence[str],
