@@ -12,7 +12,7 @@ from shared.core.errors import InvalidInput
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from functions.gateway.console.visits import Visit
     from shared.runtime.messages import WireError
@@ -73,7 +73,22 @@ def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall | None:
     )
 
 
-def _find_changes(fields: dict[str, str]) -> dict[str, Any]:
+def merge_draft(source: dict[str, Any], draft: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of the form that edits a source: what was typed, else what is stored.
+
+    A field that was not touched shows what somebody else stored in the meantime.
+    """
+    stored = {
+        "title": source["title"],
+        "author": source.get("author") or "",
+        "tags": "\n".join(source["tags"]),
+    }
+    is_edit = draft.get("action") in {"edit", "edit_note"}
+    typed = _find_changes(draft) if is_edit else {}
+    return stored | {name: draft.get(name, "") for name in typed}
+
+
+def _find_changes(fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields that differ from those that the form showed."""
     values = {
         "title": fields.get("title", ""),

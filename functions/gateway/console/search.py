@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from shared.core.errors import InvalidInput
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 HITS_PER_PAGE: Final = 20
 RECENT_SOURCES: Final = 8
+MAX_FILTERS: Final = 20
+"""The maximum number of filters of a search. Each has a chip whose address repeats the others."""
 MAX_CHIPS: Final = 5
 """The largest number of chips of each kind."""
 _FILTERS: Final = ("tag", "author", "category", "language", "source", "cluster", "period")
@@ -40,14 +44,22 @@ class Search:
 
     @classmethod
     def parse(cls, parameters: QueryParams, page: str = "/") -> Search:
-        """Read the parameters of an address. Others are ignored."""
-        filters = [
+        """Read the parameters of an address. Others are ignored.
+
+        Raises:
+            InvalidInput: There are more than `MAX_FILTERS` filters.
+        """
+        filters = dict.fromkeys(
             (name, value.strip())
             for name in _FILTERS
             for value in parameters.getlist(name)
             if value.strip()
-        ]
-        return cls(parameters.get("q", "").strip(), tuple(dict.fromkeys(filters)), page)
+        )
+        if len(filters) > MAX_FILTERS:
+            raise InvalidInput(
+                f"A search has at most {MAX_FILTERS} filters. Remove some from the address."
+            )
+        return cls(parameters.get("q", "").strip(), tuple(filters), page)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of search_kb."""

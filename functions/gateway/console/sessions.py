@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 ARRIVAL_PATH: Final = "/session"
 """Where the consent page sends the browser with the code."""
 SIGN_IN_PATH: Final = "/session/new"
+SIGN_OUT_PATH: Final = "/session/end"
 KEY_PATH: Final = "/you/key"
 """Where the form for a key is sent, and where the consent page sends the browser with the proof."""
 MAX_PATH_LENGTH: Final = 1_000

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from functions.gateway.console.changes import apply_change
+from functions.gateway.console.changes import apply_change, merge_draft
 from functions.gateway.console.rendering import redirect, source_path
 from shared.core.errors import NotFound
 
@@ -38,14 +38,15 @@ async def show_list(visit: Visit) -> Response:
         return visit.error_page(answer.error)
     result = answer.result or {}
 
-    def make_path(**changes: str) -> str:
-        return f"/sources?{urlencode({**filters, 'order': order, **changes})}"
+    def make_path(without: str | None = None, **changes: str) -> str:
+        kept = {name: value for name, value in filters.items() if name != without}
+        return f"/sources?{urlencode({**kept, 'order': order, **changes})}"
 
     next_cursor = result.get("next_cursor")
     return visit.page(
         "sources.html",
         result=result,
-        filters=filters,
+        filters=[(name, value, make_path(without=name)) for name, value in filters.items()],
         order=order,
         orders=[(label, name, make_path(order=name)) for name, label in _ORDERS.items()],
         next_path=make_path(cursor=next_cursor) if next_cursor else None,
@@ -97,12 +98,17 @@ async def _show(
     next_cursor = source.get("next_cursor")
     passage = (opened.result if opened else None) or {}
     passage_error = opened.error if opened else None
+    is_shown_first = visit.notice is None and error is None
+    if passage and passage["source_id"] != source["source_id"] and is_shown_first:
+        # The address names a passage of another source.
+        return redirect(source_path(passage["source_id"], chunk_id))
     if visit.notice and passage_error and passage_error.code == NotFound.code:
         passage_error = None  # the passage was just forgotten
     return visit.page(
         "source.html",
         error=error,
         draft=draft or {},
+        edit=merge_draft(source, draft or {}),
         source=source,
         note_text=_get_note_text(source, visit),
         passage=passage,

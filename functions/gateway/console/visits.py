@@ -13,7 +13,13 @@ from functions.gateway.auth.public_url import allowed_hosts, own_origins
 from functions.gateway.body_limits import BodyLimit
 from functions.gateway.console.messages import describe_error
 from functions.gateway.console.rendering import html_page, json_data
-from functions.gateway.console.sessions import ARRIVAL_PATH, SIGN_IN_PATH, Sessions
+from functions.gateway.console.sessions import (
+    ARRIVAL_PATH,
+    KEY_PATH,
+    SIGN_IN_PATH,
+    SIGN_OUT_PATH,
+    Sessions,
+)
 from functions.gateway.http_errors import retry_after_header
 from functions.gateway.oauth.http import read_parameters
 from shared.core.errors import (
@@ -68,6 +74,8 @@ _TITLES: Final = {
     RateLimited.code: "That was too fast",
     Unavailable.code: "This does not answer right now",
 }
+_RETURN_PATHS: Final = {SIGN_OUT_PATH: "/", KEY_PATH: "/you"}
+"""Where a visitor returns after signing in, if the address of a form is not a page."""
 _DEFAULT_TITLE: Final = "Something went wrong"
 
 
@@ -117,7 +125,7 @@ class Visit:
         """Return whether this deployment has a tool, and the visitor may call it."""
         return self.catalog.find_for_page(tool, self.caller) is not None
 
-    async def call(self, tool: str, **arguments: Any) -> CallAnswer:
+    async def call(self, tool: str, /, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
         An error, also that the visitor may not call the tool, becomes the answer, in words for
@@ -151,6 +159,11 @@ class Visit:
         """Make the page of an error, without which there is nothing to show."""
         title = _TITLES.get(error.code, _DEFAULT_TITLE)
         return self.page("error.html", error=error, title=title)
+
+    @property
+    def path(self) -> str:
+        """The address of the page with its query."""
+        return _get_path(self.request)
 
     @property
     def milliseconds(self) -> int:
@@ -187,8 +200,7 @@ class Visits:
             except Unauthorized:
                 if self._access.settings.local_user:
                     raise
-                url = request.url
-                return self.sessions.begin(request, f"{url.path}?{url.query}".rstrip("?"))
+                return self.sessions.begin(request, _get_path(request))
             return await show(Visit(request, session, self._catalog, self._pipeline))
 
         return self._guard(handle)
@@ -206,8 +218,14 @@ class Visits:
         """Wrap the handler of a form, which must come from a page of the visitor's session."""
 
         async def handle(request: Request) -> Response:
-            session = await self.sessions.find(request)
             fields = await read_parameters(request)
+            try:
+                session = await self.sessions.find(request)
+            except Unauthorized:
+                ended = Unauthorized(
+                    "Your sign-in has ended, and nothing was changed. Sign in again."
+                )
+                return self._answer_error(ended, _get_path(request), fields.get("text", ""))
             self.sessions.verify_form(request, session, fields.pop("form", ""))
             return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
 
@@ -225,7 +243,7 @@ class Visits:
         return [
             Route(ARRIVAL_PATH, self._guard(self.sessions.complete), methods=["GET"]),
             Route(SIGN_IN_PATH, self._guard(begin), methods=["GET"]),
-            Route("/session/end", self.form(end), methods=["POST"]),
+            Route(SIGN_OUT_PATH, self.form(end), methods=["POST"]),
         ]
 
     def _guard(self, handle: Handler, answer_error: AnswerError | None = None) -> Handler:
@@ -243,10 +261,10 @@ class Visits:
             try:
                 return await handle(request)
             except CarrelError as error:
-                return answer_error(error, request.url.path)
+                return answer_error(error, _get_path(request))
             except Exception as error:  # noqa: BLE001 - the boundary: every error is answered
                 log.error("console_failed", **error_fields(error))
-                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE), request.url.path)
+                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE), _get_path(request))
 
         return guarded
 
@@ -255,12 +273,13 @@ class Visits:
         error = NotFound("There is no such page. Search, or choose one above.")
         await self._answer_error(error)(scope, receive, send)
 
-    def _answer_error(self, error: CarrelError, path: str = "/") -> Response:
+    def _answer_error(self, error: CarrelError, path: str = "/", typed: str = "") -> Response:
         """Make the page of an error that happened before or beside the calls of tools.
 
         Args:
             error: The error.
             path: Where the visitor returns after signing in.
+            typed: The text of a form that had no effect, which the page shows to be copied.
         """
         may_sign_in = isinstance(error, Unauthorized | Forbidden)
         response = html_page(
@@ -270,7 +289,8 @@ class Visits:
             title=_TITLES.get(error.code, _DEFAULT_TITLE),
             visit=None,
             offers_sign_in=may_sign_in and not self._access.settings.local_user,
-            path=path,
+            path=_RETURN_PATHS.get(path.partition("?")[0], path),
+            typed=typed,
         )
         return _set_retry_after(response, error)
 
@@ -278,6 +298,11 @@ class Visits:
 def _answer_script(error: CarrelError, _path: str) -> Response:
     """Answer the request of a script with an error that happened before the calls of tools."""
     return _set_retry_after(json_data({"message": error.message}, error.status), error)
+
+
+def _get_path(request: Request) -> str:
+    """Return the path of a request with its query."""
+    return f"{request.url.path}?{request.url.query}".rstrip("?")
 
 
 def _get_status(error: WireError | None) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import pytest
 
 from shared.core.caller import FULL_ACCESS, Role, Scope
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
-from tests.support.console_person import Person
+from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.knowledge import fill_project
 from tests.support.secret_samples import tokens
@@ -43,6 +44,7 @@ SOURCES = [
         "leaving",
         "reading",
         "racing",
+        "merging",
         "repeating",
         "resetting",
         "listing",
@@ -168,12 +170,8 @@ def test_who_did_not_save_a_note_does_not_edit_it(sign_in: SignIn) -> None:
         for link in owner.select("#related .row-title")
         if "of the owner" in link.text_content()
     )
-    reader = sign_in(Role.READER).open(path)
-    assert reader.texts("summary") == []
-    editor = sign_in(Role.EDITOR).open(path).submit("Save", text="Mine now.")
-    assert editor.response.status_code == 403
-    assert editor.texts(".passage .text p") == ["A note of the owner."]
-    assert "Mine now." in editor.texts("[name=text]")
+    for role in (Role.READER, Role.EDITOR):
+        assert sign_in(role).open(path).texts("summary") == []
 
 
 def test_an_edit_is_reset_to_what_the_origin_says(sign_in: SignIn) -> None:
@@ -292,13 +290,50 @@ def test_an_edit_of_an_older_revision_keeps_what_was_typed(sign_in: SignIn) -> N
     assert second.texts(".source h1") == ["The second title"]
 
 
+def test_after_a_conflict_only_what_was_changed_is_saved(sign_in: SignIn) -> None:
+    first, second = (sign_in(Role.OWNER).open("/sources/merging") for _ in range(2))
+    first.submit("Save", title="The new title", tags="food")
+    second.submit("Save", author="", tags="")
+    assert second.response.status_code == 409
+    assert second.select("#title")[0].get("value") == "The new title"
+    assert second.select("#author")[0].get("value") == ""
+    assert second.texts("#tags") == [""]
+    second.submit("Save")
+    assert second.response.status_code == 200
+    assert second.texts(".source h1") == ["The new title"]
+    assert second.texts(".author") == second.texts(".source .tag") == []
+
+
+def test_a_form_after_the_session_ended_loses_no_text(sign_in: SignIn) -> None:
+    person = sign_in(Role.OWNER)
+    path = passage_path(person, "reading")
+    person.open(path)
+    person.http.cookies.delete(SESSION_COOKIE)
+    person.submit("Save the note", text="A thought\n</textarea>about bread")
+    assert person.response.status_code == 401
+    assert person.texts("[role=alert]") == [
+        "Your sign-in has ended, and nothing was changed. Sign in again."
+    ]
+    assert person.select("#typed")[0].text.strip() == "A thought\n</textarea>about bread"
+    [link] = [link.get("href") for link in person.select("a") if link.text == "Sign in"]
+    assert link == f"/session/new?{urlencode({'to': path})}"
+
+
+def test_who_signs_out_twice_returns_to_search(sign_in: SignIn) -> None:
+    person = sign_in(Role.OWNER).open("/sources")
+    person.http.cookies.delete(SESSION_COOKIE)
+    person.submit("Sign out")
+    assert "/session/new?to=%2F" in [link.get("href") for link in person.select("a")]
+
+
 @pytest.mark.parametrize(
     ("role", "scopes", "summaries"),
     [
         (Role.READER, FULL_ACCESS, []),
         (Role.OWNER, frozenset({Scope.READ}), []),
         (Role.OWNER, frozenset({Scope.READ, Scope.WRITE}), ["Add a note"]),
-        (Role.EDITOR, FULL_ACCESS, ["Edit", "Forget", "Add a note", "Forget this passage"]),
+        (Role.EDITOR, FULL_ACCESS, ["Add a note"]),
+        (Role.OWNER, FULL_ACCESS, ["Edit", "Forget", "Add a note", "Forget this passage"]),
     ],
 )
 def test_forms_are_shown_to_whom_may_use_them(
@@ -339,6 +374,7 @@ def test_a_form_gives_nobody_more_rights(sign_in: SignIn, role: Role, status: in
         {"action": "undo", "tool": "delete_task", "arguments": "{}"},
         {"action": "undo", "tool": "forget", "arguments": "[" * 9_000},
         {"action": "undo", "tool": "forget", "arguments": '{"x": 1}'},
+        {"action": "undo", "tool": "forget", "arguments": '{"tool": "x", "self": "x"}'},
         {"action": "note", "text": ""},
     ],
 )

@@ -77,6 +77,7 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
             }
         ],
         "revision": 0,
+        "editable": False,
         "edited": [],
         "about_chunk_id": None,
         "text": None,

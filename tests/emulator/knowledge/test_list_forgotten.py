@@ -97,3 +97,18 @@ async def test_pages_continue(app: App, ctx: Context) -> None:
         page = await read(app, limit=1, cursor=page["next_cursor"])
         listed += [item.get("chunk_id", item["source_id"]) for item in page["forgotten"]]
     assert listed == ["sailing", baking[1], baking[0]]
+
+
+async def test_an_editor_learns_no_id_of_a_forgotten_source(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING, SAILING)
+    notes = [(await save(app, text=f"Note {number}."))["source_id"] for number in range(2)]
+    await forget(app, EDITOR, source_id=notes[0])
+    await forget(app, source_id="baking")
+    await forget(app, source_id="sailing")
+    await forget(app, EDITOR, source_id=notes[1])
+    first = await read(app, EDITOR, limit=1)
+    assert [item["source_id"] for item in first["forgotten"]] == [notes[1]]
+    last = await read(app, EDITOR, limit=1, cursor=first["next_cursor"])
+    assert [item["source_id"] for item in last["forgotten"]] == [notes[0]]
+    assert "next_cursor" not in last
+    assert "next_cursor" not in await read(app, OTHER_EDITOR, limit=1)

@@ -58,8 +58,11 @@
     ].join(" ");
   }
 
-  /** Make what a search finds stand out, and say how much that is. */
+  let latestSearch = 0;
+
+  /** Make what a search finds stand out, and say how much that is. A later search replaces it. */
   async function lightUp(map, data, parameters) {
+    const search = ++latestSearch;
     const filters = [...parameters].filter(([, value]) => value.trim());
     const query = new URLSearchParams(filters);
     listLink.href = `/?${query}`;
@@ -74,10 +77,11 @@
       const hits = filters.length === 1 && filters[0][0] === "cluster"
         ? { chunk_ids: map.passagesOf(filters[0][1]), matches: true, has_more: false }
         : await fetchJson(`/map/hits?${query}`);
+      if (search !== latestSearch) return;
       map.light(hits.chunk_ids, { ranked: query.has("q") });
       status.textContent = describeHits(hits, map.litCount, query.has("q"));
     } catch (error) {
-      status.textContent = error.message;
+      if (search === latestSearch) status.textContent = error.message;
     }
   }
 

@@ -10,6 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import (
     MAX_LINKS,
@@ -84,6 +85,7 @@ class Out(SourceSummary):
         description="Its revision, to change it by edit_source, or a note by save_note; 0 if it was"
         " never edited."
     )
+    editable: bool = Field(description="Whether the caller may edit and forget it.")
     edited: list[str] = Field(
         description="Fields that edit_source set, in place of what its file or library says."
     )
@@ -127,6 +129,7 @@ async def get_source(args: In, ctx: Context) -> Out:
         source,
         source=source.origin,
         revision=source.revision or 0,
+        editable=may_edit(note.saved_by if note else None, ctx.caller),
         text=_get_text(args, source, note),
         chunks=[],
         next_cursor=None,

@@ -21,11 +21,15 @@ from shared.runtime.tool import Effect, Tool
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
-    from shared.pipeline.forgotten_list import ForgottenItem
+    from shared.pipeline.forgotten_list import ForgottenCursor, ForgottenItem
     from shared.runtime.context import Context
 
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
 """The shape of a cursor: when the last item of a page expires, and the id of its document."""
+
+
+MAX_ROUNDS: Final = 20
+"""An editor's page is filled by at most this many queries, since most sources are others'."""
 
 
 class In(PagedArguments):
@@ -55,34 +59,46 @@ class Out(Result):
     """A page of what was forgotten."""
 
     forgotten: list[Forgotten] = Field(description="The items, those forgotten last first.")
-    next_cursor: str | None = Field(
-        description="For the next page; missing on the last. A short page may not be the last."
-    )
+    next_cursor: str | None = Field(description="For the next page; missing on the last.")
 
 
 async def list_forgotten(args: In, ctx: Context) -> Out:
     """List what the caller may restore: an owner everything, an editor the notes that they saved.
 
-    Costs one round trip, and up to limit + 1 sources and limit + 1 passages. An editor's page is
-    what is theirs of limit sources.
+    Costs one round trip, and up to limit + 1 sources and limit + 1 passages. An editor's page costs
+    more of both if many of the sources are others': up to `MAX_ROUNDS` times as many.
     """
     after = decode_cursor(args, args.cursor, _POSITION)
-    items = await list_restorable(
-        ctx.database,
-        ctx.clock(),
-        args.limit + 1,
-        tuple(after) if after else None,
-        with_chunks=ctx.caller.role.includes(Role.OWNER),
-    )
-    examined = items[: args.limit]
-    own = [item for item in examined if may_edit(item.saved_by, ctx.caller)]
-    page = fit_page([_to_result(item) for item in own], args.max_tokens)
-    last = own[len(page) - 1] if len(page) < len(own) else examined[-1] if examined else None
-    is_last = len(page) == len(own) and len(examined) == len(items)
+    own = await _load_own(args.limit + 1, tuple(after) if after else None, ctx)
+    page = fit_page([_to_result(item) for item in own[: args.limit]], args.max_tokens)
     return Out(
         forgotten=page,
-        next_cursor=encode_cursor(args, last.cursor) if last and not is_last else None,
+        next_cursor=encode_cursor(args, own[len(page) - 1].cursor)
+        if len(page) < len(own)
+        else None,
     )
+
+
+async def _load_own(limit: int, after: ForgottenCursor | None, ctx: Context) -> list[ForgottenItem]:
+    """Load items that the caller may restore, until there are `limit`.
+
+    A cursor is the id of an item. So it must be one of the caller's own items: the others' ids
+    contain titles that an editor may not see.
+    """
+    own: list[ForgottenItem] = []
+    for _ in range(MAX_ROUNDS):
+        items = await list_restorable(
+            ctx.database,
+            ctx.clock(),
+            limit,
+            after,
+            with_chunks=ctx.caller.role.includes(Role.OWNER),
+        )
+        own += [item for item in items if may_edit(item.saved_by, ctx.caller)]
+        if len(items) < limit or len(own) >= limit:
+            break
+        after = items[-1].cursor
+    return own[:limit]
 
 
 def _to_result(item: ForgottenItem) -> Forgotten:
