@@ -56,7 +56,7 @@ class Out(Result):
 
     forgotten: list[Forgotten] = Field(description="The items, those forgotten last first.")
     next_cursor: str | None = Field(
-        description="For the next page; missing on the last. A short page may not be the last."
+        description="For the next page; only the last has none. Even a short page may have one."
     )
 
 
