@@ -332,7 +332,7 @@ class SyntheticBase:
             yield "/".join(names.totals), totals | INDEX_VERSION
         for subject, size in self._cluster_sizes.items():
             cluster = self._build_cluster(subject, size)
-            yield f"clusters/cluster-{subject}", cluster_repository.document(cluster)
+            yield f"clusters/cluster-{subject}", cluster_repository.to_document(cluster)
         for topic, counts in self._topics.items():
             data = {"name": topic, "counts": dict(counts), "total": counts.total()}
             yield f"{TOPICS}/{safe_id(topic)}", data

@@ -17,7 +17,7 @@ from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM
 from shared.core.settings import setting_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from pydantic.fields import FieldInfo
@@ -131,8 +131,8 @@ def _render_jobs_table() -> str:
 
 def _render_formats_tables() -> str:
     return "\n".join(
-        f"## {file_format.name} ({', '.join(f'`{ending}`' for ending in file_format.endings)})\n\n"
-        f"{_render_name_words(file_format)}"
+        f"## {file_format.name} ({_quote_all(file_format.extensions)})\n\n"
+        f"{_render_name_parts(file_format)}"
         f"Files of up to {file_format.max_bytes // MEGABYTE} MB.\n\n"
         "| in the file | becomes |\n|---|---|\n"
         + "".join(f"| {name} | {meaning} |\n" for name, meaning in file_format.fields.items())
@@ -141,11 +141,14 @@ def _render_formats_tables() -> str:
     )
 
 
-def _render_name_words(file_format: Format) -> str:
-    if not file_format.name_words:
+def _quote_all(texts: Iterable[str]) -> str:
+    return ", ".join(f"`{text}`" for text in texts)
+
+
+def _render_name_parts(file_format: Format) -> str:
+    if not file_format.name_parts:
         return ""
-    words = ", ".join(f"`{word}`" for word in file_format.name_words)
-    return f"The name of the file contains one of these words: {words}.\n\n"
+    return f"The name of the file contains one of these: {_quote_all(file_format.name_parts)}.\n\n"
 
 
 def _render_settings_tables() -> str:

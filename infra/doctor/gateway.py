@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import httpx2
@@ -11,29 +12,37 @@ from infra.cloud.errors import CommandFailed
 from infra.doctor.check import Check, CheckResult, failed, passed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from infra.doctor.live_deployment import LiveDeployment
 
 _TIMEOUT_SECONDS: Final = 60.0
-"""A request times out after this time, which includes the start of an instance."""
-_OK: Final = 200
-_UNAUTHORIZED: Final = 401
+"""The time limit of a request, which may have to wait until an instance has started."""
 _DEPLOY: Final = "carrel deploy"
 _LIST_TOOLS: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-_MCP_HEADERS: Final = {"accept": "application/json, text/event-stream"}
+_LIST_TOOLS_HEADERS: Final = {"accept": "application/json, text/event-stream"}
 
 
 def _check_health(live: LiveDeployment) -> CheckResult:
     response = _send("GET", f"{live.url}/health")
-    if response.status_code != _OK:
+    if response.status_code != HTTPStatus.OK:
         message = f"{live.url} is not healthy ({response.status_code}): {response.text[:300]}"
         return failed(message, _format_logs_command(live))
     return passed(f"{live.url} and all its parts are healthy")
 
 
 def _check_metadata(live: LiveDeployment) -> CheckResult:
-    response = _send("GET", live.url + METADATA_PATH + RESOURCE_PATH)
+    url = live.url + METADATA_PATH + RESOURCE_PATH
+    response = _send("GET", url)
+    if response.status_code != HTTPStatus.OK:
+        message = f"{url} responds with status {response.status_code} instead of 200"
+        return failed(message, _format_logs_command(live))
+    try:
+        published = response.json()["resource"]
+    except (ValueError, TypeError, KeyError):
+        message = f"{url} responds without the metadata of a gateway: {response.text[:300]}"
+        return failed(message, _format_logs_command(live))
     expected = live.url + RESOURCE_PATH
-    published = response.json().get("resource") if response.status_code == _OK else None
     if published != expected:
         message = f"the gateway publishes {published} instead of {expected}"
         return failed(message, f"set public_url in deployment.tfvars.json, then {_DEPLOY}")
@@ -41,22 +50,26 @@ def _check_metadata(live: LiveDeployment) -> CheckResult:
 
 
 def _check_access(live: LiveDeployment) -> CheckResult:
-    response = _send("POST", live.url + RESOURCE_PATH, json=_LIST_TOOLS)
-    if response.status_code == _UNAUTHORIZED:
+    url = live.url + RESOURCE_PATH
+    response = _send("POST", url, json=_LIST_TOOLS, headers=_LIST_TOOLS_HEADERS)
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
         return passed("a call without a credential is rejected")
-    if live.settings.public_access:
+    if live.settings.public_access and response.status_code == HTTPStatus.OK:
         return passed("anyone may read, as PUBLIC_ACCESS is set")
-    message = f"a call without a credential gets status {response.status_code} instead of 401"
+    expected = "200 or 401" if live.settings.public_access else "401"
+    message = (
+        f"a call without a credential gets status {response.status_code} instead of {expected}"
+    )
     return failed(message, _format_logs_command(live))
 
 
-def _send(method: str, url: str, json: object = None) -> httpx2.Response:
+def _send(
+    method: str, url: str, json: object = None, headers: Mapping[str, str] | None = None
+) -> httpx2.Response:
     try:
-        return httpx2.request(
-            method, url, json=json, headers=_MCP_HEADERS, timeout=_TIMEOUT_SECONDS
-        )
+        return httpx2.request(method, url, json=json, headers=headers, timeout=_TIMEOUT_SECONDS)
     except httpx2.TransportError as error:
-        raise CommandFailed(f"{url} does not answer. Next: {_DEPLOY}") from error
+        raise CommandFailed(f"{url} does not respond. Next: {_DEPLOY}") from error
 
 
 def _format_logs_command(live: LiveDeployment) -> str:

@@ -62,7 +62,7 @@ class LinkFetcher:
                 await self._task
 
     async def wait(self) -> None:
-        """Wait until no link waits any more."""
+        """Wait until no link waits any longer."""
         if self._task:
             await self._task
 

@@ -126,7 +126,7 @@ class _KeyedEmbedder:
             async with asyncio.timeout_at(deadline), self._slots:
                 response = await self._endpoint.post(texts, self._key)
         except TimeoutError:
-            # The time limit includes the wait for a slot, so the endpoint may not be at fault.
+            # The time limit includes the wait for a slot, so the endpoint is possibly not at fault.
             message = "The embeddings endpoint did not answer in time: try again later."
             raise Unavailable(message) from None
         if not response.is_success:

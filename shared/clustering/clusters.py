@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 MIN_PASSAGES: Final = 20
 """Fewer different passages are not clustered, because a list of them is as clear."""
 MAX_NEIGHBOURS: Final = 15
-"""The largest number of a passage's neighbours in the graph. Small knowledge bases have fewer."""
+"""The maximum number of a passage's neighbours in the graph. Small knowledge bases have fewer."""
 MIN_CORE: Final = 3
 """The smallest core has this many passages; it grows to 12 of 2,500 and 91 of 200,000."""
 OUTER_SHARE: Final = 0.25

@@ -24,7 +24,7 @@ def safe_id(name: str) -> str:
     """
     trimmed_name = name.strip()
     if not trimmed_name:
-        raise ValueError("a name must contain more than white space")
+        raise ValueError("a name must not be blank")
     candidate = _UNSAFE.sub("-", trimmed_name)
     if candidate == trimmed_name and len(candidate) <= MAX_LENGTH and not candidate.endswith("_"):
         return candidate

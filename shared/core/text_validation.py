@@ -62,7 +62,7 @@ def is_blank(text: str) -> bool:
 
 def _require_visible(text: str) -> str:
     if is_blank(text):
-        raise validation_error("must contain more than white space")
+        raise validation_error("must not be blank")
     return text
 
 

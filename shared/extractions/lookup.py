@@ -9,6 +9,7 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, explain_no_results
 from shared.extractions.pages import ExtractionFilter, load_page
+from shared.extractions.repository import MAX_NEAREST
 from shared.extractions.texts import format_answer
 from shared.extractions.topic_names import canonicalize_topic
 from shared.extractions.views import (
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ExtractionArguments)
-OutT = TypeVar("OutT", bound=LookupAnswer[Any])
+AnswerT = TypeVar("AnswerT", bound=LookupAnswer[Any])
 
 ALL_TOPICS: Final = "all"
-"""The answer reports this as `metadata.query` if the call names no topic."""
+"""The value of `metadata.query` if the call names no topic."""
 EXHAUSTED_MESSAGE: Final = (
-    "These were the 1,000 nearest results. To see others, filter by topic or source_id, or make the"
-    " query more specific."
+    f"These were the {MAX_NEAREST:,} nearest results. To see others, filter by topic or source_id,"
+    " or make the query more specific."
 )
 
 
@@ -48,10 +49,10 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
     title: str,
     description: str,
     input: type[ArgumentsT],  # noqa: A002 - as `Tool` calls it
-    output: type[OutT],
+    output: type[AnswerT],
     result_type: type[Attribution],
     name_field: str,
-) -> Tool[ArgumentsT, OutT]:
+) -> Tool[ArgumentsT, AnswerT]:
     """Declare a tool that looks up extractions of one type.
 
     Args:
@@ -64,7 +65,7 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         name_field: The field by which people recognize a result.
     """
 
-    async def run(args: ArgumentsT, ctx: Context) -> OutT:
+    async def run(args: ArgumentsT, ctx: Context) -> AnswerT:
         """Look up extractions, see `look_up`. Costs two round trips, or three with a query."""
         return output(**await look_up(args, result_type, ctx))
 
@@ -89,19 +90,20 @@ async def look_up(
 ) -> dict[str, Any]:
     """Look up extractions of one type, and return the fields of a `LookupAnswer`.
 
-    Costs two round trips, or three with a query, and one less with a source_id. Explaining an empty
-    result costs one or two more. Reads limit + 1 extractions and each of their sources once. With a
-    query, the extractions of the previous pages are read again.
+    Costs two round trips, or three with a query, and one fewer with a source_id. To explain an
+    empty result costs one or two more. Reads limit + 1 extractions, and each of their sources once.
+    With a query, the extractions of the previous pages are read again.
 
     Raises:
-        InvalidInput: The topic contains no word, or the cursor belongs to another call.
+        InvalidInput: The topic contains no words, or the cursor belongs to another call.
         NotFound: The source does not exist.
         Unavailable: The embedding provider or the database is down.
-        Conflict: The database is embedded with another model.
+        Conflict: The stored embeddings were made with another model.
     """
-    filters = ExtractionFilter(result_type.type, _resolve_topic(args, ctx), args.source_id)
+    topic = _resolve_topic(args, ctx)
+    extraction_filter = ExtractionFilter(result_type.type, topic, args.source_id)
     page, source = await asyncio.gather(
-        load_page(filters, args, ctx), _load_source(args.source_id, ctx)
+        load_page(extraction_filter, args, ctx), _load_source(args.source_id, ctx)
     )
     titles = await _load_titles(page.items, source, ctx)
     # A job will delete the extractions whose source was deleted. Until then, they are skipped.
@@ -115,13 +117,16 @@ async def look_up(
         ],
         args.max_tokens,
     )
-    next_position = page.end if len(results) == len(items) else items[len(results) - 1].position
-    is_exhausted = page.exhausted and next_position is None
-    advice = Advice(EXHAUSTED_MESSAGE if is_exhausted else None)
+    is_cut = len(results) < len(items)
+    next_position = items[len(results) - 1].position if is_cut else page.end
+    advice = Advice()
     if not page.items and args.cursor is None:
-        advice = await explain_no_results(filters, ctx)
+        advice = await explain_no_results(extraction_filter, ctx)
+    elif page.exhausted and not is_cut:
+        advice = Advice(EXHAUSTED_MESSAGE)
     metadata = LookupMetadata(
-        query=filters.topic or ALL_TOPICS,
+        # By contract, this is the topic to filter by, not the argument `query`.
+        query=topic or ALL_TOPICS,
         sources_cited=list(dict.fromkeys(result.source_title for result in results)),
         result_count=len(results),
         search_type="filtered" if args.query is None else "semantic",
@@ -138,8 +143,9 @@ def _resolve_topic(args: ExtractionArguments, ctx: Context) -> str | None:
     topic = canonicalize_topic(args.topic, ctx.settings.topic_aliases)
     if not topic:
         raise InvalidInput(
-            f"The topic {args.topic!r} contains no word. Use one of list_topics, or leave it out.",
-            details={"topic": "contains no word"},
+            f"The topic {args.topic!r} contains no words. Use a topic from list_topics, or leave it"
+            " out.",
+            details={"topic": "contains no words"},
         )
     return topic
 
@@ -164,5 +170,5 @@ async def _load_titles(
     if source:
         return {source.source_id: source.title}
     source_ids = list(dict.fromkeys(item.extraction.source_id for item in items))
-    sources = await Sources(ctx.database).get_all(source_ids)
-    return {source.source_id: source.title for source in sources}
+    cited_sources = await Sources(ctx.database).get_all(source_ids)
+    return {cited.source_id: cited.title for cited in cited_sources}

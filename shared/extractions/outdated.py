@@ -38,13 +38,13 @@ async def requeue_outdated(database: Database, now: datetime, version: int = SCH
 
 
 def outdated_query(client: AsyncClient, version: int) -> AsyncQuery:
-    """Query the chunks whose extractions have an older schema version."""
+    """Build the query for the chunks whose extractions have an older schema version."""
     older = FieldFilter(_VERSION, "<", version)
     return client.collection(COLLECTION).where(filter=older).select(["deleted_at"]).limit(PAGE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield outdated_query(client, 1)
 
 

@@ -234,7 +234,7 @@ def page_key(extraction: Extraction) -> PageKey:
 
 
 def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
-    """Query the extractions of a type, duplicates excluded."""
+    """Build the query for the extractions of a type, duplicates excluded."""
     return client.collection(COLLECTION).where(
         filter=FieldFilter("facets", "array_contains", build_facet(kind))
     )
@@ -243,7 +243,7 @@ def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
 def page_query(
     client: AsyncClient, facet_value: str, limit: int, after: PageKey | None
 ) -> AsyncQuery:
-    """Query extractions that have a facet, in descending order of confidence."""
+    """Build the query for extractions that have a facet, in descending order of confidence."""
     collection = client.collection(COLLECTION)
     query = (
         collection.where(filter=FieldFilter("facets", "array_contains", facet_value))
@@ -268,7 +268,7 @@ def nearest_query(
     limit: int,
     max_distance: float | None = None,
 ) -> AsyncVectorQuery:
-    """Query the extractions with a facet that are nearest to a vector, without their vectors."""
+    """Build the query for the extractions with a facet nearest to a vector, without vectors."""
     return (
         client.collection(COLLECTION)
         .select([*READ_FIELDS, _DISTANCE])
@@ -285,7 +285,7 @@ def nearest_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield visible_query(client, ExtractionType.DECISION)
     yield page_query(client, "decision", 1, None)
     yield page_query(client, "decision", 1, (1, "a"))

@@ -96,7 +96,7 @@ def topic_key(topic: Topic, kind: ExtractionType | None) -> TopicKey:
 def most_frequent_query(
     client: AsyncClient, limit: int, kind: ExtractionType | None, after: TopicKey | None
 ) -> AsyncQuery:
-    """Query topics by descending count.
+    """Build the query for topics by descending count.
 
     Both fields are in descending order, which needs no composite index.
     """
@@ -114,7 +114,7 @@ def most_frequent_query(
 
 
 def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
-    """Query topics whose names start with a prefix."""
+    """Build the query for topics whose names start with a prefix."""
     return (
         client.collection(TOPICS)
         .where(filter=FieldFilter("name", ">=", prefix))
@@ -126,7 +126,7 @@ def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     for kind in (None, *ExtractionType):
         yield most_frequent_query(client, 1, kind, None)
         yield most_frequent_query(client, 1, kind, (1, "a"))

@@ -233,19 +233,19 @@ class ExtractionUpkeep:
 
 
 def markers_query(client: AsyncClient) -> AsyncQuery:
-    """Query the deletion markers."""
+    """Build the query for the deletion markers."""
     return client.collection(DELETION_MARKERS).order_by("__name__")
 
 
 def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
-    """Query the duplicates of an extraction."""
+    """Build the query for the duplicates of an extraction."""
     is_duplicate = FieldFilter("duplicate_of", "==", extraction_id)
     query = client.collection(COLLECTION).where(filter=is_duplicate)
     return query.order_by("__name__").select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
 
 
 def all_extractions_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Query the next page of all extractions, sorted by id."""
+    """Build the query for the next page of all extractions, sorted by id."""
     collection = client.collection(COLLECTION)
     query = collection.order_by("__name__").select(["chunk_id", "type", "topics", "duplicate_of"])
     query = query.start_after({"__name__": collection.document(after)}) if after else query
@@ -253,12 +253,12 @@ def all_extractions_query(client: AsyncClient, after: str) -> AsyncQuery:
 
 
 def empty_topics_query(client: AsyncClient) -> AsyncQuery:
-    """Query topics without extractions."""
+    """Build the query for topics without extractions."""
     return client.collection(TOPICS).where(filter=FieldFilter("total", "<=", 0)).limit(PAGE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield markers_query(client)
     yield duplicates_query(client, "a")
     yield all_extractions_query(client, "a")

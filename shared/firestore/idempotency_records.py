@@ -89,7 +89,7 @@ class IdempotencyRecords:
 
 
 def belongs_to_query(client: AsyncClient, collection: str, path: str, limit: int) -> AsyncQuery:
-    """Query the answers about the records at a path, without the results."""
+    """Build the query for the answers about the records at a path, without the results."""
     query = client.collection(collection).where(filter=FieldFilter("about", "==", path))
     return query.select(["about"]).limit(limit)
 

@@ -117,7 +117,7 @@ class Runs:
 
 
 def latest_query(client: AsyncClient, job: str, limit: int) -> AsyncQuery:
-    """Query the runs of a job, latest first."""
+    """Build the query for the runs of a job, latest first."""
     query = client.collection(COLLECTION).where(filter=FieldFilter("job", "==", job))
     return query.order_by("started_at", direction=Query.DESCENDING).limit(limit)
 

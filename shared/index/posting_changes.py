@@ -261,7 +261,7 @@ def truncation_policies(names: IndexCollections) -> Mapping[str, TruncationPolic
 
 
 def overlong_query(postings: AsyncCollectionReference, length: int, limit: int) -> AsyncQuery:
-    """Query the ids of postings that may have at least `length` entries."""
+    """Build the query for the ids of postings that may have at least `length` entries."""
     return postings.where(filter=FieldFilter("held", ">=", length)).select([]).limit(limit)
 
 

@@ -184,7 +184,7 @@ _NAME_FIELDS: Final = ("key", "name", "df")
 
 
 def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
-    """Query the facets of a kind that at least one document has, most common first."""
+    """Build the query for the facets of a kind that are in use, most common first."""
     return (
         facets.where(filter=FieldFilter("kind", "==", kind.value))
         .where(filter=FieldFilter("df", ">", 0))
@@ -195,7 +195,7 @@ def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
 def prefix_query(
     facets: AsyncCollectionReference, kind: Kind, prefix: str, limit: int, after: str = ""
 ) -> AsyncQuery:
-    """Query the facets of a kind whose key begins with `prefix` and sorts after `after`."""
+    """Build the query for the facets of a kind with a prefix, whose keys sort after `after`."""
     return (
         facets.where(filter=FieldFilter("kind", "==", kind.value))
         .where(filter=FieldFilter("key", *((">", after) if after else (">=", prefix))))

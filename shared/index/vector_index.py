@@ -216,7 +216,7 @@ def nearest_query(
     limit: int,
     facets: Sequence[str] = (),
 ) -> AsyncVectorQuery:
-    """Query the documents nearest to a vector, without reading their vectors."""
+    """Build the query for the documents nearest to a vector, without reading their vectors."""
     query = documents.select([*fields, _DISTANCE])
     if facets:
         query = query.where(filter=FieldFilter("facets", "array_contains_any", list(facets)))
@@ -236,7 +236,7 @@ def newest_query(
     span: DateSpan,
     after: DateCursor | None,
 ) -> AsyncQuery:
-    """Query documents by date, newest first."""
+    """Build the query for documents by date, newest first."""
     query = dated_query(documents, span).order_by("dated_at", direction=_DOWN)
     query = query.order_by("__name__", direction=_DOWN)
     if facets:
@@ -248,7 +248,7 @@ def newest_query(
 
 
 def dated_query(documents: AsyncCollectionReference, span: DateSpan) -> AsyncQuery:
-    """Query the documents dated within a span of days."""
+    """Build the query for the documents dated within a span of days."""
     return documents.where(filter=FieldFilter("dated_at", ">=", span.start)).where(
         filter=FieldFilter("dated_at", "<=", span.end)
     )

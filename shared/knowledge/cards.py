@@ -101,13 +101,13 @@ def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[s
 
 
 def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
-    """Query a page of all chunks, by id."""
+    """Build the query for a page of all chunks, by id."""
     query = client.collection(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
     return (query.start_after(last) if last else query).limit(BATCH_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield page_query(client, None)
 
 

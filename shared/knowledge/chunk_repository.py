@@ -225,7 +225,7 @@ def _to_present_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk | None:
 
 
 def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int) -> AsyncQuery:
-    """Query the chunks of a source from a position on."""
+    """Build the query for the chunks of a source from a position on."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter("source_id", "==", source_id))
@@ -238,7 +238,7 @@ def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int)
 def notes_about_query(
     client: AsyncClient, field: AboutField, document_id: str, limit: int
 ) -> AsyncQuery:
-    """Query the first chunks of notes about a chunk or a source, newest first."""
+    """Build the query for the first chunks of notes about a chunk or a source, newest first."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter(field, "==", document_id))
@@ -249,12 +249,12 @@ def notes_about_query(
 
 
 def with_card_query(client: AsyncClient) -> AsyncQuery:
-    """Query the chunks that have a knowledge card."""
+    """Build the query for the chunks that have a knowledge card."""
     return client.collection(COLLECTION).order_by("knowledge_card.generated_at")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     chunks = client.collection(COLLECTION)
     yield from vector_shapes(chunks)
     yield from date_shapes(chunks)

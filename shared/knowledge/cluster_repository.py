@@ -1,7 +1,8 @@
-"""`clusters/{cluster_id}`: clusters, and their chunks."""
+"""Stores clusters in `clusters/{cluster_id}`, and the cluster ids of each chunk in the chunk."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -39,18 +40,20 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "clusters"
 FRESH_SECONDS: Final = 60.0
-"""The time that the name of a cluster stays in the cache of the process."""
+"""How long the name of a cluster stays in the cache of the process."""
 BATCH_SIZE: Final = 200
 """The number of documents that are read at once, and written in one commit."""
 BY_HAND: Final = "hand"
-"""The `named_by` of clusters that a person named, such as the sample's."""
+"""The `named_by` of clusters that a person named, such as those of the sample knowledge base."""
 BY_WORDS: Final = "words"
-"""The `named_by` of clusters that a language model could still name."""
+"""The `named_by` of clusters that are named by their most distinctive words, until a language model
+names them."""
 BY_WORDS_ALONE: Final = "words alone"
-"""The `named_by` of clusters that a language model rejected as inadmissible."""
+"""The `named_by` of clusters that stay named by their words, because the language model refused
+their passages or returned no valid name."""
 _CODEC: Final = Codec(Cluster, "cluster_id")
 _FIELDS: Final = _CODEC.stored_names
-"""The fields that make a cluster: all but its centroid and the next run's bookkeeping."""
+"""The fields of `Cluster`, without the centroid and what only the next clustering run needs."""
 _NAME_FIELDS: Final = ("name", "description", "keywords", "named_by")
 """The fields that are written together when a cluster is named."""
 _DISTANCE: Final = "distance"
@@ -62,9 +65,10 @@ class ClusterWithCentroid:
 
     Attributes:
         centroid: The normalised mean of its members' vectors.
-        reach: The minimum similarity to the centroid of chunks that join later; 1 if none may.
+        reach: How similar to the centroid a chunk must be to join later; 1 means that none may.
         named_by: BY_HAND, BY_WORDS, BY_WORDS_ALONE, or the language model that named it.
-        central: The ids of the chunks nearest to the centroid at the time of naming, nearest first.
+        central_chunk_ids: The ids of the chunks that were nearest to the centroid when the cluster
+            was named, nearest first. Stored as `central`.
         members_hash: A hash of the members that the run assigned.
     """
 
@@ -72,7 +76,7 @@ class ClusterWithCentroid:
     centroid: Vector
     reach: float = 1.0
     named_by: str = BY_HAND
-    central: tuple[str, ...] = ()
+    central_chunk_ids: tuple[str, ...] = ()
     members_hash: str = ""
 
 
@@ -104,9 +108,9 @@ class Clusters:
         snapshots = await self._load_pages(clusters_query(self._database.client))
         return [_to_cluster_with_centroid(snapshot) for snapshot in snapshots.values()]
 
-    async def unnamed(self, limit: int) -> list[ClusterWithCentroid]:
-        """Load the clusters that a language model could name. Costs one round trip."""
-        query = unnamed_query(self._database.client).limit(limit)
+    async def list_named_by_words(self, limit: int) -> list[ClusterWithCentroid]:
+        """Load clusters that a language model could still name. Costs one round trip."""
+        query = named_by_words_query(self._database.client).limit(limit)
         return [
             _to_cluster_with_centroid(snapshot) for snapshot in await self._database.find(query)
         ]
@@ -122,24 +126,24 @@ class Clusters:
         reference = self._database.document(COLLECTION, cluster.cluster_id)
         await self._database.commit([lambda batch: batch.update(reference, change)])
 
-    async def put(self, clusters: Sequence[ClusterWithCentroid]) -> int:
-        """Write these clusters, and return the number of writes. Other clusters stay."""
+    async def put_clusters(self, clusters: Sequence[ClusterWithCentroid]) -> int:
+        """Write these clusters without touching their members, and return the number of writes."""
         writes = [
             _build_replacement(
-                self._database.document(COLLECTION, entry.cluster.cluster_id), document(entry)
+                self._database.document(COLLECTION, entry.cluster.cluster_id), to_document(entry)
             )
             for entry in clusters
         ]
         return await self._commit(writes)
 
-    async def get_all(self, cluster_ids: Sequence[str]) -> list[Cluster]:
+    async def get_many(self, cluster_ids: Sequence[str]) -> list[Cluster]:
         """Load these clusters in this order, without missing ones. Costs one round trip."""
-        references = [self._database.document(COLLECTION, name) for name in cluster_ids]
+        references = [self._database.document(COLLECTION, cluster_id) for cluster_id in cluster_ids]
         snapshots = await self._database.get_all(references, _FIELDS)
         clusters = {snapshot.id: _to_cluster(snapshot) for snapshot in snapshots}
-        return [clusters[name] for name in cluster_ids if name in clusters]
+        return [clusters[cluster_id] for cluster_id in cluster_ids if cluster_id in clusters]
 
-    async def names(self, cluster_ids: Collection[str]) -> dict[str, str]:
+    async def list_names(self, cluster_ids: Collection[str]) -> dict[str, str]:
         """Load the names of these clusters by id, without missing ones.
 
         Costs one round trip, or none if all names are in the cache of the process.
@@ -151,13 +155,13 @@ class Clusters:
             for cluster_id in cluster_ids
             if cluster_id in cache and now - cache[cluster_id][0] < FRESH_SECONDS
         }
-        for cluster in await self.get_all(sorted(set(cluster_ids) - names.keys())):
+        for cluster in await self.get_many(sorted(set(cluster_ids) - names.keys())):
             cache[cluster.cluster_id] = now, cluster.name
             names[cluster.cluster_id] = cluster.name
         return names
 
-    async def largest(self, limit: int, after: tuple[int, str] | None = None) -> list[Cluster]:
-        """Load the largest clusters. Clusters of one size are in descending order of their ids.
+    async def list_largest(self, limit: int, after: tuple[int, str] | None = None) -> list[Cluster]:
+        """Load the largest clusters, largest first. Equally large ones are in descending id order.
 
         Args:
             limit: Maximum number of clusters.
@@ -166,8 +170,11 @@ class Clusters:
         query = largest_query(self._database.client, limit, after)
         return [_to_cluster(snapshot) for snapshot in await self._database.find(query)]
 
-    async def nearest(self, centroid: Vector, limit: int) -> list[ClusterNeighbour]:
-        """Search the clusters whose centroids are closest, best first. Costs one round trip."""
+    async def find_nearest(self, centroid: Vector, limit: int) -> list[ClusterNeighbour]:
+        """Find the clusters whose centroids are nearest to a centroid. Costs one round trip.
+
+        The nearest cluster is first.
+        """
         query = nearest_query(self._database.client, centroid, limit)
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
@@ -175,14 +182,14 @@ class Clusters:
         """Count the clusters. Costs one round trip."""
         return await self._database.count(clusters_query(self._database.client))
 
-    async def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """Load the vectors of embedded chunks."""
+    async def load_chunk_vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """Load the vectors of these chunks by id, without those of chunks that are not embedded."""
         stored = await self._load_chunks(chunk_ids, COMPACT_FIELDS)
         fields = {chunk_id: _get_fields(snapshot) for chunk_id, snapshot in stored.items()}
         vectors = await load_compact(fields, CHUNKS, self._database)
         return {chunk_id: from_compact(vector) for chunk_id, vector in vectors.items()}
 
-    async def save(
+    async def save_with_members(
         self,
         clusters: Sequence[ClusterWithCentroid],
         members: Mapping[str, Sequence[str]],
@@ -191,16 +198,18 @@ class Clusters:
     ) -> int:
         """Store clusters and their members, in addition to all other clusters.
 
-        An existing cluster is renamed and keeps its other fields. A member keeps its clusters that
-        are not among `clusters`; chunks that are no members do not change. Documents that do not
-        change cost reads and no write, so that the next call completes one that was killed.
+        Of a cluster that exists, only the name, the description, the keywords and their author are
+        written. A member stays in its clusters that are not among `clusters`. Chunks that are not
+        members do not change. Unchanged documents are read but not written, so an interrupted call
+        can simply be repeated.
 
-        A chunk whose clusters change is indexed again. A chunk that was deleted or changed since
-        it was read is skipped. A new cluster without other chunks is not stored.
+        A chunk whose clusters change is indexed again. Deleted chunks, and chunks that change
+        during the call, are skipped. A new cluster whose chunks were all deleted is not stored.
 
         Args:
-            clusters: The clusters. Sizes of new clusters are counted here.
-            members: The chunk ids by cluster id. A chunk's clusters have the order of `clusters`.
+            clusters: The clusters. The sizes of new ones are counted from `members`.
+            members: The chunk ids by cluster id. Each chunk lists its clusters in the order of
+                `clusters`.
             run_id: The run that new clusters belong to.
             now: The time to record.
 
@@ -209,16 +218,18 @@ class Clusters:
         """
         cluster_ids = [entry.cluster.cluster_id for entry in clusters]
         stored = await self._load_stored(cluster_ids)
-        chunk_ids = sorted({chunk_id for name in cluster_ids for chunk_id in members[name]})
+        chunk_ids = sorted(
+            {chunk_id for cluster_id in cluster_ids for chunk_id in members[cluster_id]}
+        )
         chunks = await self._load_chunks(chunk_ids, ["cluster_id"])
         memberships = _collect_memberships(clusters, members, chunks)
-        sizes = Counter(name for cluster_ids in memberships.values() for name in cluster_ids)
+        sizes = Counter(itertools.chain.from_iterable(memberships.values()))
         new = [
-            _set_size(entry, sizes[entry.cluster.cluster_id], run_id, now)
+            _complete_new_cluster(entry, sizes[entry.cluster.cluster_id], run_id, now)
             for entry in clusters
             if entry.cluster.cluster_id not in stored and sizes[entry.cluster.cluster_id]
         ]
-        written = await self.put(new)
+        written = await self.put_clusters(new)
         written += await self._commit(_build_name_writes(clusters, stored))
         return written + await self._commit(
             _build_chunk_writes(chunks, memberships, set(cluster_ids), now)
@@ -229,7 +240,7 @@ class Clusters:
         snapshots: Snapshots = {}
         for start in range(0, len(cluster_ids), BATCH_SIZE):
             batch = cluster_ids[start : start + BATCH_SIZE]
-            references = [self._database.document(COLLECTION, name) for name in batch]
+            references = [self._database.document(COLLECTION, cluster_id) for cluster_id in batch]
             page = await self._database.get_all(references, list(_NAME_FIELDS))
             snapshots |= {snapshot.id: snapshot for snapshot in page}
         return snapshots
@@ -249,7 +260,7 @@ class Clusters:
         return snapshots
 
     async def _load_pages(self, query: AsyncQuery) -> Snapshots:
-        """Load all results of a query that sorts by name, page by page."""
+        """Load all results of a query that sorts by document id, page by page."""
         snapshots: Snapshots = {}
         page = await self._database.find(query.limit(BATCH_SIZE))
         while page:
@@ -268,18 +279,21 @@ class Clusters:
 
 
 def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None) -> AsyncQuery:
-    """Query a page of clusters. Both sort keys descend, which needs no composite index."""
+    """Build the query for a page of clusters.
+
+    Both sort keys descend, so no composite index is needed.
+    """
     collection = client.collection(COLLECTION)
     query = collection.order_by("size", direction=Query.DESCENDING)
     query = query.order_by("__name__", direction=Query.DESCENDING)
     if after:
-        size, name = after
-        query = query.start_after({"size": size, "__name__": collection.document(name)})
+        size, cluster_id = after
+        query = query.start_after({"size": size, "__name__": collection.document(cluster_id)})
     return query.select(_FIELDS).limit(limit)
 
 
 def nearest_query(client: AsyncClient, centroid: Vector, limit: int) -> AsyncVectorQuery:
-    """Query the neighbours of a centroid, without their centroids."""
+    """Build the query for the neighbours of a centroid, without their centroids."""
     return (
         client.collection(COLLECTION)
         .select([*_FIELDS, _DISTANCE])
@@ -294,23 +308,23 @@ def nearest_query(client: AsyncClient, centroid: Vector, limit: int) -> AsyncVec
 
 
 def clusters_query(client: AsyncClient) -> AsyncQuery:
-    """Query every cluster with its centroid."""
+    """Build the query for every cluster with its centroid."""
     return client.collection(COLLECTION).order_by("__name__")
 
 
-def unnamed_query(client: AsyncClient) -> AsyncQuery:
-    """Query the clusters that no language model has processed yet."""
+def named_by_words_query(client: AsyncClient) -> AsyncQuery:
+    """Build the query for the clusters that a language model could still name."""
     named_by_words = FieldFilter("named_by", "==", BY_WORDS)
     return client.collection(COLLECTION).where(filter=named_by_words)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield largest_query(client, 1, None)
     yield largest_query(client, 1, (1, "a"))
     yield nearest_query(client, (1.0,), 1)
     yield clusters_query(client)
-    yield unnamed_query(client).limit(1)
+    yield named_by_words_query(client).limit(1)
 
 
 def _collect_memberships(
@@ -334,7 +348,7 @@ def _build_name_writes(
     """Rename existing clusters whose names differ."""
     for entry in clusters:
         if snapshot := stored.get(entry.cluster.cluster_id):
-            name_fields = {field: document(entry)[field] for field in _NAME_FIELDS}
+            name_fields = {field: to_document(entry)[field] for field in _NAME_FIELDS}
             if _get_fields(snapshot) != name_fields:
                 yield _build_update(snapshot, name_fields)
 
@@ -347,43 +361,41 @@ def _build_chunk_writes(
 ) -> Iterator[Write]:
     for chunk_id, snapshot in chunks.items():
         current = _get_fields(snapshot).get("cluster_id") or []
-        others = [name for name in current if name not in cluster_ids]
+        others = [cluster_id for cluster_id in current if cluster_id not in cluster_ids]
         expected = memberships[chunk_id] + others
         if current != expected:
+            # The index lists chunks by cluster, so it must be updated. The chunk need not wait for
+            # the cluster job any longer.
             yield _build_update(
                 snapshot,
                 {"cluster_id": expected} | step_pending("index", now) | step_done("cluster"),
             )
 
 
-def document(entry: ClusterWithCentroid) -> dict[str, Any]:
+def to_document(entry: ClusterWithCentroid) -> dict[str, Any]:
     """Return the stored fields of a cluster."""
     return _CODEC.write(entry.cluster) | {
         "centroid": FirestoreVector(list(entry.centroid)),
         "reach": entry.reach,
         "named_by": entry.named_by,
-        "central": list(entry.central),
+        "central": list(entry.central_chunk_ids),
         "members_hash": entry.members_hash,
     }
 
 
-def _set_size(
+def _complete_new_cluster(
     entry: ClusterWithCentroid, size: int, run_id: str, now: datetime
 ) -> ClusterWithCentroid:
     return replace(entry, cluster=replace(entry.cluster, size=size, run_id=run_id, created_at=now))
 
 
-def _build_replacement(reference: AsyncDocumentReference, document: dict[str, Any]) -> Write:
-    return lambda batch: batch.set(reference, document)
+def _build_replacement(reference: AsyncDocumentReference, stored_fields: dict[str, Any]) -> Write:
+    return lambda batch: batch.set(reference, stored_fields)
 
 
 def _build_update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.update(snapshot.reference, change, option)
-
-
-def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    return lambda batch: batch.delete(snapshot.reference)
 
 
 def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
@@ -401,7 +413,7 @@ def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCen
         centroid=tuple(data["centroid"]),
         reach=data.get("reach", 1.0),
         named_by=data.get("named_by", BY_HAND),
-        central=tuple(data.get("central") or ()),
+        central_chunk_ids=tuple(data.get("central") or ()),
         members_hash=data.get("members_hash", ""),
     )
 

@@ -310,28 +310,28 @@ class Clusterings:
 
 
 def embedded_query(client: AsyncClient, model: str) -> AsyncQuery:
-    """Query the chunks that have a vector of a model."""
+    """Build the query for the chunks that have a vector of a model."""
     return client.collection(COLLECTION).where(filter=FieldFilter("embedding_model", "==", model))
 
 
 def members_query(client: AsyncClient) -> AsyncQuery:
-    """Query the chunks that belong to any cluster."""
+    """Build the query for the chunks that belong to any cluster."""
     return client.collection(COLLECTION).where(filter=FieldFilter("cluster_id", ">", []))
 
 
 def cluster_members_query(client: AsyncClient, cluster_id: str) -> AsyncQuery:
-    """Query the chunks that belong to one cluster."""
+    """Build the query for the chunks that belong to one cluster."""
     belongs = FieldFilter("cluster_id", "array_contains", cluster_id)
     return client.collection(COLLECTION).where(filter=belongs)
 
 
 def pending_query(client: AsyncClient) -> AsyncQuery:
-    """Query the chunks that wait to be assigned to a cluster, oldest first."""
+    """Build the query for the chunks that wait to be assigned to a cluster, oldest first."""
     return client.collection(COLLECTION).order_by(f"pending.{STEP}")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield embedded_query(client, "m").order_by("__name__")
     yield embedded_query(client, "m")
     yield members_query(client)

@@ -18,7 +18,7 @@ NamesCache = dict[Kind, tuple[float, Sequence[FacetValue]]]
 MAX_NAMES: Final = 300
 """The maximum number of names that are read of one kind."""
 FRESH_SECONDS: Final = 60.0
-"""The time that names stay in the cache."""
+"""How long names stay in the cache."""
 
 
 class CommonNames:
@@ -46,7 +46,7 @@ class CommonNames:
     async def _read(self, kind: Kind) -> Sequence[FacetValue]:
         if kind is not Kind.CLUSTER:
             return await self._index.list_commonest(kind, MAX_NAMES)
-        clusters = await self._clusters.largest(MAX_NAMES)
+        clusters = await self._clusters.list_largest(MAX_NAMES)
         return [
             FacetValue(Facet(kind, cluster.cluster_id), cluster.name, cluster.size)
             for cluster in clusters

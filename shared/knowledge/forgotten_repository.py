@@ -108,11 +108,11 @@ def forgotten_fields(source: ForgottenSource) -> dict[str, Any]:
 
 
 def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
-    """Query sources on which an operation is not complete."""
+    """Build the query for sources on which an operation is not complete."""
     unfinished = FieldFilter("unfinished", "in", [state.value for state in Unfinished])
     return client.collection(COLLECTION).where(filter=unfinished).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield unfinished_query(client, 1)

@@ -180,14 +180,14 @@ class SearchHealth:
 
 
 def from_query(client: AsyncClient, point: str) -> AsyncQuery:
-    """Query chunks by their content hash, from a point on. Deleted chunks have no hash."""
+    """Build the query for chunks by content hash, from a point on. Deleted chunks have none."""
     start = FieldFilter("content_hash", ">=", point)
     query = client.collection(CHUNKS).where(filter=start).order_by("content_hash")
     return query.select([*READ_FIELDS, "pending"]).limit(SAMPLE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield from_query(client, "a")
 
 

@@ -456,7 +456,7 @@ def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> A
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield chunks_of_sources_query(client, ["a", "b"])
 
 

@@ -314,12 +314,12 @@ class Maps:
 
 
 def pages_query(client: AsyncClient) -> AsyncQuery:
-    """Query the ids of all pages of all maps."""
+    """Build the query for the ids of all pages of all maps."""
     return client.collection(COLLECTION).order_by("__name__").select([])
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield pages_query(client)
 
 

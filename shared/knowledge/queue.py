@@ -266,7 +266,7 @@ def dead_letter_query(client: AsyncClient, step: str) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     for step in STEPS:
         yield due_query(client, step, utc_now(), 1)
         yield pending_query(client, step)

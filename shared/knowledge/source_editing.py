@@ -161,13 +161,13 @@ class SourceEditing:
 
 
 def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
-    """Query sources whose chunks may have former values."""
+    """Build the query for sources whose chunks may have former values."""
     unfinished = FieldFilter("rewriting", "==", value=True)
     return client.collection(COLLECTION).where(filter=unfinished).select([]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield unfinished_query(client, 1)
     yield of_source_query(client, "a", 1, 1)
 

@@ -203,9 +203,9 @@ class Sources:
             query = query.start_after({"__name__": self._database.document(COLLECTION, source_id)})
         return [_to_source_with_note(snapshot) for snapshot in await self._database.find(query)]
 
-    async def titled(self, beginning: str, limit: int) -> list[StoredSource]:
+    async def list_by_title_prefix(self, beginning: str, limit: int) -> list[StoredSource]:
         """Load the sources whose title begins with a prefix in any case. Costs one round trip."""
-        query = titled_query(self._database.client, title_key(beginning), limit)
+        query = title_prefix_query(self._database.client, title_key(beginning), limit)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def linking_to(self, source_id: str, limit: int) -> list[StoredSource]:
@@ -230,7 +230,7 @@ def list_query(
     facet: Facet | None,
     after: SourceCursor | None,
 ) -> AsyncQuery:
-    """Query a page of sources. `__name__` is sorted in the same direction."""
+    """Build the query for a page of sources. `__name__` is sorted in the same direction."""
     collection = client.collection(COLLECTION)
     field, direction = _ORDERS[order]
     query = collection.order_by(field, direction=direction)
@@ -243,8 +243,8 @@ def list_query(
     return query.select(_LISTED).limit(limit)
 
 
-def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
-    """Query the sources whose sort key begins with a prefix."""
+def title_prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
+    """Build the query for the sources whose sort key begins with a prefix."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter("title_key", ">=", prefix))
@@ -256,7 +256,7 @@ def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
 
 
 def linking_query(client: AsyncClient, source_id: str, limit: int) -> AsyncQuery:
-    """Query the sources that link to a source."""
+    """Build the query for the sources that link to a source."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter("links_to", "array_contains", source_id))
@@ -266,17 +266,17 @@ def linking_query(client: AsyncClient, source_id: str, limit: int) -> AsyncQuery
 
 
 def sources_query(client: AsyncClient) -> AsyncQuery:
-    """Query every source by id."""
+    """Build the query for every source by id."""
     return client.collection(COLLECTION).order_by("__name__")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     for order, value in ((SourceOrder.RECENT, 0), (SourceOrder.TITLE, "a")):
         for facet in (None, Facet(Kind.TAG, "a")):
             yield list_query(client, order, 1, facet, None)
             yield list_query(client, order, 1, facet, (value, "a"))
-    yield titled_query(client, "a", 1)
+    yield title_prefix_query(client, "a", 1)
     yield linking_query(client, "a", 1)
     yield sources_query(client)
 

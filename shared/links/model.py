@@ -47,7 +47,7 @@ class Link:
         requested_at: When the user last saved the link.
         title: The title that the user gave, if any.
         tags: The tags that the user gave.
-        state: Whether the page waits to be fetched, is stored, or was given up.
+        state: Whether the page waits to be fetched, is stored, or could not be fetched.
         due_at: From when the page may be fetched, or None unless the link waits.
         tries: How often fetching the page has failed.
         error: Why fetching the page last failed, for people.
@@ -78,22 +78,22 @@ class Link:
             expires_at=None,
         )
 
-    def store(self, now: datetime) -> Link:
+    def mark_stored(self, now: datetime) -> Link:
         """Return the link after its page was stored."""
         return replace(
             self, state=LinkState.STORED, due_at=None, error=None, expires_at=now + RETENTION
         )
 
     def defer(self, reason: str, now: datetime) -> Link:
-        """Return the link after a failure that may pass: due later, or given up after the fifth."""
+        """Return the link after a temporary failure: due later, or failed after `MAX_TRIES`."""
         tries = self.tries + 1
         due_at = schedule_retry(tries, now)
         if due_at is None:
-            return self.give_up(reason)
+            return self.mark_failed(reason)
         return replace(self, due_at=due_at, tries=tries, error=reason)
 
-    def give_up(self, reason: str) -> Link:
-        """Return the link given up, after a failure that would recur."""
+    def mark_failed(self, reason: str) -> Link:
+        """Return the link, marked as failed, after a failure that would recur."""
         return replace(
             self, state=LinkState.FAILED, due_at=None, tries=self.tries + 1, error=reason
         )

@@ -78,12 +78,12 @@ class SavedLinks:
         return await self._database.count(waiting_query(self._database.client))
 
     async def list_dead_letters(self, limit: int) -> list[Link]:
-        """Load some of the links that were given up. Costs one round trip."""
+        """Load some of the links that could not be fetched. Costs one round trip."""
         query = failed_query(self._database.client).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def retry(self, now: datetime) -> int:
-        """Queue all links that were given up for another attempt, and return their number."""
+        """Queue all links that could not be fetched for another attempt; return their number."""
         query = failed_query(self._database.client).limit(_RETRY_BATCH)
         count = 0
         while failed := [_to_stored(snapshot) for snapshot in await self._database.find(query)]:
@@ -103,31 +103,34 @@ def _to_stored(snapshot: DocumentSnapshot[Any]) -> StoredLink:
 
 
 def waiting_query(client: AsyncClient) -> AsyncQuery:
-    """Query the links that wait, due or not."""
+    """Build the query for the links that wait, due or not."""
     is_waiting = FieldFilter("state", "==", LinkState.WAITING.value)
     return client.collection(COLLECTION).where(filter=is_waiting)
 
 
 def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
-    """Query the links to fetch now, the longest due first. Only waiting links are ever due."""
+    """Build the query for the links to fetch now, the longest due first.
+
+    Only waiting links are ever due.
+    """
     is_due = FieldFilter("due_at", "<=", now)
     return client.collection(COLLECTION).where(filter=is_due).order_by("due_at")
 
 
 def newest_query(client: AsyncClient, limit: int) -> AsyncQuery:
-    """Query the links that were saved last."""
+    """Build the query for the links that were saved last."""
     newest = client.collection(COLLECTION).order_by("requested_at", direction=BaseQuery.DESCENDING)
     return newest.limit(limit)
 
 
 def failed_query(client: AsyncClient) -> AsyncQuery:
-    """Query the links that were given up."""
+    """Build the query for the links that could not be fetched."""
     is_failed = FieldFilter("state", "==", LinkState.FAILED.value)
     return client.collection(COLLECTION).where(filter=is_failed)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield waiting_query(client).limit(1)
     yield due_query(client, utc_now()).limit(1)
     yield newest_query(client, 1)

@@ -256,7 +256,7 @@ class Notes:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield of_source_query(client, "a", 1, 1)
 
 

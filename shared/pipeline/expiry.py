@@ -1,7 +1,7 @@
 """Documents that expire: to-dos, idempotency records, former notes, fetched links, runs, leases.
 
 A lease that a killed run did not release stays for the next run of its job, which learns from it
-that the other died; after a month there is no such job any more. In the cloud, Firestore deletes
+that the other died; after a month there is no longer such a job. In the cloud, Firestore deletes
 most of these documents too, one to three days late; the emulator does not.
 """
 

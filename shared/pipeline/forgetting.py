@@ -586,7 +586,7 @@ class _RestorationContext:
         return document | ({"indexed": indexed} if indexed else {})
 
     def has_other_model(self, extractions: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Return whether the vector of an extraction is not comparable any more."""
+        """Return whether the vector of an extraction is no longer comparable."""
         models = {data.get("embedding_model") for data in extractions.values()}
         return bool(models - {None, self.model})
 
@@ -662,33 +662,33 @@ def count_contents(documents: Iterable[Mapping[str, Any]]) -> ContentCounts:
 
 
 def of_source_query(client: AsyncClient, source_id: str) -> AsyncQuery:
-    """Query the first chunks of a source, with their vectors."""
+    """Build the query for the first chunks of a source, with their vectors."""
     same = FieldFilter("source_id", "==", source_id)
     return client.collection(CHUNKS).where(filter=same).limit(PAGE)
 
 
 def forgotten_query(client: AsyncClient, source_id: str) -> AsyncQuery:
-    """Query chunks that were forgotten with their source."""
+    """Build the query for chunks that were forgotten with their source."""
     same = FieldFilter("of_source", "==", source_id)
     return client.collection(COLLECTION).where(filter=same).limit(PAGE)
 
 
 def extractions_query(client: AsyncClient, extraction_ids: Sequence[str]) -> AsyncQuery:
-    """Query the forgotten chunks with any of up to `MAX_IN` extractions."""
+    """Build the query for the forgotten chunks with any of up to `MAX_IN` extractions."""
     has_any = FieldFilter("extraction_ids", "array_contains_any", list(extraction_ids))
     query = client.collection(COLLECTION).where(filter=has_any)
     return query.select(["of_source", "extraction_ids"])
 
 
 def expired_query(collection: AsyncCollectionReference, now: datetime) -> AsyncQuery:
-    """Query what can no longer be restored, the oldest first."""
+    """Build the query for what can no longer be restored, the oldest first."""
     expired = FieldFilter("expires_at", "<=", now)
     query = collection.where(filter=expired).order_by("expires_at")
     return query.select(["expires_at"]).limit(PAGE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield of_source_query(client, "a")
     yield forgotten_query(client, "a")
     yield extractions_query(client, ["a"])

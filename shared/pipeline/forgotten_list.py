@@ -111,7 +111,7 @@ def restorable_query(
     limit: int,
     after: ForgottenCursor | None,
 ) -> AsyncQuery:
-    """Query what expires after a moment, the latest first."""
+    """Build the query for what expires after a moment, the latest first."""
     restorable = FieldFilter("expires_at", ">", now)
     query = client.collection(collection).where(filter=restorable).select(_FIELDS[collection])
     for name in ("expires_at", "__name__"):
@@ -124,7 +124,7 @@ def restorable_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     for collection in _FIELDS:
         for after in (None, (0, "a")):
             yield restorable_query(client, collection, utc_now(), 1, after)

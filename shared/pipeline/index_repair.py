@@ -191,14 +191,14 @@ class RepairProgress:
 
 
 def indexed_states_query(client: AsyncClient, corpus: IndexedCorpus) -> AsyncQuery:
-    """Query the indexed states of all documents; `IndexRepair` pages through them."""
+    """Build the query for the indexed states of all documents; `IndexRepair` pages through them."""
     return client.collection(corpus.documents).order_by("__name__").select(["indexed"])
 
 
 def postings_query(
     client: AsyncClient, collection: str, after: PostingsRef, until: PostingsRef | None
 ) -> AsyncQuery:
-    """Query the postings of a collection in a range of all postings."""
+    """Build the query for the postings of a collection in a range of all postings."""
     postings = client.collection(collection)
     query = postings.order_by("__name__")
     if after[0] == collection and after[1]:
@@ -209,7 +209,7 @@ def postings_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     for corpus in CORPORA:
         yield indexed_states_query(client, corpus).limit(1)
         for collection in corpus.collections:

@@ -178,14 +178,14 @@ class Indexing:
 
 
 def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Query the ids of chunks after an id, in order."""
+    """Build the query for the ids of chunks after an id, in order."""
     query = client.collection(documents.COLLECTION).order_by("__name__").select([])
     start = client.collection(documents.COLLECTION).document(after) if after else None
     return (query.start_after({"__name__": start}) if start else query).limit(REQUEUE_BATCH_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield due_query(client, STEP, utc_now(), 1)
     yield ids_query(client, "a")
 

@@ -103,21 +103,21 @@ class OrphanedChunks:
 
 
 def chunks_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Query a page of chunks after an id."""
+    """Build the query for a page of chunks after an id."""
     chunks = client.collection(CHUNKS)
     query = chunks.order_by("__name__").select(["source_id", "updated_at"]).limit(PAGE)
     return query.start_after({"__name__": chunks.document(after)}) if after else query
 
 
 def tombstones_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Query the chunks that were marked as deleted before a moment, oldest first."""
+    """Build the query for the chunks that were marked as deleted before a moment, oldest first."""
     is_old = FieldFilter("deleted_at", "<", before)
     query = client.collection(CHUNKS).where(filter=is_old).order_by("deleted_at")
     return query.select(["deleted_at", f"pending.{STEP}"]).limit(PAGE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield chunks_query(client, "a")
     yield tombstones_query(client, utc_now())
 

@@ -32,7 +32,7 @@ class Outcome(Generic[ResultT]):
     Attributes:
         result: The answer for the caller.
         price: The price of the call in millionths of a dollar, or None for the tool's own price.
-        facts: Facts for the log and the audit, which may not be content. See `validate_facts`.
+        facts: Facts for the log and the audit, which must not be content. See `validate_facts`.
         belongs_to: The path, below the user's document, of the records that the answer is about,
             or None. Erasing the records erases the stored answer.
         replayable: Whether the answer is stored under the call's idempotency key. If not, a

@@ -131,7 +131,7 @@ def _to_task(snapshot: DocumentSnapshot[Any]) -> Task:
 def page_query(
     client: AsyncClient, collection: str, task_filter: TaskFilter, size: int, after: int | None
 ) -> AsyncQuery:
-    """Query tasks by descending number.
+    """Build the query for tasks by descending number.
 
     Ordering by due date as well has no effect, because numbers are unique, but lets the same
     indexes serve queries with and without a range of dates.
@@ -153,7 +153,7 @@ def page_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     day = date(2025, 1, 1)
     for statuses in ([TaskStatus.OPEN], [TaskStatus.OPEN, TaskStatus.COMPLETED]):
         for priority in (None, Priority.HIGH):

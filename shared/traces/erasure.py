@@ -148,31 +148,31 @@ def supersedes_write(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> W
 
 
 def withdrawn_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Query traces that were withdrawn before a time, the earliest first."""
+    """Build the query for traces that were withdrawn before a time, the earliest first."""
     is_withdrawn = FieldFilter("withdrawn_at", "<", before)
     return client.collection(COLLECTION).where(filter=is_withdrawn).order_by("withdrawn_at")
 
 
 def followers_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Query the traces that supersede a trace, with only the field `contributor`."""
+    """Build the query for the traces that supersede a trace, with only the field `contributor`."""
     is_follower = FieldFilter("supersedes", "==", trace_id)
     query = client.collection(COLLECTION).where(filter=is_follower)
     return query.select(["contributor"]).limit(limit)
 
 
 def votes_query(client: AsyncClient, trace_id: str, kind: VoteType) -> AsyncQuery:
-    """Query votes of one type on a trace."""
+    """Build the query for votes of one type on a trace."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
     return votes.where(filter=FieldFilter("vote", "==", kind.value))
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
-    """Query the first documents of a collection, without their fields."""
+    """Build the query for the first documents of a collection, without their fields."""
     return client.collection(collection).select(["__name__"]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield withdrawn_query(client, utc_now()).limit(1)
     yield followers_query(client, "a", 1)
     yield votes_query(client, "a", VoteType.UP)

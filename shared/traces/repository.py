@@ -275,19 +275,19 @@ _UNINDEXED_FIELDS: Final = {
 
 
 def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Query the downvotes on a trace that explain themselves in words, the latest first."""
+    """Build the query for the downvotes on a trace that have a text, the latest first."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
     return votes.order_by("said_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
 def contributor_query(client: AsyncClient, user_id: str) -> AsyncQuery:
-    """Query the traces of a contributor."""
+    """Build the query for the traces of a contributor."""
     traces = client.collection(COLLECTION)
     return traces.where(filter=FieldFilter("contributor", "==", user_id)).order_by("__name__")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield from vector_shapes(client.collection(COLLECTION))
     yield from date_shapes(client.collection(COLLECTION))
     yield feedback_query(client, "a", 1)

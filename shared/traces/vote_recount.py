@@ -171,34 +171,34 @@ def read_record(snapshot: DocumentSnapshot[Any]) -> ContributorRecord:
 
 
 def contributors_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Query the traces of all contributors whose user ids follow `after`, in this order."""
+    """Build the query for the traces of the contributors after a user id, in this order."""
     follows = FieldFilter("contributor", ">", after)
     query = client.collection(COLLECTION).where(filter=follows).order_by("contributor")
     return query.select(["contributor"])
 
 
 def contributed_by_query(client: AsyncClient, user_id: str) -> AsyncQuery:
-    """Query the traces of a contributor."""
+    """Build the query for the traces of a contributor."""
     is_own = FieldFilter("contributor", "==", user_id)
     query = client.collection(COLLECTION).where(filter=is_own)
     return query.order_by("__name__").select(READ_FIELDS)
 
 
 def votes_query(client: AsyncClient, trace_id: str) -> AsyncQuery:
-    """Query all votes on a trace."""
+    """Build the query for all votes on a trace."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}").order_by("__name__")
     return votes.select(["vote", "tag", "weight", "revision"])
 
 
 def votes_since_query(client: AsyncClient, since: datetime) -> AsyncQuery:
-    """Query the votes on any trace since a time, the earliest first."""
+    """Build the query for the votes on any trace since a time, the earliest first."""
     is_new = FieldFilter("given_at", ">", since)
     query = client.collection_group(VOTES).where(filter=is_new).order_by("given_at")
     return query.select(["given_at"])
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield contributors_query(client, "a").limit(1)
     yield contributed_by_query(client, "a").limit(1)
     yield votes_query(client, "a").limit(1)

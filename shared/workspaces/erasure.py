@@ -110,12 +110,12 @@ class WorkspaceErasure:
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
-    """Query the first documents of a collection, without their fields."""
+    """Build the query for the first documents of a collection, without their fields."""
     return client.collection(collection).select(["__name__"]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield names_query(client, f"users/a/{WORKSPACES}/b/{PASSAGES}", 1)
 
 

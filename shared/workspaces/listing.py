@@ -66,11 +66,11 @@ class UserWorkspaces:
 
 
 def latest_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
-    """Query the most recently used workspaces, latest first."""
+    """Build the query for the most recently used workspaces, latest first."""
     workspaces = client.collection(path).select(["touched_at", "erasing"])
     return workspaces.order_by("touched_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield latest_query(client, f"users/a/{WORKSPACES}", 1)

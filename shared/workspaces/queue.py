@@ -61,24 +61,24 @@ class WorkspaceQueue:
 
 
 def waiting_query(client: AsyncClient) -> AsyncQuery:
-    """Query the documents that wait for vectors, due or not, by when they are due."""
+    """Build the query for the documents that wait for vectors, due or not, by when they are due."""
     is_waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
     return client.collection_group(DOCUMENTS).where(filter=is_waiting).order_by("next_at")
 
 
 def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
-    """Query the documents that are due for embedding, the longest due first."""
+    """Build the query for the documents that are due for embedding, the longest due first."""
     return waiting_query(client).where(filter=FieldFilter("next_at", "<=", now))
 
 
 def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Query the workspaces that were last used before a time, the longest unused first."""
+    """Build the query for the workspaces last used before a time, the longest unused first."""
     is_idle = FieldFilter("touched_at", "<", before)
     return client.collection_group(WORKSPACES).where(filter=is_idle).order_by("touched_at")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield waiting_query(client).limit(1)
     yield due_query(client, utc_now()).limit(1)
     yield idle_query(client, utc_now()).limit(1)

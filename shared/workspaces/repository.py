@@ -471,7 +471,7 @@ def part_names(document: WorkspaceDocument) -> list[str]:
 
 
 def ready_query(client: AsyncClient, path: str, profile: IndexProfile, limit: int) -> AsyncQuery:
-    """Query the documents of a workspace that can be searched, the latest first."""
+    """Build the query for the documents of a workspace that can be searched, the latest first."""
     query = (
         client.collection(f"{path}/{DOCUMENTS}")
         .where(filter=FieldFilter("status", "==", DocumentStatus.READY.value))
@@ -481,13 +481,13 @@ def ready_query(client: AsyncClient, path: str, profile: IndexProfile, limit: in
 
 
 def waiting_query(client: AsyncClient, path: str) -> AsyncQuery:
-    """Query the documents of a workspace that wait for vectors."""
+    """Build the query for the documents of a workspace that wait for vectors."""
     is_waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
     return client.collection(f"{path}/{DOCUMENTS}").where(filter=is_waiting)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     workspace = f"users/a/{WORKSPACES}/b"
     passages = client.collection(f"{workspace}/{PASSAGES}")
     yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])

@@ -50,6 +50,8 @@ class FakeGateway(LoopbackServer):
     Attributes:
         health: The status of `/health`.
         resource: The resource in the metadata; by default, the URL of this gateway.
+        metadata_status: The status of the metadata.
+        metadata: The body of the metadata; by default, JSON with the resource.
         refusal: The status for calls without credentials.
     """
 
@@ -58,6 +60,8 @@ class FakeGateway(LoopbackServer):
         super().__init__(_GatewayHandler)
         self.health = 200
         self.resource: str | None = None
+        self.metadata_status = 200
+        self.metadata: bytes | None = None
         self.refusal = 401
 
     @property
@@ -75,14 +79,17 @@ class _GatewayHandler(BaseHTTPRequestHandler):
             return self._send(self.server.health, {"status": "ok", "parts": parts})
         assert self.path == "/.well-known/oauth-protected-resource/mcp"
         resource = self.server.resource or f"{self.server.url}/mcp"
-        return self._send(200, {"resource": resource})
+        metadata = self.server.metadata or json.dumps({"resource": resource}).encode()
+        return self._send_bytes(self.server.metadata_status, metadata)
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         self._send(self.server.refusal, {})
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
-        content = json.dumps(body).encode()
+        self._send_bytes(status, json.dumps(body).encode())
+
+    def _send_bytes(self, status: int, content: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -37,14 +37,14 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
         "/clusters/{cluster_id}": clusters.show,
     }
     # Pages are not compressed: they hold the token of forms beside text that others may choose.
-    points = GZipMiddleware(request_response(visits.data(passage_map.send_points)))
+    points = GZipMiddleware(request_response(visits.data(passage_map.get_points)))
     static_files = GZipMiddleware(request_response(serve_static_file))
     return Router(
         [
             *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
             Route("/map/points", points, methods=["GET"]),
-            Route("/map/hits", visits.data(passage_map.send_hits), methods=["GET"]),
-            Route("/map/passages/{chunk_id}", visits.data(passage_map.send_passage)),
+            Route("/map/hits", visits.data(passage_map.get_hits), methods=["GET"]),
+            Route("/map/passages/{chunk_id}", visits.data(passage_map.get_passage)),
             Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
             Route("/forgotten", visits.form(forgotten.change), methods=["POST"]),
             Route("/you", visits.form(account.change), methods=["POST"]),

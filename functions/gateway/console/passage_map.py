@@ -1,4 +1,7 @@
-"""The map of passages with the list of clusters, and the data that its script asks for."""
+"""The passage map page, and the JSON endpoints that its script calls.
+
+A passage is a stored chunk, and a point is the position of a passage on the map.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ PATH: Final = "/map"
 CLUSTERS_PER_PAGE: Final = 50
 HITS_PER_CALL: Final = 50
 MAX_HITS: Final = 200
-"""The largest number of passages that a search makes stand out."""
+"""The maximum number of passages that a search highlights."""
 
 
 async def show(visit: Visit) -> Response:
-    """Show the page with the clusters, the largest first. Its script fetches the points."""
+    """Show the map with the list of clusters, largest first. The script fetches the points."""
     parameters = visit.request.query_params
     search = Search.parse(parameters, PATH)
     answer = await visit.call(
@@ -40,14 +43,14 @@ async def show(visit: Visit) -> Response:
     )
 
 
-async def send_points(visit: Visit) -> Response:
-    """Send the positions of passages and clusters, as get_map returns them."""
+async def get_points(visit: Visit) -> Response:
+    """Return the positions of passages and clusters, as the tool `get_map` returns them."""
     answer = await visit.call("get_map")
     return visit.data(answer.result or {}, answer.error)
 
 
-async def send_hits(visit: Visit) -> Response:
-    """Send the ids of the passages that a search finds, at most `MAX_HITS`."""
+async def get_hits(visit: Visit) -> Response:
+    """Return the ids of the passages that a search finds, at most `MAX_HITS`."""
     arguments = Search.parse(visit.request.query_params, PATH).arguments()
     chunk_ids: list[str] = []
     page: dict[str, Any] = {}
@@ -59,20 +62,20 @@ async def send_hits(visit: Visit) -> Response:
         page = answer.result or {}
         chunk_ids += [hit["chunk_id"] for hit in page["results"]]
         cursor = page.get("next_cursor")
-        if not cursor:
+        if cursor is None:
             break
     return visit.data(
         {
-            "chunk_ids": chunk_ids,
+            "chunk_ids": chunk_ids[:MAX_HITS],
             "matches": page["matches"],
-            "has_more": cursor is not None,
+            "has_more": cursor is not None or len(chunk_ids) > MAX_HITS,
             "message": page.get("message"),
         }
     )
 
 
-async def send_passage(visit: Visit) -> Response:
-    """Send the title and the beginning of a passage."""
+async def get_passage(visit: Visit) -> Response:
+    """Return the title and the beginning of a passage."""
     chunk_id = visit.request.path_params["chunk_id"]
     answer = await visit.call("get_chunk", chunk_id=chunk_id, include_related=False)
     passage = answer.result or {}

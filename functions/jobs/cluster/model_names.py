@@ -78,7 +78,7 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
     if generator is None:
         return
     names: dict[str, str] = {}
-    while clusters := await Clusters(ctx.database).unnamed(CONCURRENCY):
+    while clusters := await Clusters(ctx.database).list_named_by_words(CONCURRENCY):
         if budget.spent:
             report.finished = False
             return
@@ -113,7 +113,7 @@ async def _generate_name(
     entry: ClusterWithCentroid, generator: Generator, ctx: Context
 ) -> ClusterName | CarrelError:
     """Have the model name a cluster, and count the tokens even if it fails."""
-    texts = await Clusterings(ctx.database).texts(entry.central[:MAX_PASSAGES])
+    texts = await Clusterings(ctx.database).texts(entry.central_chunk_ids[:MAX_PASSAGES])
     passages = [f"{title}\n{content[:MAX_PASSAGE_LENGTH]}" for title, content in texts.values()]
     text = "\n\n---\n\n".join([f"Words they share: {', '.join(entry.cluster.keywords)}", *passages])
     try:

@@ -83,7 +83,7 @@ class ClusterPlan:
             centroid=tuple(self.new_cluster.centroid.tolist()),
             reach=self.new_cluster.reach,
             named_by=named_cluster.named_by if named_cluster else BY_WORDS,
-            central=(named_cluster.central if named_cluster else ())
+            central_chunk_ids=(named_cluster.central_chunk_ids if named_cluster else ())
             or self.members[:NAMING_SAMPLE_SIZE],
             members_hash=hash_members(self.members),
         )
@@ -166,9 +166,9 @@ def _keep_description(
     previous: ClusterWithCentroid, match: ClusterMatch, members: Sequence[str]
 ) -> ClusterDescription | None:
     """Return the description of a previous cluster, or None if the cluster drifted too far."""
-    remaining_sample = set(previous.central) & set(members)
+    remaining_sample = set(previous.central_chunk_ids) & set(members)
     if match.similarity < MIN_OVERLAP or len(remaining_sample) < MIN_OVERLAP * len(
-        previous.central
+        previous.central_chunk_ids
     ):
         return None
     cluster = previous.cluster

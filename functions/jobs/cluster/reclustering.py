@@ -114,7 +114,7 @@ async def _write_clusters(
         plan.cluster(description, run_id, now)
         for plan, description in zip(plans, descriptions, strict=True)
     ]
-    await Clusters(ctx.database).put(clusters)
+    await Clusters(ctx.database).put_clusters(clusters)
     clustering = Clustering(
         model=model, run_id=run_id, made_at=now, passages=passages, unfinished=True
     )

@@ -56,9 +56,9 @@ class FolderChanges:
         edited: The files whose content has changed.
         renamed: The renamed and moved files, each with its former path.
         missing: The files that are gone.
-        missing_ids: The sources that no file contains any more. They come from missing files, from
+        missing_ids: The sources that no file contains now. They come from missing files, from
             files that another file replaced, and from records that were removed from their file.
-        ignored_ids: More sources that no file contains any more, which are not forgotten.
+        ignored_ids: More sources that no file contains now, which are not forgotten.
         file_count: The number of files that were ingested before.
         source_count: The number of sources in the files that were ingested before.
         states: The states of all files in and around the path, including missing files.

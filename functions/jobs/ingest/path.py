@@ -68,7 +68,7 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     Args:
         path: The path.
         ctx: The context of the run.
-        budget: The time that the run may use.
+        budget: How long the run may take.
         report: Receives the counts, the failures and the warnings.
         confirmed: The ids of missing sources that may be forgotten. By default, all of them may be
             forgotten, unless more than a third of the files or sources is missing, which is

@@ -72,7 +72,7 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
 def list_possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
     """List the registrations by which a new root could replace a folder that is gone.
 
-    A folder that is gone may have been moved or renamed, or its disk may not be mounted: the caller
+    A folder that is gone may have been moved or renamed, or its disk may be unmounted: the caller
     must determine whether it has really moved. If only individual files of the new root are
     ingested, it cannot replace a folder that was ingested as a whole.
 

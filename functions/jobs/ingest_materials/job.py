@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 10
 """The number of documents that are read from the queue at once."""
 TURN_SECONDS: Final = 60.0
-"""The time that the job works on a document before it turns to the next one."""
+"""How long the job works on a document before it turns to the next one."""
 
 
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:

@@ -88,7 +88,7 @@ async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     counts = Counter({"cards": await Cards(ctx.database).save(cards, BY_HAND, now)})
     members = map_members_by_cluster(knowledge, chunk_ids)
     chunk_ids_of_members = sorted({chunk_id for ids in members.values() for chunk_id in ids})
-    vectors = await Clusters(ctx.database).vectors(chunk_ids_of_members)
+    vectors = await Clusters(ctx.database).load_chunk_vectors(chunk_ids_of_members)
     clusters = add_centroids(knowledge.clusters, members, vectors)
     if clusters:
         counts["cluster documents"] = await _save_clusters(clusters, members, now, ctx)
@@ -114,7 +114,7 @@ async def _save_clusters(
     current = await clusterings.load()
     if current and current.run_id != RUN_ID:
         return 0
-    written_count = await Clusters(ctx.database).save(clusters, members, RUN_ID, now)
+    written_count = await Clusters(ctx.database).save_with_members(clusters, members, RUN_ID, now)
     if current is None:
         passages = await clusterings.count_embedded(model)
         await clusterings.save(

@@ -93,7 +93,7 @@ _CODEC: Final = Codec(
 
 
 def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
-    """Query the grants with a value in a field that have not been ended."""
+    """Build the query for the grants with a value in a field that have not been ended."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter(field, "==", value))
@@ -103,7 +103,7 @@ def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     for field in ("proof.key_id", "user_id"):
         yield active_query(client, field, "")
 

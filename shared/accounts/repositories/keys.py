@@ -83,7 +83,7 @@ class AccessKeys:
 
 
 def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
-    """Query all keys, newest first, or those of one user in any order."""
+    """Build the query for all keys, newest first, or those of one user in any order."""
     query = client.collection("keys").limit(MAX_LISTED_KEYS)
     if user_id is None:
         return query.order_by("created_at", direction=AsyncQuery.DESCENDING)
@@ -92,7 +92,7 @@ def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every shape of query this module builds, to prove that each has its index."""
+    """Yield a query of each shape, so that a test can check that each has an index."""
     yield keys_query(client, None)
     yield keys_query(client, "anna")
 

@@ -134,19 +134,19 @@ class BulkRepository:
 
 
 def due_until_query(client: AsyncClient, until: datetime) -> AsyncQuery:
-    """Query the passages that are pending and were due at a moment, oldest first."""
+    """Build the query for the passages that are pending and were due at a moment, oldest first."""
     due = FieldFilter(f"pending.{STEP}", "<=", until)
     return pending_query(client, STEP).where(filter=due)
 
 
 def due_since_query(client: AsyncClient, after: datetime, now: datetime, limit: int) -> AsyncQuery:
-    """Query the passages that became pending after a moment and are due."""
+    """Build the query for the passages that became pending after a moment and are due."""
     later = FieldFilter(f"pending.{STEP}", ">", after)
     return due_query(client, STEP, now, limit).where(filter=later)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     yield due_until_query(client, utc_now())
     yield due_since_query(client, utc_now(), utc_now(), 1)
 

@@ -88,7 +88,7 @@ class _MigrationRun:
     store: ReembeddingStore
 
     async def clear(self) -> bool:
-        """Remove all old vectors once nothing stores them any more; return whether it finished."""
+        """Remove all old vectors once nothing stores them; return whether it finished."""
         if self.move.cleared:
             return True
         if not await self._is_quiet():

@@ -144,7 +144,7 @@ def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> Async
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     for corpus in CORPORA:
         for after in ("", corpus.name + "/a"):
             yield page_query(client, corpus, after)

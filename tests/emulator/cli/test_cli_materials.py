@@ -177,7 +177,7 @@ def test_an_invalid_user_or_task_is_refused() -> None:
     assert "'a/b' is not a user id" in expect_error("list", "a/b")
     result = carrel("erase", "ann", " ", "--yes")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "more than white space" in result.stderr
+    assert "must not be blank" in result.stderr
 
 
 def test_an_interrupted_erasure_is_shown_and_finished(project: str) -> None:

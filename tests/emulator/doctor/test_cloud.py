@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from infra.cli.doctor import report
 from infra.cloud.errors import CommandFailed
 from infra.doctor.check import CheckResult, CheckStatus, run_checks
@@ -22,8 +24,6 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.healthy_deployment import DIMENSION, check
 
 if TYPE_CHECKING:
-    import pytest
-
     from infra.cloud.google_api import GoogleApi
     from infra.doctor.live_deployment import LiveDeployment
     from shared.ai.embedding import Embedder
@@ -213,6 +213,29 @@ def test_a_gateway_with_another_public_url_fails(fake: FakeDeployment) -> None:
     message, command = expect_failure("public URL", fake)
     assert "the gateway publishes https://elsewhere.example.com/mcp" in message
     assert command.startswith("set public_url in deployment.tfvars.json")
+
+
+def test_a_gateway_without_metadata_fails_with_its_status(fake: FakeDeployment) -> None:
+    fake.gateway.metadata_status = 404
+    message, command = expect_failure("public URL", fake)
+    assert message.endswith("responds with status 404 instead of 200")
+    assert command.startswith("gcloud functions logs read")
+
+
+@pytest.mark.parametrize("metadata", [b"<p>Parked</p>", b"[]", b"{}"])
+def test_metadata_of_another_form_fail(fake: FakeDeployment, metadata: bytes) -> None:
+    fake.gateway.metadata = metadata
+    message, command = expect_failure("public URL", fake)
+    assert message.endswith(f"responds without the metadata of a gateway: {metadata.decode()}")
+    assert command.startswith("gcloud functions logs read")
+
+
+def test_a_public_gateway_that_fails_does_not_pass(fake: FakeDeployment) -> None:
+    fake.gateway.refusal = 500
+    public = Settings(google_cloud_project="p", public_access=True)
+    result = check_result("access control", replace(fake.live, settings=public))
+    message = "a call without a credential gets status 500 instead of 200 or 401"
+    assert (result.status, result.message) == (CheckStatus.WRONG, message)
 
 
 def test_an_open_gateway_fails_unless_configured(

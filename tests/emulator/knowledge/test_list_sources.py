@@ -21,6 +21,8 @@ from tests.support.many_sources import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
@@ -150,12 +152,32 @@ async def test_a_deleted_source_is_no_longer_listed(ctx: Context) -> None:
     assert await ids(ctx) == ["essay", "persuasion", "emma"]
 
 
-async def test_matches_far_apart_are_found_page_by_page(ctx: Context) -> None:
+async def store_310_sources(ctx: Context, tagged: Collection[int]) -> None:
+    """Store sources by the author `a`, some of them with the tag `t`."""
     for n in range(310):
         source = {"title": f"{n:03d}", "type": "books", "source": "file", "chunk_count": 1}
-        facets = ["author:a", "tag:t"] if n in {5, 305} else ["author:a"]
+        facets = ["author:a", "tag:t"] if n in tagged else ["author:a"]
         source |= {"facets": facets, "title_key": f"{n:03d}", "updated_at": NOON}
         await set_fields(ctx, f"sources/s{n:03d}", source)
+
+
+async def test_no_match_among_the_first_sources_names_the_filter_of_the_database(
+    ctx: Context,
+) -> None:
+    await store_310_sources(ctx, {305})
+    args = In(author="a", tag="t", order="title", limit=5)
+    first = await list_sources(args, ctx)
+    assert first.sources == []
+    assert first.message == (
+        "None of the first 300 sources with author 'a' matches the other filters. Continue with"
+        " next_cursor."
+    )
+    second = await list_sources(args.model_copy(update={"cursor": first.next_cursor}), ctx)
+    assert [source.source_id for source in second.sources] == ["s305"]
+
+
+async def test_matches_far_apart_are_found_page_by_page(ctx: Context) -> None:
+    await store_310_sources(ctx, {5, 305})
     first = await list_sources(In(author="a", tag="t", order="title", limit=5), ctx)
     assert [item.source_id for item in first.sources] == ["s005"]
     args = In(author="a", tag="t", order="title", limit=5, cursor=first.next_cursor)
@@ -187,7 +209,10 @@ async def test_an_unknown_name_may_have_no_similar_one(ctx: Context) -> None:
 async def test_mutually_exclusive_filters_are_named(ctx: Context) -> None:
     await library(ctx)
     out = await list_sources(In(author="Jane Austen", tag="nature"), ctx)
-    message = "No source has author 'Jane Austen' and tag 'nature' together. Leave one of them out."
+    message = (
+        "No source has author 'Jane Austen' and tag 'nature' together. Leave one of the filters"
+        " out."
+    )
     assert (out.sources, out.message) == ([], message)
 
 
@@ -197,7 +222,7 @@ async def test_a_name_found_only_in_the_index_is_gone(
     await library(ctx)
     await Ingestion(ctx.database).save([with_chunks(type(WALDEN)("walden", "Walden"))], NOON)
     out = await list_sources(In(tag="nature"), ctx)
-    message = "No source has tag 'nature' any more. List sources without a filter instead."
+    message = "No source with tag 'nature' is left. List sources without a filter instead."
     assert (out.sources, out.message) == ([], message)
 
 

@@ -53,7 +53,7 @@ async def save(
     run_id: str = "run-1",
     now: datetime = LATER,
 ) -> int:
-    return await Clusters(ctx.database).save(clusters, members, run_id, now)
+    return await Clusters(ctx.database).save_with_members(clusters, members, run_id, now)
 
 
 async def three_clusters(ctx: Context) -> None:
@@ -87,7 +87,7 @@ async def test_a_missing_cluster_is_none(ctx: Context) -> None:
 
 async def test_clusters_are_read_in_the_order_in_which_they_are_named(ctx: Context) -> None:
     await three_clusters(ctx)
-    clusters = await Clusters(ctx.database).get_all(["ovens", "nowhere", "boats"])
+    clusters = await Clusters(ctx.database).get_many(["ovens", "nowhere", "boats"])
     assert [cluster.cluster_id for cluster in clusters] == ["ovens", "boats"]
 
 
@@ -95,24 +95,24 @@ async def test_the_largest_come_first_and_equals_by_descending_id(
     ctx: Context,
 ) -> None:
     await three_clusters(ctx)
-    clusters = await Clusters(ctx.database).largest(3)
+    clusters = await Clusters(ctx.database).list_largest(3)
     expected = [("dough", 3), ("ovens", 1), ("boats", 1)]
     assert [(cluster.cluster_id, cluster.size) for cluster in clusters] == expected
 
 
 async def test_a_page_begins_after_a_deleted_cluster_too(ctx: Context) -> None:
     await three_clusters(ctx)
-    [first] = await Clusters(ctx.database).largest(1)
-    [second] = await Clusters(ctx.database).largest(1, (first.size, first.cluster_id))
+    [first] = await Clusters(ctx.database).list_largest(1)
+    [second] = await Clusters(ctx.database).list_largest(1, (first.size, first.cluster_id))
     await ctx.database.document("clusters", second.cluster_id).delete()
-    rest = await Clusters(ctx.database).largest(9, (second.size, second.cluster_id))
+    rest = await Clusters(ctx.database).list_largest(9, (second.size, second.cluster_id))
     assert [item.cluster_id for item in (first, second, *rest)] == ["dough", "ovens", "boats"]
 
 
 async def test_the_nearest_come_first_with_their_similarity(ctx: Context, meter: Meter) -> None:
     await three_clusters(ctx)
     read = meter.documents_read
-    clusters = await Clusters(ctx.database).nearest((0.0, 1.0), 2)
+    clusters = await Clusters(ctx.database).find_nearest((0.0, 1.0), 2)
     assert [(related.cluster.cluster_id, related.similarity) for related in clusters] == [
         ("dough", 1.0),
         ("ovens", pytest.approx(0.8)),
@@ -144,14 +144,16 @@ async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
 
 
 async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
-    stored = replace(DOUGH, reach=0.5, named_by="words", central=("a", "b"), members_hash="h")
-    await Clusters(ctx.database).put([stored, BOATS])
+    stored = replace(
+        DOUGH, reach=0.5, named_by="words", central_chunk_ids=("a", "b"), members_hash="h"
+    )
+    await Clusters(ctx.database).put_clusters([stored, BOATS])
     assert await Clusters(ctx.database).load_all() == [BOATS, stored]
-    assert await Clusters(ctx.database).unnamed(9) == [stored]
+    assert await Clusters(ctx.database).list_named_by_words(9) == [stored]
 
 
 async def test_a_renamed_cluster_keeps_its_other_fields(ctx: Context) -> None:
-    await Clusters(ctx.database).put([DOUGH])
+    await Clusters(ctx.database).put_clusters([DOUGH])
     called = replace(DOUGH.cluster, name="All about dough", keywords=("flour",))
     await Clusters(ctx.database).rename(called, "a model")
     assert [replace(DOUGH, cluster=called, named_by="a model")] == await Clusters(
@@ -218,7 +220,8 @@ async def test_missing_and_deleted_chunks_are_no_members(ctx: Context) -> None:
     await save(ctx, [DOUGH, OVENS], {"dough": [KNEAD, BAKE, "nowhere"], "ovens": [BAKE]})
     assert await memberships(ctx) == {KNEAD: ["dough"]}
     assert [
-        (cluster.cluster_id, cluster.size) for cluster in await Clusters(ctx.database).largest(9)
+        (cluster.cluster_id, cluster.size)
+        for cluster in await Clusters(ctx.database).list_largest(9)
     ] == [("dough", 1)]
 
 
@@ -250,5 +253,5 @@ async def test_vectors_are_those_of_chunks_that_have_one(ctx: Context) -> None:
     await ChunkQueue(ctx.database).store_vectors(
         [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", ctx.clock()
     )
-    clusters = await Clusters(ctx.database).vectors([KNEAD, STARTER, BAKE, "nowhere"])
+    clusters = await Clusters(ctx.database).load_chunk_vectors([KNEAD, STARTER, BAKE, "nowhere"])
     assert {first.chunk_id: (1.0, 0.0), second.chunk_id: (0.0, 1.0)} == clusters

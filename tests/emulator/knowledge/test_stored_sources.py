@@ -83,9 +83,9 @@ async def test_sources_are_found_by_title_prefix(ctx: Context) -> None:
         make_source("c", title="Brie"),
     ]
     await store_and_index(ctx, *sources)
-    titled = await Sources(ctx.database).titled(" BREA", 5)
+    titled = await Sources(ctx.database).list_by_title_prefix(" BREA", 5)
     assert [item.source_id for item in titled] == ["a", "b"]
-    assert len(await Sources(ctx.database).titled("Brea", 1)) == 1
+    assert len(await Sources(ctx.database).list_by_title_prefix("Brea", 1)) == 1
 
 
 async def test_a_title_is_found_by_more_than_its_sort_key(
@@ -94,9 +94,10 @@ async def test_a_title_is_found_by_more_than_its_sort_key(
     title = "\ufdfa" * 200
     await store_and_index(ctx, make_source("a", title=title), make_source("b", title="Bread"))
     for beginning in (title, title[:150], title[:1]):
-        assert [item.source_id for item in await Sources(ctx.database).titled(beginning, 5)] == [
-            "a"
-        ]
+        assert [
+            item.source_id
+            for item in await Sources(ctx.database).list_by_title_prefix(beginning, 5)
+        ] == ["a"]
 
 
 async def test_sources_are_counted(ctx: Context) -> None:

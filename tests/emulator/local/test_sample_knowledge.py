@@ -128,7 +128,7 @@ async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None
     with_card = ["knowledge_card" in data for data in chunks.values()]
     assert Counter(with_card) == {True: 68, False: 5}  # a note about a book, and four summaries
     memberships = [name for data in chunks.values() for name in data.get("cluster_id", [])]
-    clusters = await Clusters(ctx.database).largest(20)
+    clusters = await Clusters(ctx.database).list_largest(20)
     expected = {name: memberships.count(name) for name in memberships}
     assert {cluster.cluster_id: cluster.size for cluster in clusters} == expected
     assert {cluster.run_id for cluster in clusters} == {"sample"}
@@ -138,7 +138,7 @@ async def test_a_cluster_is_nearest_to_its_own_chunks(ctx: Context, sample: Path
     await add_knowledge(ctx, sample)
     parts = await Clusters(ctx.database).get("flaky-tests")
     assert parts is not None
-    [nearest] = await Clusters(ctx.database).nearest(parts.centroid, 1)
+    [nearest] = await Clusters(ctx.database).find_nearest(parts.centroid, 1)
     assert parts.cluster == nearest.cluster
     assert nearest.similarity == pytest.approx(1)
 
@@ -195,7 +195,9 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
 async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) -> None:
     theirs = ClusterWithCentroid(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
     own = await own_note(ctx)
-    await Clusters(ctx.database).save([theirs], {"theirs": [own]}, "run-1", ctx.clock())
+    await Clusters(ctx.database).save_with_members(
+        [theirs], {"theirs": [own]}, "run-1", ctx.clock()
+    )
     clustering = Clustering(model="hashing", run_id="run-1", made_at=NOON, passages=1)
     clusterings = Clusterings(ctx.database)
     await clusterings.save(replace(clustering, uncounted=False))

@@ -53,7 +53,7 @@ async def repeat(args: In, _context: Context) -> Out:
 
 async def look_around(_args: In, ctx: Context) -> Out:
     await asyncio.gather(Chunks(ctx.database).get("a"), Chunks(ctx.database).get("b"))
-    await Clusters(ctx.database).get_all(["c"])
+    await Clusters(ctx.database).get_many(["c"])
     note = ctx.database.document("notes", "a")
     await ctx.database.commit([lambda batch: batch.set(note, {})])
     return Out(words=[])

@@ -241,8 +241,8 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
         *["invalid_input"] * 6,
     ]
     assert [set(result) for result in failures] == [{"success", "error"}] * 8
-    assert failures[2]["error"]["details"] == {"title": "must contain more than white space"}
-    assert failures[2]["error"]["message"] == "title: must contain more than white space"
+    assert failures[2]["error"]["details"] == {"title": "must not be blank"}
+    assert failures[2]["error"]["message"] == "title: must not be blank"
     assert await list_ids(app) == ["2", "1"]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functions.gateway.console import passage_map
 from functions.gateway.console.passage_map import MAX_HITS
 from shared.core.errors import CarrelError, RateLimited
 from tests.support.console_app import console_client, make_result, parse_page, select
@@ -74,6 +75,17 @@ async def test_a_search_is_followed_up_to_200_hits(
     assert tool == "search_kb"
     assert arguments["query"] == "bread"
     assert arguments["filters"] == {"tags": ["food", "home"]}
+
+
+@pytest.mark.parametrize(("hit_count", "has_more"), [(70, False), (71, True), (999, True)])
+async def test_hits_are_cut_if_the_maximum_is_no_multiple_of_a_page(
+    hit_count: int, monkeypatch: pytest.MonkeyPatch, *, has_more: bool
+) -> None:
+    monkeypatch.setattr(passage_map, "MAX_HITS", 70)
+    async with console_client(answer_pages(hit_count)) as client:
+        answer = (await client.get("/map/hits?q=bread")).json()
+    assert len(answer["chunk_ids"]) == 70
+    assert answer["has_more"] is has_more
 
 
 async def test_a_passage_is_its_title_and_its_beginning() -> None:

@@ -60,5 +60,5 @@ def test_a_hash_distinguishes_names_that_were_changed() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0"])
 def test_a_name_of_white_space_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="more than white space"):
+    with pytest.raises(ValueError, match="must not be blank"):
         safe_id(name)

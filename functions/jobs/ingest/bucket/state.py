@@ -24,7 +24,7 @@ class BucketState:
     """The object states that a run has loaded from their shards, and its changes to them.
 
     Several multi-record files may contain the same source. The source then has the text of the file
-    that was read last, and is deleted when no file contains it any more. In all other files, source
+    that was read last, and is deleted once no file contains it. In all other files, source
     ids are derived from file names and are unique.
     """
 

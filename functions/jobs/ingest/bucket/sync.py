@@ -66,7 +66,7 @@ async def sync_bucket(
     Args:
         address: `gs://bucket` or `gs://bucket/prefix`.
         ctx: The context of the run.
-        budget: The time that the run may use.
+        budget: How long the run may take.
         report: Receives the counts, the failures and the warnings.
         forgets_all: Whether all missing sources may be forgotten, however many they are.
 
@@ -114,7 +114,7 @@ class _SyncRun:
         self._emptied: set[str] = set()
 
     async def complete(self, listing: Mapping[str, ListedObject], *, forgets_all: bool) -> None:
-        """Read new objects, then forget the sources that no object contains any more."""
+        """Read new objects, then forget the sources that no object contains any longer."""
         for names in _split_into_batches(self._state.list_unread(), listing):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
                 await self._read(names, listing, Path(folder))
@@ -241,7 +241,7 @@ class _SyncRun:
                 self._report.warnings.append(self._make_failure(contents.name, warning))
 
     async def _release(self, ids: Sequence[str]) -> None:
-        """Forget those of the given sources that no object contains any more.
+        """Forget those of the given sources that no object contains any longer.
 
         If another object still contains a source, the stored text may come from the object that
         lost the source. So the next run reads the other object again, unless this run has read it.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 _BATCH_SIZE: Final = 20
-_MAX_REASON: Final = 300
+_MAX_REASON_LENGTH: Final = 300
 _FORGOTTEN: Final = (
     "was forgotten and is not ingested again. To restore it: carrel forget --restore {source_id}"
 )
@@ -39,13 +39,13 @@ async def fetch_links(
 ) -> None:
     """Fetch the links that are due, one after the other.
 
-    After a temporary failure, later runs try a link again, up to five times. After any other
-    failure, the link is given up at once. If a run is killed after it stored a page and before it
-    updated the link, the next run fetches the page again and finds it unchanged.
+    After a temporary failure, later runs try a link again until it has failed `MAX_TRIES` times.
+    Any other failure marks the link as failed at once. If a run is killed after it stored a page
+    and before it updated the link, the next run fetches the page again and finds it unchanged.
 
     Args:
         ctx: The context of the run.
-        budget: The time that the run may use.
+        budget: How long the run may take.
         report: Receives the counts, the failures and the warnings.
         fetch: Fetches pages; by default, from public addresses only.
     """
@@ -57,7 +57,7 @@ async def fetch_links(
             if budget.spent:
                 report.finished = False
                 return
-            await _process(stored, ctx, report, fetch)
+            await _process_link(stored, ctx, report, fetch)
             budget.progress(1)
         if len(due) < _BATCH_SIZE:
             return
@@ -66,7 +66,7 @@ async def fetch_links(
 async def ingest_link(
     url: str, ctx: Context, budget: Budget, fetch: SafeFetch | None = None
 ) -> Report:
-    """Ingest the page at a URL at once, without queueing it.
+    """Ingest the page at a URL immediately, bypassing the queue.
 
     Raises:
         InvalidInput: The URL does not address a public web page.
@@ -79,7 +79,7 @@ async def ingest_link(
     link = Link(
         source_id=derive_link_source_id(address),
         url=address.text,
-        saved_by="",
+        saved_by="",  # The link is not stored, so no user owns it.
         requested_at=ctx.clock(),
     )
     await _store_page(link, ctx, report, fetch or SafeFetch(FETCH_RULES))
@@ -87,18 +87,19 @@ async def ingest_link(
     return report
 
 
-async def _process(stored: StoredLink, ctx: Context, report: Report, fetch: SafeFetch) -> None:
-    if stored.link is None:
+async def _process_link(stored: StoredLink, ctx: Context, report: Report, fetch: SafeFetch) -> None:
+    """Fetch a due link, and record the outcome in the link."""
+    if stored.link is None:  # Queries return existing documents only, but the type allows None.
         return
     error = await _store_page(stored.link, ctx, report, fetch)
     now = ctx.clock()
     match error:
         case None:
-            link = stored.link.store(now)
+            link = stored.link.mark_stored(now)
         case PageUnavailable():
-            link = stored.link.defer(_shorten(error), now)
+            link = stored.link.defer(_shorten_reason(error), now)
         case _:
-            link = stored.link.give_up(_shorten(error))
+            link = stored.link.mark_failed(_shorten_reason(error))
     # If the user saved or cancelled the link meanwhile, the user's change wins.
     await ctx.database.commit_skipping_conflicts([stored.update_write(link)])
 
@@ -110,14 +111,14 @@ async def _store_page(
     try:
         await _fetch_and_save(link, ctx, report, fetch)
     except Unreadable as error:
-        report.failures.append(Failure(link.url, _shorten(error)))
+        report.failures.append(Failure(link.url, _shorten_reason(error)))
         return error
     report.counts["read"] += 1
     return None
 
 
-def _shorten(error: Unreadable) -> str:
-    return to_headline(str(error), _MAX_REASON)
+def _shorten_reason(error: Unreadable) -> str:
+    return to_headline(str(error), _MAX_REASON_LENGTH)
 
 
 async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeFetch) -> None:
@@ -141,8 +142,8 @@ async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
     return [Failure(link.url, link.error or "") for link in links]
 
 
-async def _retry(ctx: Context) -> int:
+async def _retry_dead_letters(ctx: Context) -> int:
     return await SavedLinks(ctx.database).retry(ctx.clock())
 
 
-DEAD_LETTERS: Final = DeadLetters(load=_load_dead_letters, retry=_retry)
+DEAD_LETTERS: Final = DeadLetters(load=_load_dead_letters, retry=_retry_dead_letters)

@@ -1,4 +1,4 @@
-"""The declaration of a file format, by which its files are found, read and documented."""
+"""Declares a file format: how its files are recognized, read and documented."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 BEGINNING_BYTES: Final = 64_000
-"""The number of leading bytes that `recognizes` gets. HTML pages may begin with style sheets."""
+"""The number of leading bytes that `recognizes` receives: enough for pages that begin with long
+style sheets."""
 
 
 class Identity(Enum):
@@ -24,7 +25,7 @@ class Identity(Enum):
     """The path at which the file was first found. The file is one source, which keeps its id when
     the file is renamed."""
     RECORD = "record"
-    """The name of the followed folder, and an id in each record."""
+    """The name of the folder that is followed, and an id in each record."""
     ORIGIN = "origin"
     """An id from the application that exported the file. It is the same in every folder."""
 
@@ -35,23 +36,23 @@ class Format:
 
     Attributes:
         name: The name that users see, such as `Kindle clippings`.
-        endings: The endings of its files, in lower case, such as `.txt`.
+        extensions: The extensions of its files, in lower case, such as `.txt`.
         read: Yields the records of a file.
         max_bytes: The maximum size of a file.
-        fields: The fields that are read, for users: the name in the format, and what it becomes.
-        example: A short sample for the documentation, or a line that describes one.
+        fields: What each field that is read becomes, by its name in the format; for users.
+        example: A short sample file for the documentation, or a sentence that describes one.
         identity: What the ids of its sources are derived from.
-        recognizes: Returns whether a file that begins with these bytes has the format. None makes
-            the format the fallback for files with a matching name that no other format recognizes.
+        recognizes: Returns whether a file that begins with these bytes has the format. If None, the
+            format is the fallback for files with a matching name that no other format recognizes.
             A format and its fallback must have the same identity.
         is_partial: Returns whether a file declares that it contains only a part of an export.
             Records that are missing from such a file do not count as deleted.
-        name_words: A file has this format only if its name contains one of these words, in lower
-            case. Empty means any name.
+        name_parts: A file has this format only if its name without the extension contains one of
+            these strings, in lower case. Empty means any name.
     """
 
     name: str
-    endings: tuple[str, ...]
+    extensions: tuple[str, ...]
     read: Callable[[SourceFile], Iterator[Record]]
     max_bytes: int
     fields: Mapping[str, str]
@@ -59,11 +60,11 @@ class Format:
     identity: Identity = Identity.FILE
     recognizes: Callable[[bytes], bool] | None = None
     is_partial: Callable[[SourceFile], bool] = lambda _file: False
-    name_words: tuple[str, ...] = ()
+    name_parts: tuple[str, ...] = ()
 
     def matches_name(self, file: PurePath) -> bool:
         """Return whether a file of this name may have the format."""
-        if file.suffix.lower() not in self.endings:
+        if file.suffix.lower() not in self.extensions:
             return False
         stem = file.stem.casefold()
-        return not self.name_words or any(word in stem for word in self.name_words)
+        return not self.name_parts or any(part in stem for part in self.name_parts)

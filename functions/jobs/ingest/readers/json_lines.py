@@ -115,7 +115,7 @@ def _parse_source(line: bytes, collection: str) -> Source:
 
 FORMAT: Final = Format(
     name="JSON Lines",
-    endings=(".jsonl",),
+    extensions=(".jsonl",),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={

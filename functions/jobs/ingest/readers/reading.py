@@ -61,7 +61,9 @@ _DRAWING: Final = ".excalidraw.md"
 """The ending of Excalidraw drawings in a vault. They consist of drawing data, with advice to open
 the plugin."""
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
-    ", ".join(f"{file_format.name} ({', '.join(file_format.endings)})" for file_format in FORMATS)
+    ", ".join(
+        f"{file_format.name} ({', '.join(file_format.extensions)})" for file_format in FORMATS
+    )
 )
 
 

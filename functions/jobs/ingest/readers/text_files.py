@@ -133,7 +133,7 @@ def _make_download_resolver(file: SourceFile) -> LinkResolver:
     """Return a resolver that derives ids for any text file of a download's collection."""
 
     def get_source_id(linked_file: PurePath) -> str | None:
-        if ".." in linked_file.parts or linked_file.suffix.lower() not in FORMAT.endings:
+        if ".." in linked_file.parts or linked_file.suffix.lower() not in FORMAT.extensions:
             return None
         return derive_file_source_id(file.collection, str(linked_file))
 
@@ -212,7 +212,7 @@ def _find_date(name: str) -> datetime | None:
 
 FORMAT: Final = Format(
     name="Markdown or text",
-    endings=(".md", ".markdown", ".txt"),
+    extensions=(".md", ".markdown", ".txt"),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Context
 
-WITH_IDS: Final = (Kind.SOURCE, Kind.CLUSTER)
-"""The kinds of names that have an id."""
+KINDS_WITH_IDS: Final = (Kind.SOURCE, Kind.CLUSTER)
+"""The kinds whose names belong to something that has an id."""
 
 
 class In(Arguments):
@@ -31,33 +31,37 @@ class In(Arguments):
         description="The kind of name."
     )
     prefix: Annotated[str, StringConstraints(max_length=200)] = Field(
-        default="", description="How the name, a word in it, or the id begins, in any case."
+        default="",
+        description="The beginning of the name, of a word in it, or of the id. Names match in any"
+        " case.",
     )
     limit: int = Field(default=100, ge=1, le=100, description="Maximum number of names.")
 
 
 class CompletedName(Result):
-    """A name that exists."""
+    """A name, and how often it is used."""
 
     name: str = Field(description="The name.")
-    id: str | None = Field(description="The id of a source or cluster.")
-    count: int = Field(description="How many passages have it.")
+    id: str | None = Field(description="The id of the source or cluster; missing for other kinds.")
+    count: int = Field(description="Number of passages with this name.")
 
 
 class Out(Result):
     """Names with the given beginning."""
 
-    names: list[CompletedName] = Field(description="The names, those of most passages first.")
-    total: int = Field(description="How many names there are, at least.")
+    names: list[CompletedName] = Field(description="The names, those with the most passages first.")
+    total: int = Field(description="Number of names found; there may be more.")
 
 
 async def complete_name(args: In, ctx: Context) -> Out:
     """Complete a name.
 
-    Costs one round trip and at most 300 documents, or none within a minute of the previous call.
+    Costs one round trip and at most 300 documents, or none if the names of this kind were read
+    within the last minute.
 
-    If there are more than 300 names, it costs two more round trips and at most 2 x (limit + 1)
-    more documents.
+    If there are 300 names or more, a call with a prefix costs one more round trip, and up to
+    2 x (limit + 1) more documents. Names that are not among the 300 most common ones are found by
+    their own beginning only, not by that of a later word.
     """
     common = await CommonNames(ctx.database).load(Kind(args.kind))
     matching = [value for value in common if _begins_with(value, args.prefix)]
@@ -70,18 +74,20 @@ async def complete_name(args: In, ctx: Context) -> Out:
 
 def _begins_with(value: FacetValue, prefix: str) -> bool:
     """Return whether a name, a word in it, or a source's or cluster's id begins with a prefix."""
-    kind, name = value.facet.kind, named_facet(value.facet.kind, value.name).key
+    kind = value.facet.kind
+    # The key of a facet normalizes its name: case, character width and white space.
+    name = named_facet(kind, value.name).key
     pattern = rf"(?<!\w){re.escape(named_facet(kind, prefix).key)}"
     return bool(re.search(pattern, name)) or (
-        kind in WITH_IDS and value.facet.key.startswith(prefix.strip())
+        kind in KINDS_WITH_IDS and value.facet.key.startswith(prefix.strip())
     )
 
 
 async def _load_rare_names(args: In, ctx: Context) -> list[FacetValue]:
-    """Load names with the prefix that are too rare for the cache. Clusters are all cached.
+    """Load names that begin with the prefix and are too rare for the cache.
 
-    Loads one name of each sort more than is returned, so that the total shows whether there are
-    more.
+    Each query loads one name more than is returned, so that the total shows whether there are more.
+    Clusters are searched in the cache only.
     """
     limit = args.limit + 1
     index = InvertedIndex(ctx.database, KNOWLEDGE)
@@ -90,7 +96,7 @@ async def _load_rare_names(args: In, ctx: Context) -> list[FacetValue]:
             return []
         case "source":
             by_title, by_id = await asyncio.gather(
-                Sources(ctx.database).titled(args.prefix, limit),
+                Sources(ctx.database).list_by_title_prefix(args.prefix, limit),
                 index.list_by_prefix(Kind.SOURCE, args.prefix.strip(), limit),
             )
             return [*map(_to_source_name, by_title), *by_id]
@@ -104,7 +110,7 @@ def _to_source_name(source: StoredSource) -> FacetValue:
 
 
 def _to_result(value: FacetValue) -> CompletedName:
-    key = value.facet.key if value.facet.kind in WITH_IDS else None
+    key = value.facet.key if value.facet.kind in KINDS_WITH_IDS else None
     return CompletedName(name=value.name, id=key, count=value.count)
 
 

@@ -415,7 +415,7 @@ def in_words(out: Out) -> str:
             f"About {format_count(out.remaining, 'passage')} will follow within 15 minutes."
         )
     elif out.forgotten:
-        lines.append("No tool shows it any more, and it stays out when its file is read again.")
+        lines.append("No tool shows it any longer, and it stays out when its file is read again.")
     else:
         lines.append("Search finds it by meaning now, and by words after the next index run.")
     lines.append("Counts, cluster sizes and suggested names follow with the next index run.")

@@ -104,7 +104,7 @@ async def get_chunk(args: In, ctx: Context) -> Out:
             details={"chunk_id": args.chunk_id},
         )
     related, clusters = await asyncio.gather(
-        _search_related(stored, args, ctx), Clusters(ctx.database).get_all(stored.chunk.cluster_id)
+        _search_related(stored, args, ctx), Clusters(ctx.database).get_many(stored.chunk.cluster_id)
     )
     out = _build_out(stored.chunk, related, clusters, notes)
     return out if args.max_tokens is None else _shorten(out, args.max_tokens)

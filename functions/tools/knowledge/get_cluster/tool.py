@@ -127,7 +127,7 @@ async def _search_neighbours(
     """Search the nearest clusters. One more is read because the cluster finds itself."""
     if not args.include_related or args.cursor:
         return []
-    neighbours = await Clusters(ctx.database).nearest(stored.centroid, args.related_limit + 1)
+    neighbours = await Clusters(ctx.database).find_nearest(stored.centroid, args.related_limit + 1)
     others = [hit for hit in neighbours if hit.cluster.cluster_id != args.cluster_id]
     return others[: args.related_limit]
 

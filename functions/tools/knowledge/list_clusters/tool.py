@@ -49,7 +49,7 @@ async def list_clusters(args: In, ctx: Context) -> Out:
     Costs one round trip and limit + 1 documents.
     """
     after = decode_cursor(args, args.cursor, _POSITION)
-    stored = await Clusters(ctx.database).largest(args.limit + 1, after)
+    stored = await Clusters(ctx.database).list_largest(args.limit + 1, after)
     page = fit_page(
         [ClusterSummary.of(cluster) for cluster in stored[: args.limit]], args.max_tokens
     )

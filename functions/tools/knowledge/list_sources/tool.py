@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 EMPTY_MESSAGE: Final = "There are no sources yet. The owner adds texts with `carrel ingest PATH`."
-BLOCK: Final = 100
-"""Number of sources read per query if there are several filters."""
+BLOCK_SIZE: Final = 100
+"""The number of sources that a query reads if there are several filters."""
 MAX_READ: Final = 300
-"""Maximum number of sources read by one call."""
+"""The maximum number of sources that a call with several filters reads."""
 _POSITIONS: Final[dict[SourceOrder, TypeAdapter[Any]]] = {
     SourceOrder.RECENT: TypeAdapter(tuple[CursorMoment, DocumentId]),
     SourceOrder.TITLE: TypeAdapter(tuple[str, DocumentId]),
 }
-"""The shape of a cursor in each order: the sort key and the id of a page's last source."""
+"""The type of a cursor's position, by order: the sort key and the id of a page's last source."""
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
@@ -49,14 +49,14 @@ class In(PagedArguments):
 
     author: Name | None = Field(default=None, description="Only sources by this author.")
     category: Name | None = Field(
-        default=None, description="Only sources of this kind, such as books or articles."
+        default=None, description="Only sources of this category, such as books."
     )
     tag: Name | None = Field(
-        default=None, description="Only sources that have this tag, or a passage that has it."
+        default=None, description="Only sources that have this tag, or a passage with it."
     )
     order: SourceOrder = Field(
         default=SourceOrder.RECENT,
-        description="recent: last changed first; title: by title.",
+        description="recent: most recently changed first; title: by title.",
         validation_alias=AliasChoices("order", "sort"),
     )
     limit: int = Field(default=20, ge=1, le=50, description="Maximum number of sources.")
@@ -67,7 +67,7 @@ class Out(Result):
 
     sources: list[SourceSummary] = Field(description="The sources, in the requested order.")
     next_cursor: str | None = Field(
-        description="For the next page; missing on the last. A short page may not be the last."
+        description="For the next page; only the last has none. Even a short page may have one."
     )
     message: str | None = Field(description="Why the list is empty, and what to do next.")
 
@@ -82,16 +82,16 @@ async def list_sources(args: In, ctx: Context) -> Out:
     """
     filters = _build_filters(args)
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
-    matching, end = await _find(args, list(filters), after, ctx)
+    matching, next_position = await _find(args, list(filters), after, ctx)
     page = fit_page(
         [SourceSummary.of(source, source=source.origin) for source in matching], args.max_tokens
     )
-    if len(page) < len(matching):
-        end = matching[len(page) - 1].cursor(args.order)
+    if len(page) < len(matching):  # `page` is not empty: `fit_page` returns at least one source.
+        next_position = matching[len(page) - 1].cursor(args.order)
     return Out(
         sources=page,
-        next_cursor=encode_cursor(args, end) if end else None,
-        message=None if page or args.cursor else await _explain_empty(filters, end, ctx),
+        next_cursor=encode_cursor(args, next_position) if next_position else None,
+        message=None if page or args.cursor else await _explain_empty(filters, next_position, ctx),
     )
 
 
@@ -105,8 +105,9 @@ async def _find(
     args: In, facets: Sequence[Facet], after: SourceCursor | None, ctx: Context
 ) -> tuple[list[StoredSource], SourceCursor | None]:
     """Load the sources of a page, and the cursor of the next page if there may be one."""
-    facet, others = (facets[0] if facets else None), {facet.id for facet in facets[1:]}
-    size = BLOCK if others else args.limit + 1
+    facet = facets[0] if facets else None
+    others = {other.id for other in facets[1:]}
+    size = BLOCK_SIZE if others else args.limit + 1
     matching: list[StoredSource] = []
     for _ in range(0, MAX_READ, size):
         block = await Sources(ctx.database).page(args.order, size, facet, after)
@@ -119,10 +120,16 @@ async def _find(
     return matching, after
 
 
-async def _explain_empty(filters: dict[Facet, str], end: SourceCursor | None, ctx: Context) -> str:
-    """Say why no source is listed."""
-    if end:
-        return f"None of the first {MAX_READ} sources matches. Continue with next_cursor."
+async def _explain_empty(
+    filters: dict[Facet, str], next_position: SourceCursor | None, ctx: Context
+) -> str:
+    """Explain why no source is listed."""
+    if next_position:  # There are several filters, of which the database applied the first one.
+        facet, name = next(iter(filters.items()))
+        return (
+            f"None of the first {MAX_READ} sources with {facet.kind} {name!r} matches the other"
+            " filters. Continue with next_cursor."
+        )
     hints = await asyncio.gather(
         *(_suggest_names(facet, name, ctx) for facet, name in filters.items())
     )
@@ -133,13 +140,14 @@ async def _explain_empty(filters: dict[Facet, str], end: SourceCursor | None, ct
         case 0:
             return EMPTY_MESSAGE
         case 1:
-            return f"No source has {names} any more. List sources without a filter instead."
+            return f"No source with {names} is left. List sources without a filter instead."
         case _:
-            return f"No source has {names} together. Leave one of them out."
+            return f"No source has {names} together. Leave one of the filters out."
 
 
 async def _suggest_names(facet: Facet, name: str, ctx: Context) -> str | None:
-    """Suggest similar names if nothing has this one."""
+    """Suggest similar names if no source and no passage has this one."""
+    # The common names do not include rare ones, so the index is asked for this name, too.
     common, same = await asyncio.gather(
         CommonNames(ctx.database).load(facet.kind),
         InvertedIndex(ctx.database, KNOWLEDGE).list_by_prefix(facet.kind, facet.key, 1),
@@ -153,7 +161,7 @@ TOOL = Tool(
     name="list_sources",
     title="List sources",
     description=(
-        "List books, articles and documents that pass all filters, to browse or to find a"
+        "List books, articles and documents that match all filters, to browse or to find a"
         " source_id for get_source. To search their text use search_kb; for recent reading"
         " get_recent."
     ),

@@ -83,7 +83,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         candidates: The chunks' scores by chunk id. Empty for a listing by date.
     """
     main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
-    names = await Clusters(ctx.database).names(main_clusters)
+    names = await Clusters(ctx.database).list_names(main_clusters)
     full = detail is Detail.FULL
     ranks = count(first_rank)
     return [

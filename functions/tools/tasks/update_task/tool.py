@@ -1,4 +1,4 @@
-"""Change fields of a task of the caller's to-do list."""
+"""Change fields of a task on the caller's to-do list."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
 
 def _default_to_none() -> Any:
-    """Return a placeholder for a field that is not given. `In.changes` leaves such fields out."""
+    """Return a placeholder for a field that is not given. `In.changes` leaves such fields out.
+
+    A default factory, unlike `default=None`, adds no `"default": null` to the JSON schema, where
+    null would be invalid or remove the field.
+    """
     return None
 
 
@@ -48,7 +52,7 @@ class In(IdempotentArguments):
     task_id: TaskId = Field(description="From list_tasks.")
     title: TaskTitle = Field(
         default_factory=_default_to_none,
-        description="What to do, in one line of up to 255 characters.",
+        description="What to do: one line of up to 255 characters.",
     )
     description: TaskDescription | None = Field(
         default_factory=_default_to_none,
@@ -64,7 +68,7 @@ class In(IdempotentArguments):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The fields that are given."""
+        """The new values of the fields that are given, by name."""
         given_fields = self.model_fields_set
         return {name: getattr(self, name) for name in EDITABLE_FIELDS if name in given_fields}
 
@@ -75,28 +79,29 @@ async def update_task(args: In, ctx: Context) -> ChangedTask:
         raise InvalidInput(
             "update_task was not run: there is nothing to change. Give one or more of"
             f" {', '.join(EDITABLE_FIELDS)}.",
-            details={"task_id": "given without anything to change"},
+            details={"task_id": "given without a field to change"},
         )
 
     def edit(task: Task, now: datetime) -> Task:
         edited = replace(task, **args.changes)
         return edited if edited == task else replace(edited, updated_at=now)
 
-    operation = TaskOperation(require=require_active, apply=edit, undo=_build_undo)
+    operation = TaskOperation(require=require_active, apply=edit, undo=_build_restoring_undo)
     return await change_task(args.task_id, operation, ctx)
 
 
-def _build_undo(before: Task, after: Task) -> Undo:
-    former_values = {name: getattr(before, name) for name in list_changed_fields(before, after)}
-    return build_undo("update_task", before.number, **former_values)
+def _build_restoring_undo(before: Task, after: Task) -> Undo:
+    """Build the undo that restores the previous values of the changed fields."""
+    previous_values = {name: getattr(before, name) for name in list_changed_fields(before, after)}
+    return build_undo("update_task", before.number, **previous_values)
 
 
 TOOL = Tool(
     name="update_task",
     title="Change a task",
     description=(
-        "Change the title, description, priority or due date of a task of the user's to-do list."
-        " To mark it as done use complete_task."
+        "Change the title, description, priority or due date of a task on the user's to-do list."
+        " To mark it as done, use complete_task."
     ),
     input=In,
     output=ChangedTask,

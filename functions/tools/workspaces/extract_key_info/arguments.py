@@ -1,4 +1,8 @@
-"""The arguments of `extract_key_info`, and the request that they make."""
+"""The arguments of `extract_key_info`, and the request that they describe.
+
+Clients call a workspace a task: the argument `task_id` is the id of a workspace, and the scope
+`task` is a whole workspace.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,11 @@ if TYPE_CHECKING:
     from shared.core.caller import Caller
     from shared.runtime.context import Context
 
-DEFAULT_TASK: Final = "default"
-"""Calls that name no workspace use this one."""
+DEFAULT_WORKSPACE_ID: Final = "default"
+"""The id of the workspace of calls that name none, with keys that have none."""
 MAX_TEXT: Final = 16 * 1024 * 1024
-"""A text has at most this many characters. The default limit on the size of requests is lower."""
+"""The maximum number of characters of a text, even if the limit on the size of requests, whose
+default is lower, is raised."""
 
 DocumentHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$", max_length=32)]
 
@@ -35,38 +40,38 @@ class SearchScope(StrEnum):
     TASK = "task"
 
 
-def _require_words(text: str) -> str:
+def _require_not_blank(text: str) -> str:
     if is_blank(text):
-        raise validation_error("must contain more than white space")
+        raise validation_error("must not be blank")
     return text
 
 
 class In(IdempotentArguments):
-    """A question, and the text to look in."""
+    """A question, and the text to search."""
 
     query: Annotated[
         str,
         StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000),
-        AfterValidator(_require_words),
+        AfterValidator(_require_not_blank),
     ] = Field(description="The question that the passages should answer.")
     materials: Annotated[str, StringConstraints(max_length=MAX_TEXT)] | None = Field(
         default=None,
         description="The text to search: pages, transcripts, logs, code. Blank lines separate its"
-        " passages. It is stored in the workspace, for you alone.",
+        " passages. It is stored in the workspace, visible only to you.",
     )
     document: DocumentHash | None = Field(
         default=None,
-        description="The id of a stored text, from an earlier answer, instead of materials.",
+        description="Instead of materials: the id of a stored text, from an earlier answer.",
     )
     top_k: int | None = Field(
         default=None,
         ge=1,
-        description="Maximum number of passages; by default 5, unless configured otherwise.",
+        description="Maximum number of passages. Default: 5, unless configured otherwise.",
         validation_alias=AliasChoices("top_k", "topK"),
     )
     task_id: Annotated[str, StringConstraints(max_length=200)] | None = Field(
         default=None,
-        description="The workspace, a word or two: by default that of your key, or else default.",
+        description="The workspace, a word or two. Default: that of your key, or else default.",
     )
     scope: SearchScope = Field(
         default=SearchScope.MATERIALS,
@@ -84,8 +89,8 @@ class In(IdempotentArguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A validated call.
+class ExtractionRequest:
+    """The validated arguments of a call.
 
     Attributes:
         query: The question.
@@ -93,8 +98,9 @@ class Request:
         max_tokens: The maximum length of the answer.
         scope: Which documents to search.
         text: The text that the call sent to search, or None.
-        document_id: The id of this text or of a stored one, or None to search the whole workspace.
-        task_id: The id of the workspace.
+        document_id: The id of `text`, or of the stored text that the call named. None if the call
+            named no text, and searches the whole workspace.
+        workspace_id: The id of the workspace, which answers return as `task_id`.
         workspace: The workspace.
     """
 
@@ -104,54 +110,57 @@ class Request:
     scope: SearchScope
     text: str | None
     document_id: str | None
-    task_id: str
+    workspace_id: str
     workspace: Workspace
 
 
-def read_request(args: In, ctx: Context) -> Request:
-    """Validate the arguments, and open the workspace that they name.
+def validate_request(args: In, ctx: Context) -> ExtractionRequest:
+    """Validate the arguments, and resolve the defaults. Reads nothing.
 
     Raises:
         InvalidInput: An argument is not valid, or contradicts another one.
     """
     text = args.materials
     if text is not None and args.document:
-        raise argument_error("document", "is sent instead of materials: send one of the two")
+        raise argument_error("document", "cannot be combined with materials: send one of the two")
     if text is not None and not text.strip():
-        raise argument_error("materials", "must contain more than white space")
+        raise argument_error("materials", "must not be blank")
     if text is None and not args.document and args.scope is not SearchScope.TASK:
         raise argument_error("materials", "required unless you send document, or scope is task")
-    task_id = choose_task_id(args, ctx.caller)
-    return Request(
+    workspace_id = choose_workspace_id(args, ctx.caller)
+    return ExtractionRequest(
         query=args.query,
         top_k=_resolve_top_k(args, ctx),
         max_tokens=args.max_tokens,
         scope=args.scope,
         text=text,
         document_id=args.document if text is None else content_id(text),
-        task_id=task_id,
-        workspace=Workspace(ctx.database, str(ctx.caller.user_id), task_id),
+        workspace_id=workspace_id,
+        workspace=Workspace(ctx.database, str(ctx.caller.user_id), workspace_id),
     )
 
 
 def argument_error(field: str, problem: str) -> InvalidInput:
-    """Make the error for an argument that `extract_key_info` cannot accept."""
+    """Build the error for an argument that `extract_key_info` cannot accept."""
     message = f"extract_key_info was not run. {field}: {problem}. Correct this and call it again."
     return InvalidInput(message, details={field: problem})
 
 
-def choose_task_id(args: In, caller: Caller) -> str:
-    """Choose the workspace that the arguments name, else the caller's key, else the default.
+def choose_workspace_id(args: In, caller: Caller) -> str:
+    """Return the id of the workspace to use.
+
+    The first of these that is set: the argument `task_id`, the workspace of the caller's key,
+    `DEFAULT_WORKSPACE_ID`.
 
     Raises:
-        InvalidInput: The name is blank.
+        InvalidInput: The argument is blank.
     """
     if args.task_id is None:
-        return caller.task or DEFAULT_TASK
+        return caller.task or DEFAULT_WORKSPACE_ID
     try:
         return safe_id(args.task_id)
     except ValueError:
-        raise argument_error("task_id", "must contain more than white space") from None
+        raise argument_error("task_id", "must not be blank") from None
 
 
 def _resolve_top_k(args: In, ctx: Context) -> int:

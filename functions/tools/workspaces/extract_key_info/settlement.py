@@ -22,7 +22,7 @@ from shared.workspaces.repository import DocumentErased
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.tools.workspaces.extract_key_info.arguments import Request
+    from functions.tools.workspaces.extract_key_info.arguments import ExtractionRequest
     from functions.tools.workspaces.extract_key_info.ranking import RankedPassage, RankedPassages
     from functions.tools.workspaces.extract_key_info.upload import RequestedDocument
     from shared.runtime.context import Context
@@ -39,7 +39,7 @@ async def settle_answer(
     ranked: RankedPassages,
     note: str | None,
     requested: RequestedDocument | None,
-    request: Request,
+    request: ExtractionRequest,
     ctx: Context,
 ) -> Outcome[Out]:
     """Return the outcome of a call that gets an answer.
@@ -67,7 +67,7 @@ def _build_answer(
     passages: Sequence[RankedPassage],
     note: str | None,
     requested: RequestedDocument | None,
-    request: Request,
+    request: ExtractionRequest,
 ) -> Outcome[Out]:
     """Build the outcome with the passages that fit, and with the facts for the audit."""
     omitted = len(ranked.passages) - len(passages)
@@ -79,7 +79,7 @@ def _build_answer(
         contexts=[passage.text for passage in passages],
         passages=[to_passage_result(passage) for passage in passages],
         matches=ranked.matches,
-        task_id=request.task_id,
+        task_id=request.workspace_id,
         document=document_id,
         considered=ranked.considered,
         known=requested.was_stored if requested else None,
@@ -111,7 +111,7 @@ async def _spend_prepayment(
     requested: RequestedDocument,
     outcome: Outcome[Out],
     quoted: Sequence[WorkspaceDocument],
-    request: Request,
+    request: ExtractionRequest,
     ctx: Context,
 ) -> bool:
     """Commit a free answer. Return False if a quoted document was erased, or payment is spent."""
@@ -130,7 +130,10 @@ async def _spend_prepayment(
 
 
 async def _try_commit(
-    outcome: Outcome[Out], quoted: Sequence[WorkspaceDocument], request: Request, ctx: Context
+    outcome: Outcome[Out],
+    quoted: Sequence[WorkspaceDocument],
+    request: ExtractionRequest,
+    ctx: Context,
 ) -> bool:
     """Commit an answer. Return False if a quoted document was erased."""
     return await ctx.database.retry_on_conflict(lambda: _commit(outcome, quoted, request, ctx))
@@ -139,7 +142,7 @@ async def _try_commit(
 async def _commit(
     outcome: Outcome[Out],
     quoted: Sequence[WorkspaceDocument],
-    request: Request,
+    request: ExtractionRequest,
     ctx: Context,
     prepaid: DocumentRecord | None = None,
 ) -> bool:
@@ -162,7 +165,7 @@ async def _commit(
 
 
 async def defer(
-    requested: RequestedDocument, request: Request, ctx: Context
+    requested: RequestedDocument, request: ExtractionRequest, ctx: Context
 ) -> Outcome[Out] | None:
     """Leave the remaining passages to a job. Return None if they have been embedded by now.
 
@@ -196,7 +199,9 @@ async def defer(
     return await ctx.database.retry_on_conflict(attempt)
 
 
-def _build_pending_outcome(requested: RequestedDocument, request: Request) -> Outcome[Out]:
+def _build_pending_outcome(
+    requested: RequestedDocument, request: ExtractionRequest
+) -> Outcome[Out]:
     """Return the outcome that tells the caller when to ask again."""
     document = requested.document
     seconds = MIN_RETRY_SECONDS + math.ceil(requested.seconds_left)
@@ -205,7 +210,7 @@ def _build_pending_outcome(requested: RequestedDocument, request: Request) -> Ou
         contexts=[],
         passages=[],
         matches=None,
-        task_id=request.task_id,
+        task_id=request.workspace_id,
         document=document.document_id,
         considered=0,
         known=requested.was_stored,
@@ -218,7 +223,7 @@ def _build_pending_outcome(requested: RequestedDocument, request: Request) -> Ou
     return _build_outcome(out, facts, request)
 
 
-def _build_outcome(out: Out, facts: dict[str, Any], request: Request) -> Outcome[Out]:
+def _build_outcome(out: Out, facts: dict[str, Any], request: ExtractionRequest) -> Outcome[Out]:
     return Outcome(
         out,
         facts={"scope": request.scope.value} | facts,

@@ -10,8 +10,8 @@ from functions.tools.workspaces.extract_key_info.arguments import (
     In,
     SearchScope,
     argument_error,
-    choose_task_id,
-    read_request,
+    choose_workspace_id,
+    validate_request,
 )
 from functions.tools.workspaces.extract_key_info.corpus import (
     make_memory_corpus,
@@ -29,7 +29,7 @@ from shared.text.passages import SPLITTER_VERSION
 from shared.workspaces.model import DocumentStatus
 
 if TYPE_CHECKING:
-    from functions.tools.workspaces.extract_key_info.arguments import Request
+    from functions.tools.workspaces.extract_key_info.arguments import ExtractionRequest
     from functions.tools.workspaces.extract_key_info.corpus import WorkspaceCorpus
     from functions.tools.workspaces.extract_key_info.upload import RequestedDocument
     from shared.runtime.context import Context
@@ -57,7 +57,7 @@ async def extract_key_info(args: In, ctx: Context) -> Outcome[Out]:
             another model.
         Unavailable: The embedding model or the database is down.
     """
-    request = read_request(args, ctx)
+    request = validate_request(args, ctx)
     try:
         return await _answer(request, ctx)
     except ToolFailure as failure:
@@ -65,7 +65,7 @@ async def extract_key_info(args: In, ctx: Context) -> Outcome[Out]:
         raise
 
 
-async def _answer(request: Request, ctx: Context) -> Outcome[Out]:
+async def _answer(request: ExtractionRequest, ctx: Context) -> Outcome[Out]:
     """Load what is stored or upload what is new, rank the passages, and settle the call."""
     requested = await _load_or_upload(request, ctx)
     if requested and not requested.is_ready:
@@ -76,7 +76,7 @@ async def _answer(request: Request, ctx: Context) -> Outcome[Out]:
     return await settle_answer(ranked, corpus.note, requested, request, ctx)
 
 
-async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument | None:
+async def _load_or_upload(request: ExtractionRequest, ctx: Context) -> RequestedDocument | None:
     """Return the document that was stored before or is uploaded now, or None if none is named."""
     if request.document_id is None:
         return None
@@ -87,7 +87,9 @@ async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument |
     if document and document.status is DocumentStatus.FAILED:
         raise argument_error("materials", document.reason or "the embedding model refuses the text")
     if document is None or document.status is DocumentStatus.ARRIVING:
-        problem = f"is not in the workspace {request.task_id}: not uploaded completely, or erased"
+        problem = (
+            f"is not in the workspace {request.workspace_id}: not uploaded completely, or erased"
+        )
         message = f"The document {problem}. Send the text as materials, or the right task_id."
         raise NotFound(message, details={"document": problem})
     return await resume(record, document, request.workspace, ctx)
@@ -115,7 +117,7 @@ def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
 
 
 async def _load_corpus(
-    requested: RequestedDocument | None, request: Request, ctx: Context
+    requested: RequestedDocument | None, request: ExtractionRequest, ctx: Context
 ) -> WorkspaceCorpus:
     """Return the corpus of the requested document, or of the whole workspace."""
     record = requested.record if requested else None
@@ -132,7 +134,7 @@ async def _load_corpus(
 
 
 async def _load_whole_workspace(
-    workspace: WorkspaceRecord, request: Request, ctx: Context
+    workspace: WorkspaceRecord, request: ExtractionRequest, ctx: Context
 ) -> WorkspaceCorpus:
     """Return the corpus of the workspace's latest documents, up to `MAX_DOCUMENTS`.
 
@@ -148,7 +150,7 @@ async def _load_whole_workspace(
         waiting = 0
     embedding = f"Texts that are still being embedded: {waiting}." if waiting else ""
     if not documents:
-        problem = f"the workspace {request.task_id} has no text that can be searched"
+        problem = f"the workspace {request.workspace_id} has no text that can be searched"
         advice = f"{embedding} Ask again in a minute." if waiting else "Send the text as materials."
         message = f"extract_key_info found nothing to search: {problem}. {advice}"
         raise NotFound(message, details={"task_id": problem})
@@ -158,7 +160,7 @@ async def _load_whole_workspace(
     return make_stored_corpus(documents[:MAX_DOCUMENTS], request.workspace, note=note)
 
 
-async def _touch(workspace: WorkspaceRecord, request: Request, ctx: Context) -> None:
+async def _touch(workspace: WorkspaceRecord, request: ExtractionRequest, ctx: Context) -> None:
     """Record that the workspace is in use."""
     writes = request.workspace.touch_writes(workspace, ctx.clock())
     await ctx.database.commit_skipping_conflicts(writes)
@@ -180,7 +182,7 @@ TOOL = Tool(
     tier=Tier.REGISTERED,
     timeout=50.0,
     idempotent=True,
-    task=choose_task_id,
+    task=choose_workspace_id,
     capabilities=frozenset({Capability.EMBEDDING}),
     settings=(
         *("extract_top_k", "extract_top_k_limit", "extract_semantic_weight"),

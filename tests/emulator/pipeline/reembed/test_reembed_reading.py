@@ -144,7 +144,9 @@ async def test_clusters_and_chunks_are_readable_in_a_migration(
     names = list(await stored(job_context(old_app), "chunks"))
     topics = [make_cluster("dough", (0.0, 1.0)), make_cluster("boats", (0.6, 0.8))]
     members = {"dough": names[:3], "boats": names[3:]}
-    await Clusters(job_context(old_app).database).save(topics, members, "run-1", clock())
+    await Clusters(job_context(old_app).database).save_with_members(
+        topics, members, "run-1", clock()
+    )
     for prepare in (
         announce_migration(new_app),
         clear_vectors(new_app, clock),

@@ -215,7 +215,7 @@ def _replace_html_entities(data: bytes) -> bytes:
 
 FORMAT: Final = Format(
     name="EPUB",
-    endings=(".epub",),
+    extensions=(".epub",),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={

@@ -225,7 +225,7 @@ def _join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator],
 
 FORMAT: Final = Format(
     name="HTML page",
-    endings=(".html", ".htm", ".xhtml"),
+    extensions=(".html", ".htm", ".xhtml"),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={

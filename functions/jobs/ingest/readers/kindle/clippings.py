@@ -218,7 +218,7 @@ def _iterate_warnings(faults: Counter[str]) -> Iterator[str]:
 
 FORMAT: Final = Format(
     name="Kindle clippings",
-    endings=(".txt",),
+    extensions=(".txt",),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
@@ -234,5 +234,5 @@ FORMAT: Final = Format(
     "- Your Highlight on page 12 | Location 150-155 | Added on Friday, May 31, 2024 4:41:53 PM\n\n"
     "A flaky test is worse than none.\n==========\n",
     identity=Identity.ORIGIN,
-    name_words=("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli"),
+    name_parts=("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli"),
 )

@@ -186,7 +186,7 @@ def _is_about(note: Annotation, highlight: Annotation) -> bool:
 
 FORMAT: Final = Format(
     name="Kindle notebook",
-    endings=(".html", ".htm"),
+    extensions=(".html", ".htm"),
     read=read_records,
     max_bytes=MAX_BYTES,
     recognizes=recognizes,

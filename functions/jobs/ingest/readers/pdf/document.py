@@ -234,7 +234,7 @@ def _make_warnings(pages: Sequence[str]) -> tuple[str, ...]:
 
 FORMAT: Final = Format(
     name="PDF",
-    endings=(".pdf",),
+    extensions=(".pdf",),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={

@@ -226,7 +226,7 @@ def _locate_fault(location: Location, rows: Sequence[Row]) -> str:
 
 FORMAT: Final = Format(
     name="Readwise CSV export",
-    endings=(".csv",),
+    extensions=(".csv",),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={

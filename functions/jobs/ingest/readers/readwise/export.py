@@ -337,7 +337,7 @@ def _build_reader_url(book: Book, external_id: str | None) -> str | None:
 
 FORMAT: Final = Format(
     name="Readwise export",
-    endings=(".json",),
+    extensions=(".json",),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
