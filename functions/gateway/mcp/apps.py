@@ -48,17 +48,17 @@ def _build_extensions() -> dict[str, Any]:
     return {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
 
 
-async def advertise_apps(context: RequestContext, call_next: CallNext) -> HandlerResult:
+async def advertise_apps(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     """Add the extension to the server's capabilities, for clients that declare it.
 
-    This is middleware of the server.
+    This is middleware of the server; the SDK calls it with the name `ctx`.
     """
-    result = await call_next(context)
-    match context.method, context.params:
+    result = await call_next(ctx)
+    match ctx.method, ctx.params:
         case "initialize", {"capabilities": {"extensions": extensions}}:
             is_declared = _declares_apps(extensions)
         case "server/discover", _:
-            is_declared = supports_apps(context)
+            is_declared = supports_apps(ctx)
         case _:
             is_declared = False
     if is_declared and isinstance(result, dict):

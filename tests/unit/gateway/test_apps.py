@@ -181,7 +181,7 @@ class FakeContext:
 
 
 async def test_other_extensions_of_the_server_stay_declared() -> None:
-    other = {"com.example/other": {}}
+    other: dict[str, Any] = {"com.example/other": {}}
 
     async def call_next(_context: Any) -> dict[str, Any]:
         return {"capabilities": {"extensions": dict(other)}}
