@@ -209,9 +209,9 @@ class Maps:
             if len(snapshots) < len(references):
                 return None
             pages += [(snapshot.to_dict() or {}).get("points", {}) for snapshot in snapshots]
-            found = sum(map(len, pages))
-            if found < limit:
-                total = found * current.page_count // len(pages)
+            point_count = sum(map(len, pages))
+            if point_count < limit:
+                total = point_count * current.page_count // len(pages)
                 needed = max(needed + 1, _estimate_page_count(limit, total, current))
                 needed = min(needed, current.page_count)
         return pages
