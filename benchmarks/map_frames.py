@@ -29,7 +29,7 @@ FRAMES: Final = 200
 _CONSOLE: Final = ROOT / "functions" / "gateway" / "console"
 _MOVEMENTS: Final = {
     "drag": "map.panBy(9 * Math.sin(frame / 9), 9 * Math.cos(frame / 7), false)",
-    "zoom": "map.zoomBy(frame % 60 < 30 ? 1.05 : 1 / 1.05, { glides: false })",
+    "zoom": "map.zoomBy(frame % 60 < 30 ? 1.05 : 1 / 1.05, { animated: false })",
 }
 _MEASURE: Final = """async ([data, frames, movement]) => {
   const element = document.querySelector(".map");

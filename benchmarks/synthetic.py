@@ -374,14 +374,14 @@ class SyntheticBase:
             for subject, size in sorted(self._cluster_sizes.items())
         ]
         drawn = KnowledgeMap(
-            number=draft.number,
-            pages=draft.pages,
+            version=draft.version,
+            page_count=draft.page_count,
             run_id="run",
             model=SyntheticEmbedder.model,
             made_at=self._now,
             axes=bytes(8 * self.texts.dimension),
             clusters=tuple(clusters),
-            drawn=len(points),
+            drawn_count=len(points),
         )
         await maps.complete(drawn, points)
 

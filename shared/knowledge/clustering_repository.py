@@ -270,8 +270,10 @@ class Clusterings:
         ]
         for block in _split_into_blocks(writes, PAGE_SIZE):
             await self._database.commit(block)
-        labels = {cluster.id: (cluster.get("name"), sizes[cluster.id]) for cluster in clusters}
-        await Maps(self._database).update_clusters(labels)
+        names_and_sizes = {
+            cluster.id: (cluster.get("name"), sizes[cluster.id]) for cluster in clusters
+        }
+        await Maps(self._database).update_clusters(names_and_sizes)
         lost = max(0, clustering.members - members)
         update = {"members": members, "uncounted": False, "changed": Increment(lost)}
         await self._database.commit([self._build_clustering_write(update)])
@@ -299,7 +301,7 @@ class Clusterings:
         self, assignments: Sequence[ClusterAssignment], drawn: KnowledgeMap | None
     ) -> list[Write]:
         points = {entry.chunk.chunk_id: entry.point for entry in assignments if entry.point}
-        return Maps(self._database).point_writes(drawn, points) if drawn else []
+        return Maps(self._database).build_point_writes(drawn, points) if drawn else []
 
     def _build_change_count_write(self, count: int) -> Write:
         return self._build_clustering_write({"changed": Increment(count), "uncounted": True})

@@ -1,12 +1,18 @@
-"""`meta/map` and `map/{number}-{page}`: the map of the knowledge base, without any text.
+"""`meta/map` and `map/{version}-{page}`: the map of the knowledge base, without any text.
 
-A page maps chunk ids to points of six bytes. The page of a chunk follows from a hash of its id, so
-that pages are random samples, and that a point is added or removed without a read.
+A page maps chunk ids to points of six bytes. A hash of the chunk's id picks its page, so each page
+is a random sample, and a point can be added or removed without reading anything.
 
-The cluster job draws a new map into pages of their own. Then one write makes `meta/map` describe
-them, and the former pages are deleted. So readers see one map or the other. Chunks may be deleted
-while a map is drawn: `meta/map` announces its pages before the chunks are read, and whoever deletes
-a chunk also notes the hash of its id there, in `gone`.
+Only the cluster job draws a map, adds points to it and updates its clusters: one run at a time,
+since each commit of a run fails if the run has lost the job's lease. The job writes a new map to
+pages of its own. Then one write makes `meta/map` describe these pages, and the old pages are
+deleted. So readers see either the old map or the new one.
+
+Other jobs may delete chunks while a map is drawn. So `meta/map` announces the pages of the draft
+before the job reads any chunk, and whoever deletes a chunk also adds the hash of its id to `gone`
+in its page of the draft. Once the draft's points are written, a removal deletes them directly, and
+`gone` is no longer needed. A removal that is committed just after the old pages were deleted
+creates an old page again, without points; the next drawing deletes it.
 """
 
 from __future__ import annotations
@@ -14,12 +20,13 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, ArrayUnion, Increment
 
+from shared.core.errors import Unavailable
 from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
@@ -32,43 +39,56 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "map"
 POINTS_PER_PAGE: Final = 1_000
-"""A new map has about this many points on a page."""
+"""A new map has about this many points per page."""
 MAX_POINTS_PER_PAGE: Final = 4_000
-"""No points are added to a map that has this many points on a page. With the longest ids, that is
-0.9 MB, and a document may have 1 MiB."""
+"""A map is full when its pages contain this many points on average. With the longest ids, such a
+page takes 0.9 MB; Firestore limits a document to 1 MiB. Callers of `build_point_writes` must check
+`KnowledgeMap.remaining_capacity`."""
 PAGES_PER_COMMIT: Final = 8
+"""A new page takes up to about 0.25 MB, and a commit may have 4 MB."""
 _POINT: Final = struct.Struct("<HHH")
 _PATH: Final = ("meta", "map")
 _HASH_BYTES: Final = 7
-_MAX_READS: Final = 3
-"""How often a reader begins anew, if a new map replaces the one that it reads."""
+"""Firestore stores signed 64-bit integers, so eight bytes would not always fit."""
+_MAX_ATTEMPTS: Final = 3
+"""How often to try to read a map, which fails if a new map replaces it meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapPoint:
-    """A point: its coordinates, and the number of its cluster on the map, or -1."""
+    """The position of a chunk on the map.
+
+    Attributes:
+        x: The horizontal coordinate, from 0 to 65,535.
+        y: The vertical coordinate, in the same range.
+        cluster: The index of its cluster in `KnowledgeMap.clusters`, up to 65,534; -1 for none.
+    """
 
     x: int
     y: int
     cluster: int
 
     def pack(self) -> bytes:
-        """Return the point in six bytes."""
+        """Encode the point as six bytes: three unsigned 16-bit integers, little endian."""
         return _POINT.pack(self.x, self.y, self.cluster + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapCluster:
-    """A cluster on the map, and what new points in it need.
+    """A cluster on the map, with what is needed to place new points in it.
+
+    On each axis, a point is at `centre + (projection - mean) * scale`.
 
     Attributes:
+        cluster_id: The cluster's id.
+        name: The cluster's name.
+        size: The number of its chunks; 0 if the cluster was deleted.
         x: The horizontal coordinate of its centre.
-        y: The vertical coordinate.
-        size: The number of its chunks; 0 if it was deleted.
-        radius: The radius of its disc.
+        y: The vertical coordinate of its centre.
+        radius: The radius of the disc that contains nearly all its points.
         mean_x: The mean projection of its chunks on the horizontal axis.
-        mean_y: The mean projection on the vertical axis.
-        scale: The factor by which differences from the mean are multiplied.
+        mean_y: The mean projection of its chunks on the vertical axis.
+        scale: The scale in the formula.
     """
 
     cluster_id: str
@@ -84,51 +104,52 @@ class MapCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeMap:
-    """What `meta/map` says of a map.
+    """A map without its points, as `meta/map` stores it.
 
     Attributes:
-        number: Its number; each map has the number after the former one.
-        pages: The number of its pages.
-        run_id: The clustering that it shows.
+        version: The version of the map. Each new map increments it.
+        page_count: The number of its pages.
+        run_id: The clustering that the map shows.
         model: The embedding model of the vectors.
-        made_at: When it was drawn.
-        axes: The two axes, as single-precision floats, little endian.
-        clusters: Its clusters. Points name them by their number in this order.
-        drawn: The number of points that it was drawn with.
-        added: The number of points added since.
+        made_at: When the map was drawn.
+        axes: The horizontal and then the vertical axis, as little-endian single-precision floats.
+        clusters: Its clusters. Points refer to them by index.
+        drawn_count: How many points the map had when it was drawn.
+        added_count: How many points were written since. Points that moved count again, and removed
+            points still count, so that no write has to read. A new map starts from zero.
     """
 
-    number: int
-    pages: int
+    version: int
+    page_count: int
     run_id: str
     model: str
     made_at: datetime
     axes: bytes
     clusters: tuple[MapCluster, ...]
-    drawn: int
-    added: int = 0
+    drawn_count: int
+    added_count: int = 0
 
     @property
-    def room(self) -> int:
-        """How many more points its pages take."""
-        return self.pages * MAX_POINTS_PER_PAGE - self.drawn - self.added
+    def remaining_capacity(self) -> int:
+        """How many points can certainly be added before the map is full and must be drawn again."""
+        return self.page_count * MAX_POINTS_PER_PAGE - self.drawn_count - self.added_count
 
 
 @dataclass(frozen=True, slots=True)
-class MapDraft:
-    """A map that is being drawn."""
+class MapPages:
+    """The pages of one version of the map: a draft, or the current map."""
 
-    number: int
-    pages: int
+    version: int
+    page_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class MapSample:
-    """Points of a map.
+    """Points of a map, chosen at random.
 
     Attributes:
-        points: The packed points by chunk id.
-        total: The number of points of the whole map; estimated if not all pages were read.
+        points: The packed points, by chunk id.
+        total: How many points the whole map has; an estimate if not all pages were read.
     """
 
     points: dict[str, bytes]
@@ -155,166 +176,202 @@ class Maps:
     async def load(self) -> KnowledgeMap | None:
         """Load the current map without its points, or None. Costs one round trip."""
         data = (await self._database.get(self._head)).to_dict() or {}
-        return _MAP.load(data) if "number" in data else None
+        return _MAP.load(data) if "version" in data else None
 
     async def load_sample(self, limit: int) -> tuple[KnowledgeMap, MapSample] | None:
-        """Load the current map with at most this many points, or None if there is no map.
+        """Load the current map with up to `limit` points, or None if there is no map.
 
-        Costs two round trips, and one document beside a page for each thousand points.
+        Costs one read, one for about each thousand points, and two round trips; more of both if
+        many points have been removed since the map was drawn.
+
+        Raises:
+            Unavailable: Each time that the map was read, a new one replaced it.
         """
-        current, pages = await self._load_pages(limit)
-        attempts = 1
-        while current and len(pages) < _count_pages(current, limit) and attempts < _MAX_READS:
-            current, pages = await self._load_pages(limit)
-            attempts += 1
-        return (current, _sample(pages, limit, current.pages)) if current else None
+        for _ in range(_MAX_ATTEMPTS):
+            current = await self.load()
+            if current is None:
+                return None
+            pages = await self._load_pages(current, limit)
+            if pages is not None:
+                return current, _sample(pages, limit, current.page_count)
+        raise Unavailable("The map is being drawn again. Try again in a minute.", retry_after=60)
 
     async def _load_pages(
-        self, limit: int
-    ) -> tuple[KnowledgeMap | None, list[Mapping[str, bytes]]]:
-        """Load the current map, and as many of its pages as this many points need."""
-        current = await self.load()
-        if current is None:
-            return None, []
-        count = _count_pages(current, limit)
-        references = [self._get_page(current, page) for page in range(count)]
-        pages = await self._database.get_all(references, ["points"])
-        return current, [(page.to_dict() or {}).get("points", {}) for page in pages]
+        self, current: KnowledgeMap, limit: int
+    ) -> list[Mapping[str, bytes]] | None:
+        """Load as many pages as contain `limit` points. Return None if a page was deleted."""
+        pages: list[Mapping[str, bytes]] = []
+        needed = _estimate_page_count(limit, current.drawn_count + current.added_count, current)
+        while len(pages) < needed:
+            numbers = range(len(pages), needed)
+            references = [self._page_reference(current, number) for number in numbers]
+            snapshots = await self._database.get_all(references, ["points"])
+            if len(snapshots) < len(references):
+                return None
+            pages += [(snapshot.to_dict() or {}).get("points", {}) for snapshot in snapshots]
+            point_count = sum(map(len, pages))
+            if point_count < limit:
+                total = point_count * current.page_count // len(pages)
+                needed = max(needed + 1, _estimate_page_count(limit, total, current))
+                needed = min(needed, current.page_count)
+        return pages
 
-    async def begin(self, passages: int) -> MapDraft:
-        """Announce a new map, before its chunks are read.
+    async def begin(self, point_count: int) -> MapPages:
+        """Announce a new map. Call this before reading the chunks that it shows.
 
-        Pages of a map that was not completed are deleted.
+        Deletes the pages of drafts that were never completed.
 
         Args:
-            passages: About how many points it will have.
+            point_count: About how many points the map will have.
         """
         data = (await self._database.get(self._head)).to_dict() or {}
-        number = data.get("number", 0)
-        await self._delete_other_pages(number)
-        draft = MapDraft(number + 1, max(1, ceil(passages / POINTS_PER_PAGE)))
-        announcement = {"next": {"number": draft.number, "pages": draft.pages}}
+        version = data.get("version", 0)
+        await self._delete_other_pages(version)
+        draft = MapPages(version + 1, max(1, ceil(point_count / POINTS_PER_PAGE)))
+        announcement = {"next": asdict(draft)}
         head = self._head
         await self._database.commit([lambda batch: batch.set(head, announcement, merge=True)])
         return draft
 
-    async def complete(self, drawn: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
-        """Store an announced map with its points, and let it replace the former one.
+    async def complete(self, new_map: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
+        """Store an announced map with its points, and replace the current map with it.
 
-        Costs as many writes as it has pages, and reads them once.
+        Writes each page once or twice and reads it once; old pages cost a read and a write each.
         """
-        by_page = _group_by_page(points, drawn.pages)
-        await self._write_pages(drawn, points, by_page)
-        await self._remove_gone(drawn, by_page)
-        head, data = self._head, _MAP.write(drawn)
+        by_page = _group_by_page(points, new_map.page_count)
+        await self._write_pages(new_map, points, by_page)
+        await self._remove_gone(new_map, by_page)
+        head, data = self._head, _MAP.write(new_map)
         await self._database.commit([lambda batch: batch.set(head, data)])
-        await self._delete_other_pages(drawn.number)
+        await self._delete_other_pages(new_map.version)
 
-    async def update_clusters(self, labels: Mapping[str, tuple[str, int]]) -> None:
-        """Give clusters their current names and sizes, by id. A missing cluster has size 0.
+    async def update_clusters(self, names_and_sizes: Mapping[str, tuple[str, int]]) -> None:
+        """Update the names and sizes of the clusters on the map.
 
-        Costs one read, and a write if anything changed.
+        Only the cluster job may call this: its lease guards the read and the write. Costs one read,
+        and a write if anything changed.
+
+        Args:
+            names_and_sizes: The name and the size of each cluster, by id. Clusters that are missing
+                get size 0.
         """
         snapshot = await self._database.get(self._head, ["clusters"])
         stored = (snapshot.to_dict() or {}).get("clusters", [])
         clusters = []
         for cluster in stored:
-            name, size = labels.get(cluster["cluster_id"], (cluster["name"], 0))
+            name, size = names_and_sizes.get(cluster["cluster_id"], (cluster["name"], 0))
             clusters.append(cluster | {"name": name, "size": size})
         if clusters != stored:
             head = self._head
             await self._database.commit([lambda batch: batch.update(head, {"clusters": clusters})])
 
-    def point_writes(self, current: KnowledgeMap, points: Mapping[str, MapPoint]) -> list[Write]:
-        """Build the writes that add points, or move existing ones. They read nothing."""
+    def build_point_writes(
+        self, current: KnowledgeMap, points: Mapping[str, MapPoint]
+    ) -> list[Write]:
+        """Build the writes that add points or move existing ones, without reading anything.
+
+        Only the cluster job may commit them, and not between `begin` and `complete`: a draft would
+        not get the points.
+        """
         if not points:
             return []
-        head, added = self._head, {"added": Increment(len(points))}
+        head, added = self._head, {"added_count": Increment(len(points))}
         return [
             *(
                 self._build_merge(
-                    self._get_page(current, page),
-                    {"points": {name: points[name].pack() for name in names}},
+                    self._page_reference(current, page),
+                    {"points": {chunk_id: points[chunk_id].pack() for chunk_id in chunk_ids}},
                 )
-                for page, names in _group_by_page(points, current.pages).items()
+                for page, chunk_ids in _group_by_page(points, current.page_count).items()
             ),
             lambda batch: batch.set(head, added, merge=True),
         ]
 
-    async def removal_writes(self, chunk_ids: Sequence[str]) -> list[Write]:
-        """Build the writes that remove the points of deleted chunks, if there are any.
+    async def build_removal_writes(self, chunk_ids: Sequence[str]) -> list[Write]:
+        """Build the writes that remove the points of deleted chunks from the map and from a draft.
 
-        Costs one round trip.
-
-        The chunks must be marked as deleted when this is called, so that a map that is announced
-        later does not have them.
+        Mark the chunks as deleted before calling this, so that a map that is announced later does
+        not include them. Whoever marks them in the same commit leaves a repetition to the index
+        job. Costs one read and one round trip, or nothing without chunks.
         """
         if not chunk_ids:
             return []
-        snapshot = await self._database.get(self._head, ["number", "pages", "next"])
+        snapshot = await self._database.get(self._head, ["version", "page_count", "next"])
         data = snapshot.to_dict() or {}
         writes: list[Write] = []
-        if "number" in data:
-            current = MapDraft(data["number"], data["pages"])
-            writes += self._build_removals(current, chunk_ids, is_draft=False)
+        if "version" in data:
+            current = MapPages(data["version"], data["page_count"])
+            writes += self._build_page_removals(current, chunk_ids, is_draft=False)
         if "next" in data:
-            writes += self._build_removals(MapDraft(**data["next"]), chunk_ids, is_draft=True)
+            draft = MapPages(**data["next"])
+            writes += self._build_page_removals(draft, chunk_ids, is_draft=True)
         return writes
 
     @property
     def _head(self) -> AsyncDocumentReference:
         return self._database.document(*_PATH)
 
-    def _get_page(self, drawn: KnowledgeMap | MapDraft, page: int) -> AsyncDocumentReference:
-        return self._database.document(COLLECTION, f"{drawn.number}-{page}")
+    def _page_reference(
+        self, pages: KnowledgeMap | MapPages, number: int
+    ) -> AsyncDocumentReference:
+        return self._database.document(COLLECTION, f"{pages.version}-{number}")
 
     async def _write_pages(
-        self, drawn: KnowledgeMap, points: Mapping[str, MapPoint], by_page: Mapping[int, list[str]]
+        self,
+        new_map: KnowledgeMap,
+        points: Mapping[str, MapPoint],
+        by_page: Mapping[int, list[str]],
     ) -> None:
-        """Write all pages, empty ones included: a reader that misses one begins anew."""
+        """Write all pages, even empty ones: to a reader, a missing page means a deleted map."""
         writes = [
             self._build_merge(
-                self._get_page(drawn, page),
-                {"points": {name: points[name].pack() for name in by_page.get(page, ())}},
+                self._page_reference(new_map, page),
+                {
+                    "points": {
+                        chunk_id: points[chunk_id].pack() for chunk_id in by_page.get(page, ())
+                    }
+                },
             )
-            for page in range(drawn.pages)
+            for page in range(new_map.page_count)
         ]
         for start in range(0, len(writes), PAGES_PER_COMMIT):
             await self._database.commit(writes[start : start + PAGES_PER_COMMIT])
 
-    def _build_removals(
-        self, drawn: MapDraft, chunk_ids: Sequence[str], *, is_draft: bool
+    def _build_page_removals(
+        self, pages: MapPages, chunk_ids: Sequence[str], *, is_draft: bool
     ) -> Iterator[Write]:
-        for page, names in _group_by_page(chunk_ids, drawn.pages).items():
-            gone = {"gone": ArrayUnion(list(map(_hash, names)))} if is_draft else {}
-            change = {"points": dict.fromkeys(names, DELETE_FIELD)} | gone
-            yield self._build_merge(self._get_page(drawn, page), change)
+        for page, ids_on_page in _group_by_page(chunk_ids, pages.page_count).items():
+            gone = {"gone": ArrayUnion(list(map(_hash, ids_on_page)))} if is_draft else {}
+            change = {"points": dict.fromkeys(ids_on_page, DELETE_FIELD)} | gone
+            yield self._build_merge(self._page_reference(pages, page), change)
 
     def _build_merge(self, page: AsyncDocumentReference, data: dict[str, Any]) -> Write:
         return lambda batch: batch.set(page, data, merge=True)
 
-    async def _remove_gone(self, drawn: KnowledgeMap, by_page: Mapping[int, list[str]]) -> None:
+    async def _remove_gone(self, new_map: KnowledgeMap, by_page: Mapping[int, list[str]]) -> None:
         """Remove the points of chunks that were deleted before their points were written."""
-        references = [self._get_page(drawn, page) for page in range(drawn.pages)]
-        pages = await self._database.get_all(references, ["gone"])
-        fields = {page.id: page.to_dict() or {} for page in pages}
+        references = [self._page_reference(new_map, page) for page in range(new_map.page_count)]
+        snapshots = await self._database.get_all(references, ["gone"])
+        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         writes = []
         for page, reference in enumerate(references):
             if gone := fields.get(reference.id, {}).get("gone"):
-                names = [name for name in by_page.get(page, ()) if _hash(name) in gone]
-                points = {"points": dict.fromkeys(names, DELETE_FIELD)} if names else {}
+                removed = [
+                    chunk_id for chunk_id in by_page.get(page, ()) if _hash(chunk_id) in gone
+                ]
+                points = {"points": dict.fromkeys(removed, DELETE_FIELD)} if removed else {}
                 writes.append(self._build_merge(reference, {"gone": DELETE_FIELD} | points))
         await self._database.commit(writes)
 
-    async def _delete_other_pages(self, number: int) -> None:
-        """Delete the pages of all maps but one. Costs a read for each page."""
+    async def _delete_other_pages(self, version: int) -> None:
+        """Delete the pages of all versions except this one. Costs one read per page."""
         pages = await self._database.find(pages_query(self._database.client))
-        others = [page for page in pages if not page.id.startswith(f"{number}-")]
+        others = [page for page in pages if not page.id.startswith(f"{version}-")]
         await self._database.commit([_build_deletion(page.reference) for page in others])
 
 
 def pages_query(client: AsyncClient) -> AsyncQuery:
-    """Build the query for the ids of all pages of all maps."""
+    """Build the query for the ids of the pages of all versions."""
     return client.collection(COLLECTION).order_by("__name__").select([])
 
 
@@ -324,31 +381,30 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def unpack_points(points: Iterable[bytes]) -> tuple[list[int], list[int], list[int]]:
-    """Return the coordinates and cluster numbers of packed points."""
+    """Unpack points to the lists of their x, their y and the indexes of their clusters."""
     rows = list(_POINT.iter_unpack(b"".join(points)))
-    return [x for x, _, _ in rows], [y for _, y, _ in rows], [number - 1 for *_, number in rows]
+    return [x for x, _, _ in rows], [y for _, y, _ in rows], [stored - 1 for *_, stored in rows]
 
 
-def _count_pages(current: KnowledgeMap, limit: int) -> int:
-    """Return how many pages have about this many points."""
-    points = max(current.drawn + current.added, 1)
-    return min(current.pages, ceil(limit * current.pages / points))
+def _estimate_page_count(limit: int, total: int, current: KnowledgeMap) -> int:
+    """Return how many pages contain about `limit` points, if all pages contain `total` points."""
+    return min(current.page_count, ceil(limit * current.page_count / max(total, 1)))
 
 
 def _sample(pages: Sequence[Mapping[str, bytes]], limit: int, page_count: int) -> MapSample:
     points = {chunk_id: point for page in pages for chunk_id, point in page.items()}
     total = round(len(points) * page_count / max(len(pages), 1))
     if len(points) > limit:
-        # Within a page, points are in the order of their ids: those of one source side by side.
-        points = {name: points[name] for name in sorted(points, key=_hash)[:limit]}
+        # In a page, points are sorted by chunk id, so the first would be of a few sources.
+        points = {chunk_id: points[chunk_id] for chunk_id in sorted(points, key=_hash)[:limit]}
     return MapSample(points, total)
 
 
-def _group_by_page(chunk_ids: Iterable[str], pages: int) -> dict[int, list[str]]:
-    """Return the chunk ids of each page that has any."""
+def _group_by_page(chunk_ids: Iterable[str], page_count: int) -> dict[int, list[str]]:
+    """Group chunk ids by page number. Pages without any are left out."""
     by_page: defaultdict[int, list[str]] = defaultdict(list)
     for chunk_id in chunk_ids:
-        by_page[_hash(chunk_id) % pages].append(chunk_id)
+        by_page[_hash(chunk_id) % page_count].append(chunk_id)
     return dict(by_page)
 
 

@@ -10,6 +10,7 @@ first and says what is unfinished, so that a repeated call or the index job comp
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +50,7 @@ from shared.knowledge.forgotten_repository import (
     Unfinished,
     forgotten_fields,
 )
+from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import MOVING, READ_AGAIN, REWRITE
 
@@ -228,13 +230,17 @@ class Forgetting:
     async def _build_moves(
         self, chunks: Sequence[Snapshot], record: Mapping[str, Any], now: datetime
     ) -> list[Write]:
-        """Build the writes that move chunks with their extractions. One round trip."""
+        """Build the writes that move chunks with their extractions. One round trip.
+
+        The points of the chunks leave the map at once, since the ids of chunks contain titles.
+        """
         names = [name for chunk in chunks for name in _get_extracted(_get_fields(chunk))]
         references = [self._database.document(EXTRACTIONS, name) for name in names]
-        extractions = {
-            snapshot.id: _get_fields(snapshot)
-            for snapshot in await self._database.get_all(references)
-        }
+        snapshots, removals = await asyncio.gather(
+            self._database.get_all(references),
+            Maps(self._database).build_removal_writes([chunk.id for chunk in chunks]),
+        )
+        extractions = {snapshot.id: _get_fields(snapshot) for snapshot in snapshots}
         update = deletion_update(now) | {"extracted": DELETE_FIELD}
         writes: list[Write] = []
         for chunk in chunks:
@@ -245,7 +251,7 @@ class Forgetting:
             writes.append(self._set(chunk.id, data))
             writes.append(put_if_unchanged(chunk, update))
             writes += removal_writes(self._database, extracted)
-        return writes
+        return [*writes, *removals]
 
     def _set(self, chunk_id: str, data: dict[str, Any]) -> Write:
         reference = self._database.document(COLLECTION, chunk_id)

@@ -130,7 +130,9 @@ class Indexing:
         deleted = [change.pending for change in changes if change.pending.chunk is None]
         for chunk in deleted:
             writes += removal_writes(self._database, chunk.extracted)
-        writes += await Maps(self._database).removal_writes([chunk.chunk_id for chunk in deleted])
+        writes += await Maps(self._database).build_removal_writes(
+            [chunk.chunk_id for chunk in deleted]
+        )
         await self._database.commit(writes)
 
     async def version(self) -> dict[str, int]:

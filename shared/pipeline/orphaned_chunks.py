@@ -93,7 +93,7 @@ class OrphanedChunks:
             chunk for chunk in tombstones if STEP not in _get_fields(chunk).get("pending", {})
         ]
         chunk_ids = [tombstone.id for tombstone in not_pending]
-        await self._database.commit(await Maps(self._database).removal_writes(chunk_ids))
+        await self._database.commit(await Maps(self._database).build_removal_writes(chunk_ids))
         return await self._commit(list(map(_build_deletion, not_pending)))
 
     async def _commit(self, writes: Sequence[Write]) -> int:

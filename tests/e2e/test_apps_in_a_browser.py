@@ -221,6 +221,52 @@ async def test_a_failed_or_cancelled_search_says_so(browser: Browser, chat: Chat
     await host.app.get_by_text("The search was cancelled: The user stopped it.").wait_for()
 
 
+async def post_to_app(browser: Browser, method: str, **params: Any) -> None:
+    """Send a notification of the host to the app, past the official bridge."""
+    message = {"jsonrpc": "2.0", "method": f"ui/notifications/{method}", "params": params}
+    script = "(message) => document.querySelector('iframe').contentWindow.postMessage(message, '*')"
+    await browser.page.evaluate(script, message)
+
+
+async def test_what_arrives_late_does_not_replace_the_answer(browser: Browser, chat: Chat) -> None:
+    host = await chat.open(browser)
+    await host.show("search_kb", QUESTION)
+    status = host.app.locator("section > [role=status]")
+    await host.app.locator(".hit").first.wait_for()
+    answer = await status.inner_text()
+    await post_to_app(browser, "tool-input", arguments=QUESTION)
+    await post_to_app(browser, "tool-cancelled", reason="Too late.")
+    await post_to_app(browser, "host-context-changed", theme="dark")
+    await host.app.locator("html[style*=dark]").wait_for()
+    assert await status.inner_text() == answer
+
+
+@pytest.mark.parametrize("matches", [True, False])
+async def test_an_empty_answer_does_not_speak_of_passages_below(
+    browser: Browser, chat: Chat, *, matches: bool
+) -> None:
+    host = await chat.open(browser)
+    content = {"query": "x", "matches": matches, "results": []}
+    result = {"content": [], "structuredContent": content}
+    await host.show("search_kb", {"query": "x"}, result=result)
+    await host.app.get_by_text("No passages were found.").wait_for()
+
+
+async def test_more_passages_of_an_unknown_call_repeat_its_query(
+    browser: Browser, chat: Chat
+) -> None:
+    host = await chat.open(browser)
+    hits = await asyncio.to_thread(chat.call_tool, "search_kb", **QUESTION)
+    content = hits | {"next_cursor": "c"}
+    result = {"content": [], "structuredContent": content}
+    await host.show("search_kb", None, result=result)
+    await host.app.get_by_role("button", name="More passages").click()
+    await host.app.get_by_text("Loading more did not work").wait_for()
+    messages = [record["message"] for record in await host.read("messages")]
+    [page] = [message["params"] for message in messages if message.get("method") == "tools/call"]
+    assert page["arguments"] == {**QUESTION, "cursor": "c"}
+
+
 async def test_nothing_runs_that_a_source_contains(browser: Browser, chat: Chat) -> None:
     dialogs: list[str] = []
     browser.page.on("dialog", lambda dialog: dialogs.append(dialog.message))

@@ -70,7 +70,7 @@ async def test_a_point_and_a_cluster_lead_to_passages(browser: Browser, chat: Ch
           const [chunkId] = map.passagesOf(cluster);
           const box = element.querySelector("canvas").getBoundingClientRect();
           const { x, y } = map.positionOf(chunkId);
-          map.zoomBy(60, { x: x - box.x, y: y - box.y, glides: false });
+          map.zoomBy(60, { x: x - box.x, y: y - box.y, animated: false });
           return chunkId;
         }"""
     )

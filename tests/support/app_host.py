@@ -85,12 +85,14 @@ class AppHost:
         capabilities: dict[str, Any] = await self.run("connect", endpoint, key, mode)
         return capabilities
 
-    async def show(self, tool: str, arguments: dict[str, Any], **options: Any) -> dict[str, Any]:
+    async def show(
+        self, tool: str, arguments: dict[str, Any] | None, **options: Any
+    ) -> dict[str, Any]:
         """Call a tool and show its app; return the resource of the app.
 
         Args:
             tool: The tool.
-            arguments: Its arguments.
+            arguments: Its arguments; None if the app gets only a result.
             options: The host's context, a result in place of the tool's, or why it is cancelled.
         """
         resource: dict[str, Any] = await self.run("show", tool, arguments, options)

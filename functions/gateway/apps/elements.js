@@ -10,7 +10,7 @@ function make(tag, properties, ...children) {
 }
 
 /** Make an element, unless it would be empty. */
-function makeFilled(tag, properties, ...children) {
+function makeIfNotEmpty(tag, properties, ...children) {
   const element = make(tag, properties, ...children);
   return element.hasChildNodes() ? element : null;
 }
@@ -30,12 +30,12 @@ function makeButton(label, onclick, className = "small") {
 /** Make the line of facts about a passage. */
 function makeMeta(facts) {
   const spans = facts.filter(Boolean).map((fact) => make("span", {}, fact));
-  return makeFilled("p", { className: "soft meta" }, spans);
+  return makeIfNotEmpty("p", { className: "soft meta" }, spans);
 }
 
 function makeTags(names) {
   const items = (names ?? []).map((name) => make("li", {}, make("span", { className: "tag" }, name)));
-  const list = makeFilled("ul", { className: "tags" }, items);
+  const list = makeIfNotEmpty("ul", { className: "tags" }, items);
   list?.setAttribute("aria-label", "Tags");
   return list;
 }

@@ -1,21 +1,23 @@
-// The app of search_kb: the passages that were found, and a reader for them.
+// The app of search_kb: shows the passages that were found, and opens them in a reader.
+//
+// `pages.py` joins this script with host.js, elements.js and reader.js, whose names it uses.
 
-const FOUND_BY = {
+const SEARCH_REASONS = {
   "lexical semantic": "Found by meaning and words",
   lexical: "Found by words",
   semantic: "Found by meaning",
 };
 
-const status = makeStatus("Searching …");
+const statusLine = makeStatus("Searching…");
 const list = make("ol", { className: "hits" });
-const overview = makeOverview("Passages", status, list);
+const overview = makeOverview("Passages", statusLine, list);
 
-let args = {};
+let searchArguments = null; // those of the call that this page belongs to; null if not received
 let isAnswered = false;
 const host = new Host({
   onInput(input) {
-    args = input;
-    if (args.query) status.textContent = `Searching for “${args.query}” …`;
+    searchArguments = input;
+    if (input.query && !isAnswered) statusLine.textContent = `Searching for “${input.query}”…`;
   },
   onResult(result) {
     // Some clients also report the results of the calls that this page makes.
@@ -24,39 +26,48 @@ const host = new Host({
     try {
       showHits(readResult(result));
     } catch (error) {
-      status.replaceWith(makeError("The search", error));
+      statusLine.replaceWith(makeError("The search", error));
     }
   },
   onCancelled(reason) {
-    status.textContent = reason ? `The search was cancelled: ${reason}` : "The search was cancelled.";
+    if (isAnswered) return;
+    const why = reason ? `: ${reason}` : ".";
+    statusLine.textContent = `The search was cancelled${why}`;
   },
 });
 const reader = new Reader(host, overview);
 
 function showHits({ query, matches, results, next_cursor, message }) {
-  const weak = "Nothing here is likely to answer this. These are the nearest passages.";
-  const title = query ? `Passages for “${query}”` : "Passages, newest first";
-  status.textContent = message || (matches ? title : weak);
+  statusLine.textContent = message || describeHits(query, matches, results);
   list.append(...results.map(makeHit));
   const pager = makePager("More passages", next_cursor, async (cursor) => {
-    const page = await host.callTool("search_kb", { ...args, cursor });
+    // A cursor continues only the search that it came from, so the arguments must be repeated.
+    const original = searchArguments ?? (query ? { query } : {});
+    const page = await host.callTool("search_kb", { ...original, cursor });
     appendAndFocus(list, page.results.map(makeHit));
     return page.next_cursor;
   });
   overview.append(pager);
 }
 
+/** Describe the results in one sentence, if the answer has no message. */
+function describeHits(query, matches, results) {
+  if (!results.length) return "No passages were found.";
+  if (!matches) return "No passage is likely to answer this. These are the nearest ones.";
+  return query ? `Passages for “${query}”` : "Passages, newest first";
+}
+
 function makeHit(hit) {
   const { chunk_id, title, author, snippet, matched_terms, found_by, cluster, tags } = hit;
   const open = makeButton(highlight(title, matched_terms), () => reader.open(chunk_id), "title");
-  const reason = FOUND_BY[[...(found_by ?? [])].sort().join(" ")];
+  const reason = SEARCH_REASONS[[...(found_by ?? [])].sort().join(" ")]; // keys are sorted
   return make(
     "li",
     { className: "hit" },
     makeMeta([author, describePlace(hit), formatDay(hit.date, host.locale)]),
     make("h2", {}, open),
     make("p", { className: "text" }, highlight(snippet, matched_terms)),
-    makeFilled(
+    makeIfNotEmpty(
       "div",
       { className: "why" },
       reason ? make("span", { className: "soft" }, reason) : null,
@@ -66,6 +77,7 @@ function makeHit(hit) {
   );
 }
 
+// The arrow keys move the focus between the titles.
 list.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const titles = [...list.querySelectorAll(".title")];
@@ -76,4 +88,4 @@ list.addEventListener("keydown", (event) => {
   }
 });
 
-await host.connect("carrel-hits");
+await host.connect("carrel-hits"); // Only now does the client send the call's input and result.

@@ -21,6 +21,7 @@ const host = new Host({
     showMap(result);
   },
   onCancelled() {
+    if (isAnswered) return;
     status.textContent = "The list of clusters was cancelled.";
   },
   onThemeChange() {

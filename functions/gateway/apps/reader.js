@@ -90,8 +90,8 @@ class Reader {
       ]),
       make("h1", {}, passage.title),
       make("div", { className: "text" }, paragraphs),
-      makeFilled("div", { className: "card" }, summary, makeFilled("ul", {}, takeaways)),
-      makeFilled("div", { className: "why" }, this.#makeOriginLink(passage), makeTags(passage.tags)),
+      makeIfNotEmpty("div", { className: "card" }, summary, makeIfNotEmpty("ul", {}, takeaways)),
+      makeIfNotEmpty("div", { className: "why" }, this.#makeOriginLink(passage), makeTags(passage.tags)),
       make("div", { className: "actions" }, this.#makeNoteForm(passage), this.#makeChatButton(passage)),
     );
   }
@@ -180,7 +180,7 @@ class Reader {
     );
     const makeList = (heading, rows) =>
       rows.length ? [make("h2", {}, heading), make("ul", { className: "rows" }, rows)] : [];
-    return makeFilled(
+    return makeIfNotEmpty(
       "aside",
       {},
       makeList("Notes", noteRows),
@@ -215,6 +215,6 @@ class Reader {
       return page.next_cursor;
     });
     const count = `${size.toLocaleString(this.#host.locale)} passages, the newest first`;
-    return [make("h1", {}, name), makeMeta([count]), makeFilled("p", {}, description), list, pager];
+    return [make("h1", {}, name), makeMeta([count]), makeIfNotEmpty("p", {}, description), list, pager];
   }
 }

@@ -1,8 +1,9 @@
 """Making a key: the form, the proof on the consent page, and the page that shows the key once.
 
-A key outlives the session that makes it. So the consent page first asks again who the visitor is,
-with a key or Google, and counts the attempts. What the key shall be travels in the `state` of that
-round trip, to which the code is bound: it is valid for this session and this key alone.
+A key outlives the session that makes it. So the consent page makes the visitor authenticate again,
+with a key or with Google, and limits the attempts. The requested key's settings travel in that
+round trip's `state`. The returned code is bound to that state, so it works only for this session
+and this key.
 """
 
 from __future__ import annotations
@@ -37,19 +38,22 @@ if TYPE_CHECKING:
 
 MAX_NAME_LENGTH: Final = 100
 MAX_KEYS: Final = 100
-"""A user may have this many valid keys."""
+"""A user may have this many valid keys. Requests at the same time can exceed it by a few, because
+counting and adding are not one transaction: the limit only keeps the list short."""
 REPEAT_WINDOW: Final = timedelta(minutes=1)
-"""For this long, the same form confirmed again shows the same key: its button was pressed twice."""
+"""Confirming the same form again within this window (a double click) shows the same key instead of
+failing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedKey:
-    """What the form asks for, beside the scopes.
+    """What the form asks for, apart from the scopes.
 
     Attributes:
-        name: The name.
-        days: How many days it is valid, or None if it does not expire.
-        nonce: A random value, by which a repeated form makes the same key.
+        name: The owner's name for the key.
+        days: For how many days the key is valid, or None if it does not expire.
+        nonce: A random value that makes resubmitting the form idempotent: the key is derived from
+            it.
     """
 
     name: str
@@ -57,67 +61,75 @@ class RequestedKey:
     nonce: str
 
     def to_state(self) -> str:
-        """Write it as one word for a URL."""
+        """Encode as a URL-safe string."""
         return to_base64url(json.dumps(asdict(self)).encode())
 
     @classmethod
     def from_state(cls, state: str) -> Self:
-        """Read a state that this server made."""
+        """Decode a state without validating it.
+
+        Only call this after `Sessions.verify_proof`, which rejects a state that `begin` did not
+        send.
+        """
         return cls(**json.loads(from_base64url(state)))
 
 
 class KeyPages:
-    """The pages that make a key, for who has signed in and may write."""
+    """The pages that make a key, for visitors who have signed in and may write."""
 
     def __init__(self, access: Access, sessions: Sessions) -> None:
-        """Store the access to keys, and the sessions."""
+        """Store the services."""
         self._access = access
         self._sessions = sessions
 
     async def begin(self, visit: Visit, fields: dict[str, str]) -> Response:
-        """Send the visitor to the consent page. Nothing is stored.
+        """Check the form and send the visitor to the consent page. Nothing is stored.
 
         Raises:
             Unauthorized: The visitor has not signed in.
-            Forbidden: The session may not write, or has fewer scopes than the key shall have.
+            Forbidden: The session may not write, or lacks a scope that the key would have.
             InvalidInput: A field is not valid.
         """
         require_signed_in(visit, self._access)
         require_write(visit)
         key = RequestedKey(
-            _require_name(fields.get("name", "")),
+            _parse_name(fields.get("name", "")),
             _parse_days(fields.get("days", "")),
             secrets.token_urlsafe(16),
         )
-        scopes = _parse_scope(fields.get("scope", ""))
+        scopes = _parse_scopes(fields.get("scope", ""))
         if not scopes <= visit.caller.scopes:
-            raise Forbidden("A key may do no more than you may here. Choose less.")
+            raise Forbidden(
+                "A key can't have more permissions than your current session. Choose fewer."
+            )
         return self._sessions.request_proof(
             visit.request, visit.session, name=key.name, scopes=scopes, state=key.to_state()
         )
 
     async def complete(self, visit: Visit) -> Response:
-        """Make the key and show it, when the consent page sends the visitor back with a proof.
+        """Make the key and show it, once the consent page has sent the visitor back with a code.
 
-        Costs five round trips.
+        Costs five round trips, and one more if the same form was confirmed twice at once.
 
         Raises:
             Unauthorized: The visitor has not signed in.
             InvalidInput: The code is not valid, or was used before.
-            Forbidden: The session may not write, did not ask for this, or is another person's.
-            Conflict: The key was shown before, or the visitor has too many keys.
+            Forbidden: The session may not write or did not ask for this key, or the visitor
+                authenticated as someone else.
+            Conflict: The key was shown before or is no longer valid, or the visitor has too many
+                keys.
         """
         require_signed_in(visit, self._access)
         require_write(visit)
         parameters = visit.request.query_params
-        if "code" not in parameters:  # the visitor pressed Cancel
+        if "code" not in parameters:  # no code: the visitor cancelled
             return redirect("/you")
         state = parameters.get("state", "")
         grant = await self._sessions.verify_proof(visit.session, parameters["code"], state)
-        text, key = await self._make_key(RequestedKey.from_state(state), grant, visit)
+        key_text, key = await self._make_key(RequestedKey.from_state(state), grant, visit)
         return visit.page(
             "key.html",
-            text=text,
+            key_text=key_text,
             key=key,
             scopes=[scope for scope in Scope if scope in key.scopes],
             address=resource_url(self._access.settings),
@@ -126,50 +138,65 @@ class KeyPages:
     async def _make_key(
         self, requested: RequestedKey, grant: Grant, visit: Visit
     ) -> tuple[str, AccessKey]:
+        """Store the key, unless this form already made it, and return its text and its record.
+
+        The text and the id are derived from the session and the form's nonce. So a repeated form
+        finds the key that it made, and can show the text, which is not stored.
+        """
         store = AccessStore(self._access.connection)
         now = await store.accounts.get_server_time()
-        text, key = new_key(
+        key_text, key = new_key(
             self._access.keyring,
             grant.user_id,
             requested.name,
             grant.scopes & visit.caller.scopes,
             created_at=now,
-            expires_at=_find_expiry(requested, grant, now),
+            expires_at=_compute_expiry(requested, grant, now),
             request_id=f"{visit.session.grant_id}.{requested.nonce}",
         )
         keys = await store.keys.list_keys(grant.user_id)
         existing = next((other for other in keys if other.key_id == key.key_id), None)
-        if existing is None and sum(other.is_valid(now) for other in keys) >= MAX_KEYS:
-            raise Conflict(f"You have {MAX_KEYS} keys. Revoke one that you do not use, first.")
-        try:
-            if existing is None:
+        if existing is None:
+            if sum(other.is_valid(now) for other in keys) >= MAX_KEYS:
+                raise Conflict(f"You have {MAX_KEYS} keys. Revoke one that you do not use, first.")
+            try:
                 await store.keys.add(key)
+            except WriteConflict:  # the duplicate request won the race
+                existing = await store.keys.get(key.key_id)
+            else:
                 log.info("key_created", user=key.user_id, key_id=key.key_id)
-                return text, key
-        except WriteConflict:  # the other press of the button was faster
-            existing = await store.keys.get(key.key_id)
-        if existing is None or not self._may_repeat(text, existing, now):
+                return key_text, key
+        if existing is None or not existing.is_valid(now):
             raise Conflict(
-                "This key was shown before. On the page of your account, revoke it if you did not"
-                " copy it, and make another."
+                "This key is no longer valid: it was revoked or has expired. Create another on your"
+                " account page."
             )
-        return text, existing
+        if not self._may_show_again(key_text, existing, now):
+            raise Conflict(
+                "This key was shown before. If you didn't copy it, revoke it on your account page"
+                " and create another."
+            )
+        return key_text, existing
 
-    def _may_repeat(self, text: str, key: AccessKey, now: datetime) -> bool:
+    def _may_show_again(self, key_text: str, key: AccessKey, now: datetime) -> bool:
         is_recent = now - key.created_at <= REPEAT_WINDOW
-        return is_recent and key.is_valid(now) and matches_key(self._access.keyring, text, key)
+        return is_recent and matches_key(self._access.keyring, key_text, key)
 
 
-def _find_expiry(requested: RequestedKey, grant: Grant, now: datetime) -> datetime | None:
-    """Return when a key expires: never after the key that proved who makes it."""
+def _compute_expiry(requested: RequestedKey, grant: Grant, now: datetime) -> datetime | None:
+    """Return when the key expires: never later than the key with which its maker authenticated."""
     own_expiry = now + timedelta(days=requested.days) if requested.days else None
     return min(filter(None, (own_expiry, grant.proof.expires_at)), default=None)
 
 
-def _require_name(text: str) -> str:
+def _parse_name(text: str) -> str:
     name = " ".join(text.split())
-    if not name.isprintable() or not 0 < len(name) <= MAX_NAME_LENGTH:
+    if not 0 < len(name) <= MAX_NAME_LENGTH:
         raise InvalidInput(f"Give the key a name of 1 to {MAX_NAME_LENGTH} characters.")
+    if not name.isprintable():
+        raise InvalidInput(
+            "The key's name contains an invisible character, as some emoji do. Remove it."
+        )
     return name
 
 
@@ -179,7 +206,7 @@ def _parse_days(text: str) -> int | None:
     return int(text) if text else None
 
 
-def _parse_scope(text: str) -> frozenset[Scope]:
+def _parse_scopes(text: str) -> frozenset[Scope]:
     if text not in list(Scope):
         raise InvalidInput("Choose from the list what the key may do.")
     return add_implied_scopes(frozenset({Scope(text)}))

@@ -1,8 +1,9 @@
-"""MCP Apps: pages that a client shows beside the answer of a tool (SEP-1865, of 2026-01-26).
+"""MCP Apps: pages that a client shows next to a tool's answer (SEP-1865, of 2026-01-26).
 
-The extension concerns only clients that declare it. From 2026-07-28 on, each request says what its
-client can do. Before, `initialize` alone says so, and this server stores nothing; its answer gives
-such a client a session id that says it, which the client repeats with every request.
+The extension concerns only clients that declare it. Since protocol version 2026-07-28, every
+request carries the client's capabilities. In earlier versions, only `initialize` does. Since this
+server is stateless, it marks the session id that it returns to such clients, and they repeat it
+with every request.
 """
 
 from __future__ import annotations
@@ -22,19 +23,16 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
 
 EXTENSION: Final = "io.modelcontextprotocol/ui"
-"""The extension has this name in capabilities."""
+"""The name of the extension in capabilities."""
 MIME_TYPE: Final = "text/html;profile=mcp-app"
 """The media type of an app's page."""
-_SETTINGS: Final[dict[str, Any]] = {"mimeTypes": [MIME_TYPE]}
-_CAPABILITIES: Final = {"extensions": {EXTENSION: _SETTINGS}}
 _SESSION_PREFIX: Final = "apps."
+"""The mark in the session id of a client that supports apps."""
 _URI_PREFIX: Final = "ui://carrel/"
-_PAGE_META: Final = {"ui": {"csp": {}, "prefersBorder": True}}
-"""A page needs no other host, and has no frame of its own."""
 
 
-def shows_apps(context: RequestContext) -> bool:
-    """Return whether the client shows apps."""
+def supports_apps(context: RequestContext) -> bool:
+    """Return whether the client declares that it shows apps."""
     capabilities = context.session.client_capabilities
     return capabilities is not None and _declares_apps(capabilities.extensions)
 
@@ -45,37 +43,50 @@ def _declares_apps(extensions: object) -> bool:
     return isinstance(media_types, list) and MIME_TYPE in media_types
 
 
+def _build_extensions() -> dict[str, Any]:
+    """Build the declaration anew, since those who get it may change it."""
+    return {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
+
+
 async def advertise_apps(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-    """Declare the extension, as middleware of the server, to clients that declare it."""
+    """Add the extension to the server's capabilities, for clients that declare it.
+
+    This is middleware of the server; the SDK calls it with the name `ctx`.
+    """
     result = await call_next(ctx)
     match ctx.method, ctx.params:
         case "initialize", {"capabilities": {"extensions": extensions}}:
             is_declared = _declares_apps(extensions)
         case "server/discover", _:
-            is_declared = shows_apps(ctx)
+            is_declared = supports_apps(ctx)
         case _:
             is_declared = False
     if is_declared and isinstance(result, dict):
-        result["capabilities"]["extensions"] = {EXTENSION: _SETTINGS}
+        capabilities = result["capabilities"]
+        capabilities["extensions"] = (capabilities.get("extensions") or {}) | _build_extensions()
     return result
 
 
 def make_session_headers(initialize_result: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers of the answer to `initialize`: a session id if the client shows apps."""
+    """Return headers for the answer to `initialize`: a marked session id, if it declares apps."""
     if not _declares_apps(initialize_result["capabilities"].get("extensions")):
         return {}
-    # Proxies may tell clients apart by the id, so each has another.
+    # Proxies may route by the session id, so each client gets its own.
     return {MCP_SESSION_ID_HEADER: f"{_SESSION_PREFIX}{secrets.token_hex(16)}"}
 
 
 def recall_capabilities(headers: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return what the client of a session can do, as far as it matters here."""
+    """Return the capabilities that a marked session id stands for; None without such an id."""
     session_id = headers.get(MCP_SESSION_ID_HEADER, "")
-    return _CAPABILITIES if session_id.startswith(_SESSION_PREFIX) else None
+    return {"extensions": _build_extensions()} if session_id.startswith(_SESSION_PREFIX) else None
 
 
-def tool_meta(tool: Declaration) -> dict[str, Any] | None:
-    """Return the `_meta` that names the app of a tool, or that only its app may call the tool."""
+def build_tool_meta(tool: Declaration) -> dict[str, Any] | None:
+    """Build the `_meta` of a tool, or return None if it has no app.
+
+    It names the page to show next to the tool's answers. For an internal tool, it says instead that
+    only the app may call the tool.
+    """
     if tool.app is None:
         return None
     if tool.internal:
@@ -84,15 +95,20 @@ def tool_meta(tool: Declaration) -> dict[str, Any] | None:
 
 
 def parse_app_uri(uri: str) -> str | None:
-    """Return the name of the app whose page has this URI, or None for another resource."""
+    """Return the name in the URI of an app's page, or None if it is another resource's URI.
+
+    The name need not be that of an app.
+    """
     return uri.removeprefix(_URI_PREFIX) if uri.startswith(_URI_PREFIX) else None
 
 
-def app_contents(app: str) -> types.TextResourceContents:
-    """Return the page of an app as the contents of its resource."""
+def build_page_contents(app: str) -> types.TextResourceContents:
+    """Build the contents of the resource that is the app's page."""
+    # Only clients that show apps need the pages and the folder that they are read from.
     from functions.gateway.apps.pages import app_page
 
-    uri = f"{_URI_PREFIX}{app}"
+    # The page loads nothing from any host, and has no border of its own.
+    meta = {"ui": {"csp": {}, "prefersBorder": True}}
     return types.TextResourceContents(
-        uri=uri, mime_type=MIME_TYPE, text=app_page(app), _meta=_PAGE_META
+        uri=f"{_URI_PREFIX}{app}", mime_type=MIME_TYPE, text=app_page(app), _meta=meta
     )

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functions.gateway.auth.visitor import require_visitor
-from functions.gateway.mcp.apps import app_contents, parse_app_uri, shows_apps
+from functions.gateway.mcp.apps import build_page_contents, parse_app_uri, supports_apps
 from functions.gateway.mcp.resource_links import MIME_TYPE, linked_resources, match
 from functions.gateway.mcp.results import compact, meta, require_result
 from shared.core.base64url import from_base64url, to_base64url
@@ -67,8 +67,8 @@ class Resources:
         """Read the page of an app, or a resource by calling the tool that serves its URI."""
         visitor = require_visitor(context)
         app = parse_app_uri(params.uri)
-        if app in self._catalog.apps_for(visitor.caller) and shows_apps(context):
-            return types.ReadResourceResult(contents=[app_contents(app)])
+        if app in self._catalog.apps_for(visitor.caller) and supports_apps(context):
+            return types.ReadResourceResult(contents=[build_page_contents(app)])
         answer = await self._call_tool(params.uri, visitor)
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):
             templates = self._catalog.resource_templates(visitor.caller)

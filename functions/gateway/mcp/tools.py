@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import is_version_at_least
 
 from functions.gateway.auth.visitor import require_visitor
-from functions.gateway.mcp.apps import shows_apps, tool_meta
+from functions.gateway.mcp.apps import build_tool_meta, supports_apps
 from functions.gateway.mcp.results import to_result
 from shared.core.errors import Forbidden, Unauthorized
 
@@ -41,10 +41,10 @@ class Tools:
         self, context: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """List the tools that the caller may call."""
-        with_apps = shows_apps(context)
+        with_apps = supports_apps(context)
         caller = require_visitor(context).caller
         declarations = self._catalog.tools_for(caller, with_apps=with_apps)
-        tools = [tool.to_mcp(tool_meta(tool) if with_apps else None) for tool in declarations]
+        tools = [tool.to_mcp(build_tool_meta(tool) if with_apps else None) for tool in declarations]
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(
@@ -52,7 +52,7 @@ class Tools:
     ) -> types.CallToolResult:
         """Call a tool, and convert its answer for the revision of the client."""
         visitor = require_visitor(context)
-        tool = self._catalog.get(params.name, visitor.caller, with_apps=shows_apps(context))
+        tool = self._catalog.get(params.name, visitor.caller, with_apps=supports_apps(context))
         if tool is None:
             raise self._make_unknown_or_forbidden_error(params.name, visitor)
         answer = await self._pipeline.call(tool, params.arguments or {}, visitor)

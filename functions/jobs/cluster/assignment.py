@@ -42,7 +42,7 @@ async def assign_pending(
     """
     clusters = await Clusters(ctx.database).load_all() if clustering else []
     placement = await _load_placement(clustering, clusters, ctx)
-    has_room, room = True, placement.drawn.room if placement else 0
+    has_room, room = True, placement.drawn.remaining_capacity if placement else 0
     while page := await Clusterings(ctx.database).pending(PAGE_SIZE, dimension):
         if budget.spent:
             report.finished = False

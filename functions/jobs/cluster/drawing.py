@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shared.knowledge.cluster_repository import ClusterWithCentroid
     from shared.knowledge.clustering_repository import Clustering
-    from shared.knowledge.map_repository import MapDraft
+    from shared.knowledge.map_repository import MapPages
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -56,18 +56,18 @@ class MapDrawing:
             self._parts.append(project(vectors[rows], numbers[rows], self._centroids, self._axes))
         self._chunk_ids += chunk_ids
 
-    async def store(self, draft: MapDraft, clustering: Clustering, ctx: Context) -> None:
+    async def store(self, draft: MapPages, clustering: Clustering, ctx: Context) -> None:
         """Lay out the map, and replace the former one by it."""
         clusters, points = await asyncio.to_thread(self._lay_out)
         drawn = KnowledgeMap(
-            number=draft.number,
-            pages=draft.pages,
+            version=draft.version,
+            page_count=draft.page_count,
             run_id=clustering.run_id,
             model=clustering.model,
             made_at=ctx.clock(),
             axes=self._axes.astype("<f4").tobytes(),
             clusters=tuple(clusters),
-            drawn=len(points),
+            drawn_count=len(points),
         )
         await Maps(ctx.database).complete(drawn, points)
 

@@ -235,6 +235,7 @@ def test_a_key_does_not_outlast_the_proof(url: str, realm: str) -> None:
         {"name": ""},
         {"name": "x" * 101},
         {"name": "a\u202eb"},
+        {"name": "\U0001f469\u200d\U0001f680"},
         {"days": "1000"},
         {"days": "x"},
         {"scope": "x"},

@@ -14,6 +14,7 @@ from functions.tools.knowledge.get_map.tool import NO_MAP, NO_POINTS
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import add_knowledge
 from shared.core.caller import Caller, Role
+from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, KnowledgeMap, MapPoint, Maps
 from shared.knowledge.source import Source
@@ -147,9 +148,9 @@ async def test_a_forgotten_chunk_leaves_no_id_and_comes_back(app: App, ctx: Cont
     chunk_id = next(iter(await chunks(ctx)))
     former = points_by_chunk(await get_map(app))
     await call(app, "forget", OWNER, chunk_id=chunk_id)
-    await index(ctx, ample_budget())
     assert chunk_id not in str([await documents(ctx, name) for name in ("map", "meta")])
     assert former.keys() - {chunk_id} == points_by_chunk(await get_map(app)).keys()
+    await index(ctx, ample_budget())
     await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
     await run(ctx)
     assert points_by_chunk(await get_map(app)) == former
@@ -185,13 +186,13 @@ async def test_a_clustering_without_a_map_gets_the_same_map(app: App, ctx: Conte
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_full_map_is_drawn_again(app: App, ctx: Context) -> None:
-    await set_fields(ctx, "meta/map", {"added": MAX_POINTS_PER_PAGE - ALL})
+    await set_fields(ctx, "meta/map", {"added_count": MAX_POINTS_PER_PAGE - ALL})
     await add_sources(ctx, unrelated_source(STRAYS + 1))
     await run(ctx)
     await assert_map_matches(app, ctx)
     current = await Maps(ctx.database).load()
     assert current
-    assert (current.number, current.drawn, current.added) == (2, ALL + 1, 0)
+    assert (current.version, current.drawn_count, current.added_count) == (2, ALL + 1, 0)
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -284,24 +285,30 @@ async def replace_documents(ctx: Context, contents: Contents) -> None:
     await copy_into(ctx.database.client, contents)
 
 
-async def test_20_000_points_cost_30_reads(app: App, ctx: Context) -> None:
-    count = 20_000
+async def store_map(ctx: Context, count: int) -> dict[str, MapPoint]:
+    """Store a map with this many points, and return them."""
     draft = await Maps(ctx.database).begin(count)
-    drawn = KnowledgeMap(
-        number=draft.number,
-        pages=draft.pages,
+    new_map = KnowledgeMap(
+        version=draft.version,
+        page_count=draft.page_count,
         run_id="run",
         model="words",
         made_at=ctx.clock(),
         axes=b"",
         clusters=(),
-        drawn=count,
+        drawn_count=count,
     )
     points = {
         f"a-book-with-a-long-title-{number:012x}": MapPoint(number // 2, number % 10_000, -1)
         for number in range(count)
     }
-    await Maps(ctx.database).complete(drawn, points)
+    await Maps(ctx.database).complete(new_map, points)
+    return points
+
+
+async def test_20_000_points_cost_30_reads(app: App, ctx: Context) -> None:
+    count = 20_000
+    points = await store_map(ctx, count)
     answer = await call(app, "get_map")
     assert answer.result
     assert points_by_chunk(answer.result) == {
@@ -313,6 +320,27 @@ async def test_20_000_points_cost_30_reads(app: App, ctx: Context) -> None:
     assert sample.result
     assert (len(sample.result["chunk_ids"]), sample.receipt.documents_read) == (2_500, 4)
     assert sample.result["total"] == pytest.approx(count, rel=0.1)
+
+
+@pytest.mark.parametrize("limit", [900, 1_500])
+async def test_a_thinned_map_still_gives_as_many_points_as_asked_for(
+    app: App, ctx: Context, limit: int
+) -> None:
+    """No write counts the points that it removes or moves, so the first estimate is too low."""
+    chunk_ids = list(await store_map(ctx, 4_000))
+    removed = chunk_ids[1_000:]
+    await ctx.database.commit(await Maps(ctx.database).build_removal_writes(removed))
+    drawn = await get_map(app, limit=limit)
+    assert len(drawn["chunk_ids"]) == min(limit, 1_000)
+    assert drawn["total"] == pytest.approx(1_000, rel=0.1)
+
+
+async def test_a_map_with_a_missing_page_is_not_passed_off_as_whole(app: App, ctx: Context) -> None:
+    await store_map(ctx, 2_000)
+    await ctx.database.document("map", "1-1").delete()
+    answer = await call(app, "get_map")
+    assert answer.error
+    assert (answer.error.code, answer.error.retry_after) == (Unavailable.code, 60)
 
 
 async def test_the_sample_has_a_map_with_its_clusters(app: App, ctx: Context) -> None:

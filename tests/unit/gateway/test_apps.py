@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 from mcp import Client
@@ -171,3 +171,33 @@ async def test_a_selection_without_apps_does_not_declare_them() -> None:
     response = await post_to(endpoint, request, [])
     assert "extensions" not in response.json()["result"]["capabilities"]
     assert "mcp-session-id" not in response.headers
+
+
+class FakeContext:
+    """The context of an `initialize` request."""
+
+    method = "initialize"
+    params: ClassVar[dict[str, Any]] = {"capabilities": CAPABILITIES}
+
+
+async def test_other_extensions_of_the_server_stay_declared() -> None:
+    other: dict[str, Any] = {"com.example/other": {}}
+
+    async def call_next(_context: Any) -> dict[str, Any]:
+        return {"capabilities": {"extensions": dict(other)}}
+
+    result: Any = await apps.advertise_apps(FakeContext(), call_next)  # type: ignore[arg-type]
+    expected = {apps.EXTENSION: {"mimeTypes": [apps.MIME_TYPE]}}
+    assert result["capabilities"]["extensions"] == other | expected
+
+
+def test_who_changes_a_declaration_changes_no_other() -> None:
+    headers = {"mcp-session-id": "apps.1"}
+    changed, expected = apps.recall_capabilities(headers), apps.recall_capabilities(headers)
+    assert changed
+    changed["extensions"][apps.EXTENSION]["mimeTypes"].append("text/plain")
+    assert apps.recall_capabilities(headers) == expected
+    page_meta = apps.build_page_contents("hits").meta
+    assert page_meta
+    page_meta["ui"]["prefersBorder"] = False
+    assert apps.build_page_contents("hits").meta == {"ui": {"csp": {}, "prefersBorder": True}}

@@ -1,6 +1,6 @@
-// A map of passages on a canvas: points to drag, zoom and open, with the names of their clusters
-// where there is room. It sends no request itself: its host does, so that the console and an app in
-// a chat share it.
+// A map of passages on a canvas. People drag and zoom it, and open its points and clusters, whose
+// names are shown where there is room. The map sends no requests: the page around it does, so the
+// console and an app in a chat can both use it.
 "use strict";
 
 /**
@@ -9,17 +9,17 @@
  * @property {string[]} chunk_ids
  * @property {number[]} x Coordinates have the same scale on both axes.
  * @property {number[]} y
- * @property {number[]} cluster The position of a point's cluster in `clusters`; -1 for none.
+ * @property {number[]} cluster The index of each point's cluster in `clusters`; -1 for none.
  *
- * @typedef {object} MapHost What the map asks of its page.
+ * @typedef {object} MapHost What the page around the map does for it.
  * @property {(chunkId: string) => Promise<{title: string, text: string}>} describe
  * @property {(chunkId: string, inNewTab: boolean) => void} open
  * @property {(clusterId: string, inNewTab: boolean) => void} openCluster
  */
 
 /**
- * A picture that dots are stamped on, pixel by pixel: tens of thousands take milliseconds, while as
- * shapes or pictures of a canvas they take ten times as long.
+ * A picture on which dots are stamped, pixel by pixel. Tens of thousands of dots take milliseconds;
+ * drawing them as shapes or images on a canvas takes ten times as long.
  */
 class DotRaster {
   #image;
@@ -27,7 +27,10 @@ class DotRaster {
   #stride;
   #margin;
 
-  /** A picture of a size in pixels, with a margin outside in which dots are cut off. */
+  /**
+   * Make a picture of this size in pixels, with a margin on each side that is not shown, so that dots
+   * at the edge need no clipping.
+   */
   constructor(width, height, margin) {
     this.#margin = margin;
     this.#stride = width + 2 * margin;
@@ -35,7 +38,7 @@ class DotRaster {
     this.#pixels = new Uint32Array(this.#image.data.buffer);
   }
 
-  /** Read a CSS colour of any notation as red, green and blue. */
+  /** Convert a CSS colour in any notation to red, green and blue, each from 0 to 255. */
   static parseColour(colour) {
     const context = new OffscreenCanvas(1, 1).getContext("2d");
     context.fillStyle = colour;
@@ -43,6 +46,7 @@ class DotRaster {
     return [...context.getImageData(0, 0, 1, 1).data.subarray(0, 3)];
   }
 
+  /** Encode an opaque colour as one pixel. */
   static #pack([red, green, blue]) {
     return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
   }
@@ -51,7 +55,10 @@ class DotRaster {
     this.#pixels.fill(DotRaster.#pack(colour));
   }
 
-  /** Make stamps of one radius, one for each colour, with a rim that parts dots that overlap. */
+  /**
+   * Make a stamp for each colour. The rim around the dot sets it apart from dots that it overlaps.
+   * Radius and rim are in pixels.
+   */
   makeStamps(radius, rim, colours, rimColour) {
     const half = Math.ceil(radius + rim);
     const cover = (distance, size) => Math.min(Math.max(size + 0.5 - distance, 0), 1);
@@ -59,25 +66,28 @@ class DotRaster {
     for (let y = -half; y <= half; y++) {
       for (let x = -half; x <= half; x++) {
         const distance = Math.hypot(x, y);
-        const [dot, all] = [cover(distance, radius), cover(distance, radius + rim)];
-        if (all > 0) parts.push({ offset: y * this.#stride + x, dot, all });
+        const [dot, total] = [cover(distance, radius), cover(distance, radius + rim)];
+        if (total > 0) parts.push({ offset: y * this.#stride + x, dot, total });
       }
     }
     const offsets = Int32Array.from(parts, ({ offset }) => offset);
-    const kept = Uint32Array.from(parts, ({ all }) => Math.round((1 - all) * 256)); // of 256
+    // How much of the pixel below remains visible, in 256ths.
+    const kept = Uint32Array.from(parts, ({ total }) => Math.round((1 - total) * 256));
     return colours.map((colour) => {
-      const added = Uint32Array.from(parts, ({ dot, all }) =>
-        DotRaster.#pack(colour.map((channel, index) => channel * dot + rimColour[index] * (all - dot))));
+      const added = Uint32Array.from(parts, ({ dot, total }) => {
+        const mix = (channel, index) => channel * dot + rimColour[index] * (total - dot);
+        return DotRaster.#pack(colour.map(mix));
+      });
       return { offsets, kept, added };
     });
   }
 
-  /** Stamp at a pixel, which may be outside by up to the margin less the radius of the stamp. */
+  /** Stamp with the centre at a pixel. All of the stamp must be within the picture or its margin. */
   stamp({ offsets, kept, added }, x, y) {
     const pixels = this.#pixels;
-    const middle = (y + this.#margin) * this.#stride + x + this.#margin;
+    const centre = (y + this.#margin) * this.#stride + x + this.#margin;
     for (let part = 0; part < offsets.length; part++) {
-      const pixel = middle + offsets[part];
+      const pixel = centre + offsets[part];
       const share = kept[part];
       if (share === 0) {
         pixels[pixel] = added[part];
@@ -97,24 +107,29 @@ class DotRaster {
 
 class PassageMap {
   static COLOURS = 10; // --map-0 to --map-9 in the style sheet
-  static NO_CLUSTER = PassageMap.COLOURS; // positions in the palette
+  static NO_CLUSTER = PassageMap.COLOURS; // an index in the palette, as is DIM
   static DIM = PassageMap.COLOURS + 1;
   static MAX_ZOOM = 80;
+  static ZOOM_STEP = 1.6; // of the buttons and keys
   static MARGIN = 44; // CSS pixels between the outermost points and the edge, for names
-  static REACH = { mouse: 6, touch: 20 }; // CSS pixels beside a point where it is still hit
+  static REACH = { mouse: 6, touch: 20 }; // CSS pixels beyond a dot's edge that still count as a hit
   static GRID_CELLS = 128; // along the longer side
-  static REST_MS = 120; // how long a pointer rests before a point is described
-  static GLIDE_MS = 220;
-  static NAME_LINE = 20; // characters
-  static NAME_GAP = 10; // CSS pixels between two names
-  static NAME_ROOM = 5; // a cluster this many times as large as its name has it in the middle
-  static MAX_RADIUS = 8; // CSS pixels
-  static BEST = [10, 30, Infinity]; // ranks from which points are drawn smaller
-  static TOP_LEVEL = 3;
-  static LEVEL_SIZES = [1, 1, 1.4, 2]; // radii of points at each level, compared with all alike
-  static LEVEL_RADII = [0, 2.5, 3.5, 5]; // the smallest, in CSS pixels
-  static RIM_FROM = 2.5; // the radius from which a rim parts points that overlap
-  static DRAG_PX = 5; // a pointer that moves less has clicked
+  static REST_MS = 120; // how long a pointer must rest on a point before the card appears
+  static ANIMATION_MS = 220;
+  static NAME_LENGTH = 20; // the characters of a name that fit on one line
+  static NAME_GAP = 10; // minimum distance between two names, in CSS pixels
+  static NAME_ROOM = 5; // a cluster with this many times its name's area has the name in its middle
+  static MAX_BASE_RADIUS = 8; // of points that are all alike, in CSS pixels
+  static MIN_BASE_RADIUS = 1.6;
+  static MAX_UNZOOMED_RADIUS = 6;
+  static RADIUS_PER_SPACING = 0.13; // the radius in relation to the mean distance of points
+  static RADIUS_GROWTH = 0.4; // the exponent by which the radius grows with the zoom
+  static RANK_LIMITS = [10, 30, Infinity]; // the best 10 hits are largest, then the best 30
+  static TOP_LEVEL = 3; // level 0 is the background; the levels above it stand out
+  static LEVEL_SCALES = [1, 1, 1.4, 2]; // what the base radius is multiplied by at each level
+  static LEVEL_RADII = [0, 2.5, 3.5, 5]; // the smallest radius at each level, in CSS pixels
+  static RIM_FROM = 2.5; // the radius from which on points have a rim, in CSS pixels
+  static DRAG_PX = { mouse: 5, touch: 10 }; // a pointer that moves this far drags instead of clicking
 
   static #darkScheme = matchMedia("(prefers-color-scheme: dark)");
   static #forcedColours = matchMedia("(forced-colors: active)");
@@ -126,34 +141,36 @@ class PassageMap {
   #data;
   #host;
   #bounds; // of points and clusters, in units of the data
-  #clusterColours = []; // as positions in the palette
-  #pointColours; // the same
-  #order; // all points, those of one colour together, which draws faster
+  #clusterColours = []; // the index of each cluster's colour in the palette
+  #pointColours; // the index of each point's colour in the palette
+  #order; // all points, sorted by colour, which draws faster
   #grid;
   #width = 0; // of the canvas, in CSS pixels
   #height = 0;
   #ratio = 1; // device pixels in a CSS pixel
-  #view; // the middle in units of the data, and the zoom
-  #glide = null; // a movement from one view to another
-  #frame = 0;
-  #theme = null;
+  #view; // the centre in units of the data, and the zoom
+  #animation = null; // the views that it leads from and to, and when it started
+  #frame = 0; // the id of the requested frame; 0 if none is requested
+  #theme = null; // colours of the style sheet; null until they are read
   #names = []; // of clusters, wrapped and measured
   #placement = { scale: 0, names: [] }; // the names for which there is room at a scale
   #raster = null;
-  #levels = null; // of each point: 0 for those in the background, null if all are alike
+  #levels = null; // the level of each point after `light`; null if no points are lit
   #litCount = 0;
-  #litClusters = new Set();
-  #highlighted = -1; // a cluster
-  #hovered = { point: -1, cluster: -1 };
-  #pinned = false; // whether the card stays where it is, after a tap
-  #described = -1; // the point on the card
-  #descriptions = new Map();
-  #rest = 0;
-  #pointers = new Map();
-  #travel = 0; // CSS pixels that the pointer has moved since it went down
+  #litClusters = new Set(); // indexes of the clusters of lit points
+  #highlighted = -1; // the index of a cluster; -1 for none
+  #hovered = { point: -1, cluster: -1 }; // what is under the pointer
+  #described = -1; // the point on the card; -1 while it is hidden
+  #descriptions = new Map(); // promises of what the host says about points, by chunk id
+  #restTimer = 0;
+  #active = new Map(); // the positions of pressed pointers, by pointer id
+  #pressedAt = { x: 0, y: 0 }; // where the first of them was pressed
+  #hasDragged = false; // whether a pointer has dragged or pinched since then
   #pointerType = "mouse";
 
   /**
+   * Show the map in an element, for as long as the page exists: listeners are never removed.
+   *
    * @param {HTMLElement} element As the macro `passage_map` makes it.
    * @param {MapData} data
    * @param {MapHost} host
@@ -168,52 +185,54 @@ class PassageMap {
     this.#makeGrid();
     this.#chooseColours();
     this.#listen(element);
-    element.map = this;
+    element.map = this; // for the rest of the page's scripts
     element.hidden = false;
   }
 
-  /** The middle in units of the data, and the zoom; 1 shows everything. */
+  /** The centre in units of the data, and the zoom; at zoom 1, everything is visible. */
   get view() {
     return { ...this.#view };
   }
 
   set view(view) {
-    this.#glide = null;
+    this.#animation = null;
     this.#show(view);
   }
 
-  /** How many points `light` made stand out. */
+  /** How many points `light` lit. */
   get litCount() {
     return this.#litCount;
   }
 
-  /** The names of clusters in sight, those of large clusters first. */
+  /** The visible names of clusters, largest cluster first. */
   get visibleNames() {
     return this.#namesInSight().map(({ lines }) => lines.join(" "));
   }
 
-  /** The colour of a cluster as a CSS value; null if it is not on the map. */
+  /** Return the colour of a cluster as a CSS value; null if it is not on the map. */
   colourOf(clusterId) {
     const cluster = this.#indexOf(clusterId);
     return cluster < 0 ? null : `var(--map-${this.#clusterColours[cluster]})`;
   }
 
-  /** The ids of a cluster's passages. */
+  /** Return the ids of a cluster's passages; none if the cluster is not on the map. */
   passagesOf(clusterId) {
     const cluster = this.#indexOf(clusterId);
+    if (cluster < 0) return []; // -1 would select the points without a cluster
     return this.#data.chunk_ids.filter((_, point) => this.#data.cluster[point] === cluster);
   }
 
   /**
-   * Make passages stand out until the next call; null shows all alike. If they are ranked, best
-   * first, the best are the largest points.
+   * Light points: they stand out, which means that they are drawn in colour and all other points are
+   * dimmed. The next call replaces them, and null clears them. If the passages are ranked, best first,
+   * the best are the largest points.
    */
   light(chunkIds, { ranked = false } = {}) {
     this.#litCount = 0;
     this.#levels = null;
     if (chunkIds) {
-      const level = (rank) => (ranked ? PassageMap.BEST.findIndex((count) => rank < count) : 1);
-      const levels = new Map(chunkIds.map((id, rank) => [id, PassageMap.TOP_LEVEL - level(rank)]));
+      const tier = (rank) => (ranked ? PassageMap.RANK_LIMITS.findIndex((limit) => rank < limit) : 1);
+      const levels = new Map(chunkIds.map((id, rank) => [id, PassageMap.TOP_LEVEL - tier(rank)]));
       this.#levels = Uint8Array.from(this.#data.chunk_ids, (id) => levels.get(id) ?? 0);
       this.#litCount = this.#levels.reduce((count, value) => count + (value > 0), 0);
     }
@@ -221,7 +240,10 @@ class PassageMap {
     this.#draw();
   }
 
-  /** Make a cluster stand out, instead of what is lit, until the next call; null for none. */
+  /**
+   * Highlight a cluster: its points stand out instead of those that are lit. The next call replaces
+   * it, and null clears it. A cluster under the pointer takes precedence.
+   */
   highlight(clusterId) {
     this.#highlighted = this.#indexOf(clusterId);
     this.#draw();
@@ -233,20 +255,20 @@ class PassageMap {
     this.#draw();
   }
 
-  /** Zoom in or out around a position on the canvas, in CSS pixels; its middle by default. */
-  zoomBy(factor, { x = this.#width / 2, y = this.#height / 2, glides = true } = {}) {
-    const from = this.#glide?.to ?? this.#view;
+  /** Zoom in or out around a position on the canvas, in CSS pixels; around its centre by default. */
+  zoomBy(factor, { x = this.#width / 2, y = this.#height / 2, animated = true } = {}) {
+    const from = this.#findStart(animated);
     const zoom = Math.min(Math.max(from.zoom * factor, 1), PassageMap.MAX_ZOOM);
     const shift = 1 / this.#scale(from.zoom) - 1 / this.#scale(zoom);
     const [dx, dy] = [x - this.#width / 2, y - this.#height / 2];
-    this.#go({ x: from.x + dx * shift, y: from.y + dy * shift, zoom }, glides);
+    this.#go({ x: from.x + dx * shift, y: from.y + dy * shift, zoom }, animated);
   }
 
   /** Move the view by CSS pixels. */
-  panBy(dx, dy, glides = true) {
-    const from = this.#glide?.to ?? this.#view;
+  panBy(dx, dy, animated = true) {
+    const from = this.#findStart(animated);
     const scale = this.#scale(from.zoom);
-    this.#go({ ...from, x: from.x + dx / scale, y: from.y + dy / scale }, glides);
+    this.#go({ ...from, x: from.x + dx / scale, y: from.y + dy / scale }, animated);
   }
 
   /** Show everything. */
@@ -254,7 +276,7 @@ class PassageMap {
     this.#go(this.#wholeView(), true);
   }
 
-  /** Where a passage is in the window, in CSS pixels; null if it is not on the map. */
+  /** Return a passage's position in the window, in CSS pixels; null if it is not on the map. */
   positionOf(chunkId) {
     const point = this.#data.chunk_ids.indexOf(chunkId);
     if (point < 0) return null;
@@ -285,7 +307,7 @@ class PassageMap {
     this.#view = this.#wholeView();
   }
 
-  /** Sort the points into square cells: a list of points, and where each cell begins in it. */
+  /** Sort the points by square cells: `points[starts[cell]]` is the first point of a cell. */
   #makeGrid() {
     const { x, y } = this.#data;
     const { left, top, width, height } = this.#bounds;
@@ -304,8 +326,8 @@ class PassageMap {
   }
 
   /**
-   * Give each cluster the colour whose nearest use is farthest from it, large clusters first. The
-   * largest ten differ.
+   * Give each cluster, largest first, the colour whose nearest other use is farthest away. So the ten
+   * largest clusters have ten different colours.
    */
   #chooseColours() {
     const { clusters, cluster: clusterOf } = this.#data;
@@ -331,14 +353,14 @@ class PassageMap {
     return { x: left + width / 2, y: top + height / 2, zoom: 1 };
   }
 
-  /** CSS pixels for a unit of the data. */
+  /** Return how many CSS pixels a unit of the data has. */
   #scale(zoom = this.#view.zoom) {
     const room = (length) => Math.max(length - 2 * PassageMap.MARGIN, 1);
     const { width, height } = this.#bounds;
     return Math.min(room(this.#width) / width, room(this.#height) / height) * zoom;
   }
 
-  /** Where coordinates of the data are on the canvas, in CSS pixels. */
+  /** Convert coordinates of the data to a position on the canvas, in CSS pixels. */
   #project(x, y) {
     const scale = this.#scale();
     return {
@@ -347,16 +369,24 @@ class PassageMap {
     };
   }
 
-  #go(view, glides) {
-    if (!glides || PassageMap.#reducedMotion.matches) {
+  /**
+   * Return the view that a movement starts from: the target of a running animation, so that repeated
+   * steps add up; but for a pointer, what is visible, so that the map does not jump.
+   */
+  #findStart(animated) {
+    return animated && this.#animation ? this.#animation.to : this.#view;
+  }
+
+  #go(view, animated) {
+    if (!animated || PassageMap.#reducedMotion.matches) {
       this.view = view;
     } else {
-      this.#glide = { from: this.view, to: view, start: performance.now() };
+      this.#animation = { from: this.view, to: view, start: performance.now() };
       this.#draw();
     }
   }
 
-  /** Show a view; its middle stays among the points. */
+  /** Show a view, whose centre is moved within the bounds if needed. Hides the card. */
   #show({ x, y, zoom }) {
     const { left, top, right, bottom } = this.#bounds;
     const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
@@ -365,31 +395,32 @@ class PassageMap {
     this.#draw();
   }
 
-  #stepGlide() {
-    const { from, to, start } = this.#glide;
-    const time = Math.min((performance.now() - start) / PassageMap.GLIDE_MS, 1);
+  #stepAnimation() {
+    const { from, to, start } = this.#animation;
+    const time = Math.min((performance.now() - start) / PassageMap.ANIMATION_MS, 1);
     if (time === 1) {
       this.view = to;
       return;
     }
     const eased = 1 - (1 - time) ** 3;
     const zoom = from.zoom * (to.zoom / from.zoom) ** eased;
-    // The middle moves with the width in sight, so that a fixed point stays where it is.
+    // The centre moves in proportion to the visible width. So the position that the map zooms around
+    // stays where it is on the canvas.
     const [widthBefore, width, widthAfter] = [1 / from.zoom, 1 / zoom, 1 / to.zoom];
-    const way = widthBefore === widthAfter
+    const progress = widthBefore === widthAfter
       ? eased
       : (width - widthBefore) / (widthAfter - widthBefore);
-    const middle = (axis) => from[axis] + (to[axis] - from[axis]) * way;
-    this.#show({ x: middle("x"), y: middle("y"), zoom });
+    const centre = (axis) => from[axis] + (to[axis] - from[axis]) * progress;
+    this.#show({ x: centre("x"), y: centre("y"), zoom });
   }
 
   // ---- drawing ----
 
-  /** Draw with the next frame. */
+  /** Draw in the next frame, once however often this is called. */
   #draw() {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
-      if (this.#glide) this.#stepGlide();
+      if (this.#animation) this.#stepAnimation();
       this.#fitCanvas();
       this.#theme ??= this.#readTheme();
       this.#drawPoints();
@@ -400,17 +431,21 @@ class PassageMap {
   #fitCanvas() {
     const ratio = devicePixelRatio;
     const [width, height] = [this.#width, this.#height].map((side) => Math.round(side * ratio));
-    if (this.#raster && this.#canvas.width === width && this.#canvas.height === height) return;
+    const isSameSize = this.#canvas.width === width && this.#canvas.height === height;
+    // The browser's own zoom can change the ratio without changing the number of device pixels.
+    if (this.#raster && isSameSize && this.#ratio === ratio) return;
     [this.#canvas.width, this.#canvas.height, this.#ratio] = [width, height, ratio];
     this.#theme = null; // the size of names depends on the width
     this.#raster = new DotRaster(width, height, this.#rasterMargin);
   }
 
+  /** The margin of the raster: a stamp of which one row is visible has its other edge in there. */
   get #rasterMargin() {
-    return Math.ceil((2 * PassageMap.MAX_RADIUS + 2) * this.#ratio);
+    const radius = PassageMap.MAX_BASE_RADIUS * Math.max(...PassageMap.LEVEL_SCALES);
+    return 2 * Math.ceil((radius + 1) * this.#ratio); // the rim is one CSS pixel
   }
 
-  /** Read colours and font from the style sheet, which knows light, dark and forced colours. */
+  /** Read the colours from the style sheet, for the light, dark or forced scheme, and the font. */
   #readTheme() {
     const style = getComputedStyle(this.#canvas);
     const read = (name) => style.getPropertyValue(`--map-${name}`).trim();
@@ -419,56 +454,73 @@ class PassageMap {
     const ofClusters = Array.from({ length: PassageMap.COLOURS }, (_, colour) => read(colour));
     const palette = [...ofClusters, read("none"), read("dim")].map(DotRaster.parseColour);
     const inkChannels = DotRaster.parseColour(ink);
-    // Half ink, so that text has enough contrast in the colour of its cluster.
+    // Names have the colour of their cluster, mixed half and half with ink for enough contrast.
     const nameColours = palette.map((colour) =>
       `rgb(${colour.map((channel, index) => (channel + inkChannels[index]) / 2).join(" ")})`);
     const background = DotRaster.parseColour(paper);
     return { palette, background, paper, ink, accent, nameColours };
   }
 
-  /** The radius of a point in CSS pixels: small among many, larger when zoomed in. */
-  get #radius() {
-    const room = Math.sqrt((this.#width * this.#height) / Math.max(this.#order.length, 1));
-    const whole = Math.min(Math.max(room * 0.13, 1.6), 6);
-    return Math.min(whole * this.#view.zoom ** 0.4, PassageMap.MAX_RADIUS);
+  /**
+   * The radius of points that are all alike, in CSS pixels. It shrinks with the number of points, and
+   * grows with the zoom.
+   */
+  get #baseRadius() {
+    const spacing = Math.sqrt((this.#width * this.#height) / Math.max(this.#order.length, 1));
+    const unzoomed = Math.min(
+      Math.max(spacing * PassageMap.RADIUS_PER_SPACING, PassageMap.MIN_BASE_RADIUS),
+      PassageMap.MAX_UNZOOMED_RADIUS,
+    );
+    const zoomed = unzoomed * this.#view.zoom ** PassageMap.RADIUS_GROWTH;
+    return Math.min(zoomed, PassageMap.MAX_BASE_RADIUS);
   }
 
-  /** The cluster that stands out; -1 for none. */
-  get #cluster() {
+  /** The index of the cluster under the pointer, or else of the highlighted one; -1 for none. */
+  get #activeCluster() {
     return this.#hovered.cluster < 0 ? this.#highlighted : this.#hovered.cluster;
   }
 
-  /** Whether a point stands out: it is of the cluster, or lit, or all are alike. */
+  /**
+   * Return whether a point stands out: it belongs to the active cluster; or without one, it is lit, or
+   * no points are lit.
+   */
   #standsOut(point) {
-    if (this.#cluster >= 0) return this.#data.cluster[point] === this.#cluster;
+    if (this.#activeCluster >= 0) return this.#data.cluster[point] === this.#activeCluster;
     return this.#levels === null || this.#levels[point] > 0;
   }
 
   #drawPoints() {
-    const levels = Uint8Array.from(this.#order, (point) => this.#levelOf(point));
+    const levelsInOrder = Uint8Array.from(this.#order, (point) => this.#levelOf(point));
     this.#raster.clear(this.#theme.background);
     for (let level = 0; level <= PassageMap.TOP_LEVEL; level++) {
-      this.#drawDots(levels, level, (point) => (level ? this.#pointColours[point] : PassageMap.DIM));
+      const colourOf = (point) => (level ? this.#pointColours[point] : PassageMap.DIM);
+      this.#drawDots(levelsInOrder, level, colourOf);
     }
     this.#raster.copyTo(this.#context);
     if (this.#hovered.point >= 0) this.#drawRing(this.#hovered.point);
   }
 
   #levelOf(point) {
-    if (this.#cluster >= 0 || this.#levels === null) return this.#standsOut(point) ? 1 : 0;
+    if (this.#activeCluster >= 0 || this.#levels === null) return this.#standsOut(point) ? 1 : 0;
     return this.#levels[point];
   }
 
-  /** The radius of points of a level, in CSS pixels. */
+  /** Return the radius of the points of a level, in CSS pixels. */
   #radiusOf(level) {
-    const isSearch = this.#cluster < 0 && this.#levels !== null;
+    const isSearch = this.#activeCluster < 0 && this.#levels !== null;
     const smallest = isSearch ? PassageMap.LEVEL_RADII[level] : 0;
-    return Math.max(this.#radius * PassageMap.LEVEL_SIZES[level], smallest);
+    return Math.max(this.#baseRadius * PassageMap.LEVEL_SCALES[level], smallest);
   }
 
-  /** Draw the points of a level. */
-  #drawDots(levels, level, colourOf) {
-    if (!levels.includes(level)) return;
+  /**
+   * Draw the visible points of a level.
+   *
+   * @param {Uint8Array} levelsInOrder The levels of the points in `#order`.
+   * @param {number} level
+   * @param {(point: number) => number} colourOf Returns the index of a colour in the palette.
+   */
+  #drawDots(levelsInOrder, level, colourOf) {
+    if (!levelsInOrder.includes(level)) return;
     const radius = this.#radiusOf(level);
     const { x, y } = this.#data;
     const [width, height] = [this.#canvas.width, this.#canvas.height];
@@ -479,9 +531,9 @@ class PassageMap {
     const { palette, background } = this.#theme;
     const stamps = this.#raster.makeStamps(radius * this.#ratio, rim, palette, background);
     const reach = Math.ceil(radius * this.#ratio + rim);
-    for (let place = 0; place < levels.length; place++) {
-      if (levels[place] !== level) continue;
-      const point = this.#order[place];
+    for (let rank = 0; rank < levelsInOrder.length; rank++) {
+      if (levelsInOrder[rank] !== level) continue;
+      const point = this.#order[rank];
       const left = Math.round(x[point] * scale + offsetX);
       const top = Math.round(y[point] * scale + offsetY);
       if (left > -reach && top > -reach && left < width + reach && top < height + reach) {
@@ -531,41 +583,44 @@ class PassageMap {
     this.#placement = { scale: 0, names: [] };
   }
 
-  /** Return the highest and the lowest point of each cluster, and its area, in units of the data. */
+  /** Return the top, the bottom and the area of each cluster, in units of the data. */
   #measureClusters() {
-    const extents = this.#data.clusters.map(({ x, y }) => ({ left: x, right: x, high: y, low: y }));
+    const extents = this.#data.clusters.map(({ x, y }) => ({ left: x, right: x, top: y, bottom: y }));
     this.#data.cluster.forEach((cluster, point) => {
       const extent = extents[cluster];
       if (!extent) return;
       const [x, y] = [this.#data.x[point], this.#data.y[point]];
       Object.assign(extent, { left: Math.min(extent.left, x), right: Math.max(extent.right, x) });
-      Object.assign(extent, { high: Math.min(extent.high, y), low: Math.max(extent.low, y) });
+      Object.assign(extent, { top: Math.min(extent.top, y), bottom: Math.max(extent.bottom, y) });
     });
-    return extents.map(({ left, right, high, low }) => ({
-      high,
-      low,
-      area: (right - left) * (low - high),
+    return extents.map(({ left, right, top, bottom }) => ({
+      clusterTop: top,
+      clusterBottom: bottom,
+      clusterArea: (right - left) * (bottom - top),
     }));
   }
 
   /**
-   * Place the names at the current scale, without overlaps: in the middle of their cluster, or if
-   * they would cover much of it, where they cover least. Panning does not change them.
+   * Place as many names as fit at the current scale without overlapping, largest cluster first. A name
+   * is in the middle of its cluster; but if the cluster is small, above, below or in the middle,
+   * wherever it covers the fewest points. Panning does not change the placement.
    */
   #placeNames() {
     const scale = this.#scale();
     if (this.#placement.scale === scale) return this.#placement.names;
     const { left, top, right, bottom } = this.#bounds;
-    const margin = PassageMap.MARGIN - 4;
+    const margin = PassageMap.MARGIN - 4; // how far names may leave the bounds, in CSS pixels
     const clamp = (start, size, low, high) =>
       Math.max(Math.min(start, high * scale + margin - size), low * scale - margin);
-    const distance = this.#radius + 5;
+    const distance = this.#baseRadius + 5;
     const placed = [];
     for (const name of this.#names) {
-      const isSmall = name.area * scale ** 2 < name.width * name.height * PassageMap.NAME_ROOM;
+      const isSmall = name.clusterArea * scale ** 2 < name.width * name.height * PassageMap.NAME_ROOM;
       const tops = [
         name.y * scale - name.height / 2,
-        ...(isSmall ? [name.high * scale - distance - name.height, name.low * scale + distance] : []),
+        ...(isSmall
+          ? [name.clusterTop * scale - distance - name.height, name.clusterBottom * scale + distance]
+          : []),
       ];
       const boxes = tops
         .map((start) => ({
@@ -582,7 +637,7 @@ class PassageMap {
     return placed;
   }
 
-  /** Count the points under a box, whose place is in CSS pixels from the origin of the data. */
+  /** Count the points under a box, given in CSS pixels from the origin of the data. */
   #countCovered({ left, top, width, height }, scale) {
     const isCovered = (point) => {
       const [x, y] = [this.#data.x[point] * scale - left, this.#data.y[point] * scale - top];
@@ -593,7 +648,7 @@ class PassageMap {
     return around.filter(isCovered).length;
   }
 
-  /** The names in sight, with `left` and `top` on the canvas in CSS pixels. */
+  /** Return the visible names, with `left` and `top` on the canvas in CSS pixels. */
   #namesInSight() {
     const scale = this.#scale();
     const [dx, dy] = [this.#width / 2 - this.#view.x * scale, this.#height / 2 - this.#view.y * scale];
@@ -605,9 +660,9 @@ class PassageMap {
 
   #drawNames() {
     const { paper, accent, nameColours } = this.#theme;
-    const standsOut = (cluster) => this.#cluster < 0
+    const standsOut = (cluster) => this.#activeCluster < 0
       ? this.#levels === null || this.#litClusters.has(cluster)
-      : this.#cluster === cluster;
+      : this.#activeCluster === cluster;
     this.#withCssPixels((context) => {
       Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round" });
       for (const name of this.#namesInSight()) {
@@ -630,23 +685,28 @@ class PassageMap {
 
   // ---- pointing ----
 
-  /** What is at a position on the canvas: a cluster by its name, or a point. */
+  /** Return what is at a position on the canvas: the cluster whose name is there, or else a point. */
   #hit(x, y) {
     const name = this.#namesInSight().find(({ left, top, width, height }) =>
       x >= left && y >= top && x <= left + width && y <= top + height);
     return name ? { cluster: name.cluster, point: -1 } : { cluster: -1, point: this.#nearest(x, y) };
   }
 
-  /** The nearest point within reach, before others one that stands out; -1 for none. */
+  /**
+   * Return the nearest point whose dot is within reach of a position on the canvas; -1 for none. Points
+   * that stand out take precedence over nearer ones.
+   */
   #nearest(x, y) {
     const scale = this.#scale();
-    const reach = (this.#radius + PassageMap.REACH[this.#pointerType]) / scale;
+    const extra = PassageMap.REACH[this.#pointerType];
+    const reaches = PassageMap.LEVEL_SCALES.map((_, level) => (this.#radiusOf(level) + extra) / scale);
+    const maxReach = Math.max(...reaches);
     const dataX = this.#view.x + (x - this.#width / 2) / scale;
     const dataY = this.#view.y + (y - this.#height / 2) / scale;
-    let best = { point: -1, distance: reach, standsOut: false };
-    for (const point of this.#pointsAround(dataX, dataY, reach, reach)) {
+    let best = { point: -1, distance: Infinity, standsOut: false };
+    for (const point of this.#pointsAround(dataX, dataY, maxReach, maxReach)) {
       const distance = Math.hypot(this.#data.x[point] - dataX, this.#data.y[point] - dataY);
-      if (distance > reach) continue;
+      if (distance > reaches[this.#levelOf(point)]) continue;
       const standsOut = this.#standsOut(point);
       const isBetter = standsOut === best.standsOut ? distance <= best.distance : standsOut;
       if (isBetter) best = { point, distance, standsOut };
@@ -654,7 +714,7 @@ class PassageMap {
     return best.point;
   }
 
-  /** The points in the cells of the grid that a rectangle touches, in units of the data. */
+  /** Return the points in all grid cells that a rectangle touches, given in units of the data. */
   #pointsAround(x, y, reachX, reachY) {
     const { size, columns, rows, starts, points } = this.#grid;
     const cell = (value, low, count) =>
@@ -665,7 +725,9 @@ class PassageMap {
     const around = [];
     for (let row = cell(y - reachY, this.#bounds.top, rows); row <= lastRow; row++) {
       const start = starts[row * columns + firstColumn];
-      around.push(...points.subarray(start, starts[row * columns + lastColumn + 1]));
+      // Not push(...): an engine limits how many arguments a call has.
+      const inRow = points.subarray(start, starts[row * columns + lastColumn + 1]);
+      for (const point of inRow) around.push(point);
     }
     return around;
   }
@@ -677,20 +739,20 @@ class PassageMap {
     this.#hovered = hovered;
     this.#canvas.classList.toggle("pointing", hovered.point >= 0 || hovered.cluster >= 0);
     if (hovered.point >= 0) {
-      this.#rest = setTimeout(() => this.#describe(hovered.point), PassageMap.REST_MS);
+      this.#restTimer = setTimeout(() => this.#describe(hovered.point), PassageMap.REST_MS);
     }
     this.#draw();
   }
 
   #hideCard() {
-    clearTimeout(this.#rest);
+    clearTimeout(this.#restTimer);
     this.#hovered = { point: -1, cluster: -1 };
     this.#described = -1;
     this.#card.hidden = true;
     this.#canvas.classList.remove("pointing");
   }
 
-  /** Show the card of a point; with a button if it is pinned. */
+  /** Show the card of a point. After a tap it is pinned: it has a button that opens the passage. */
   async #describe(point, { pinned = false } = {}) {
     this.#described = point;
     const chunkId = this.#data.chunk_ids[point];
@@ -704,7 +766,7 @@ class PassageMap {
       this.#descriptions.delete(chunkId);
       description = { title: "", text: error.message };
     }
-    if (this.#described !== point) return; // the pointer has moved on
+    if (this.#described !== point) return; // the card was hidden or shows another point by now
     const cluster = this.#data.clusters[this.#data.cluster[point]];
     const fill = (selector, text) => {
       const part = this.#card.querySelector(selector);
@@ -720,11 +782,14 @@ class PassageMap {
     this.#placeCard(point);
   }
 
-  /** Put the card on the side of its point that has room, or else into the half without it. */
+  /**
+   * Put the card to the right or left of its point, wherever there is room; otherwise at the top or
+   * bottom of the map, whichever is farther from the point.
+   */
   #placeCard(point) {
     const { x, y } = this.#project(this.#data.x[point], this.#data.y[point]);
     const { offsetWidth: width, offsetHeight: height, style } = this.#card;
-    const gap = this.#radius + 10;
+    const gap = this.#baseRadius + 10;
     const edge = 8;
     const clamp = (value, high) => Math.max(Math.min(value, high - edge), edge);
     const sides = [x + gap, x - gap - width];
@@ -747,9 +812,11 @@ class PassageMap {
     on("auxclick", (event) => event.button === 1 && this.#onClick(event));
     on("wheel", this.#onWheel, { passive: false });
     on("keydown", this.#onKeyDown);
-    element.querySelector("[data-zoom-in]").addEventListener("click", () => this.zoomBy(1.6));
-    element.querySelector("[data-zoom-out]").addEventListener("click", () => this.zoomBy(1 / 1.6));
-    element.querySelector("[data-show-all]").addEventListener("click", () => this.showAll());
+    const step = PassageMap.ZOOM_STEP;
+    const onPress = (selector, act) => element.querySelector(selector).addEventListener("click", act);
+    onPress("[data-zoom-in]", () => this.zoomBy(step));
+    onPress("[data-zoom-out]", () => this.zoomBy(1 / step));
+    onPress("[data-show-all]", () => this.showAll());
     this.#card.querySelector("button").addEventListener("click", () => {
       this.#host.open(this.#data.chunk_ids[this.#described], false);
     });
@@ -769,47 +836,59 @@ class PassageMap {
   }
 
   #onPointerDown(event) {
-    this.#canvas.setPointerCapture(event.pointerId);
-    if (this.#pointers.size === 0) this.#travel = 0;
-    this.#pointers.set(event.pointerId, this.#positionIn(event));
     this.#pointerType = event.pointerType === "touch" ? "touch" : "mouse";
+    const position = this.#positionIn(event);
+    if (this.#active.size === 0) {
+      this.#pressedAt = position;
+      this.#hasDragged = false;
+    }
+    if (event.button !== 0) return; // only the main button drags
+    this.#canvas.setPointerCapture(event.pointerId);
+    this.#active.set(event.pointerId, position);
   }
 
   #onPointerMove(event) {
     const position = this.#positionIn(event);
-    const before = this.#pointers.get(event.pointerId);
+    const before = this.#active.get(event.pointerId);
     if (!before) {
       this.#pointerType = event.pointerType === "touch" ? "touch" : "mouse";
       this.#hover(this.#hit(position.x, position.y));
       return;
     }
-    this.#travel += Math.hypot(position.x - before.x, position.y - before.y);
-    const other = [...this.#pointers].find(([id]) => id !== event.pointerId)?.[1];
-    this.#pointers.set(event.pointerId, position);
+    const other = [...this.#active].find(([id]) => id !== event.pointerId)?.[1];
+    this.#active.set(event.pointerId, position);
+    this.#hasDragged ||= Boolean(other) || this.#isFarFromPress(position);
     if (other) {
       this.#pinch(before, position, other);
-    } else if (this.#travel >= PassageMap.DRAG_PX) {
+    } else if (this.#hasDragged) {
       this.#canvas.classList.add("dragging");
       this.panBy(before.x - position.x, before.y - position.y, false);
     }
   }
 
-  /** Zoom by the distance of two fingers, and move with their middle, while one of them moves. */
+  /** Return whether a pointer is too far from where it was pressed for a click. */
+  #isFarFromPress({ x, y }) {
+    const distance = Math.hypot(x - this.#pressedAt.x, y - this.#pressedAt.y);
+    return distance >= PassageMap.DRAG_PX[this.#pointerType];
+  }
+
+  /** Zoom as two fingers spread or close, and pan with the middle between them. One finger moves. */
   #pinch(before, after, other) {
     const distance = (position) => Math.max(Math.hypot(position.x - other.x, position.y - other.y), 1);
     this.panBy((before.x - after.x) / 2, (before.y - after.y) / 2, false);
     const middle = { x: (after.x + other.x) / 2, y: (after.y + other.y) / 2 };
-    this.zoomBy(distance(after) / distance(before), { ...middle, glides: false });
+    this.zoomBy(distance(after) / distance(before), { ...middle, animated: false });
   }
 
   #onPointerUp(event) {
-    this.#pointers.delete(event.pointerId);
+    this.#active.delete(event.pointerId);
     this.#canvas.classList.remove("dragging");
   }
 
   #onClick(event) {
-    if (this.#travel >= PassageMap.DRAG_PX) return;
     const { x, y } = this.#positionIn(event);
+    const isOtherButton = event.button !== 0; // it does not drag, so its way is not known
+    if (this.#hasDragged || (isOtherButton && this.#isFarFromPress({ x, y }))) return;
     const { cluster, point } = this.#hit(x, y);
     const inNewTab = event.ctrlKey || event.metaKey || event.button === 1;
     this.#hideCard();
@@ -829,7 +908,7 @@ class PassageMap {
     const pixels = event.deltaY * (event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1);
     const speed = event.ctrlKey ? 0.01 : 0.002; // a pinch on a touchpad has small steps
     const factor = Math.exp(-Math.min(Math.max(pixels, -200), 200) * speed);
-    this.zoomBy(factor, { ...this.#positionIn(event), glides: false });
+    this.zoomBy(factor, { ...this.#positionIn(event), animated: false });
   }
 
   #onKeyDown(event) {
@@ -840,11 +919,11 @@ class PassageMap {
       ArrowRight: () => this.panBy(step, 0),
       ArrowUp: () => this.panBy(0, -step),
       ArrowDown: () => this.panBy(0, step),
-      "+": () => this.zoomBy(1.6),
-      "=": () => this.zoomBy(1.6),
-      "-": () => this.zoomBy(1 / 1.6),
+      "+": () => this.zoomBy(PassageMap.ZOOM_STEP),
+      "=": () => this.zoomBy(PassageMap.ZOOM_STEP),
+      "-": () => this.zoomBy(1 / PassageMap.ZOOM_STEP),
       0: () => this.showAll(),
-      Escape: () => this.#show(this.#view),
+      Escape: () => this.#show(this.#view), // hides the card
     };
     const act = actions[event.key];
     if (!act) return;
@@ -854,16 +933,16 @@ class PassageMap {
   }
 }
 
-/** Return whether two boxes overlap, or are too close for names. */
+/** Return whether the boxes of two names overlap, or are too close to each other. */
 function overlap(a, b) {
   const gap = PassageMap.NAME_GAP;
   return a.left < b.left + b.width + gap && b.left < a.left + a.width + gap &&
     a.top < b.top + b.height + gap && b.top < a.top + a.height + gap;
 }
 
-/** Wrap a long name in two lines of about the same length; `…` marks what does not fit. */
+/** Wrap a long name to two lines of about the same length. A line that is too long ends with `…`. */
 function wrapName(name) {
-  if (name.length <= PassageMap.NAME_LINE) return [name];
+  if (name.length <= PassageMap.NAME_LENGTH) return [name];
   const words = name.split(/\s+/);
   const splits = words.map((_, index) => [
     words.slice(0, index).join(" "),
@@ -871,7 +950,7 @@ function wrapName(name) {
   ]);
   const longest = (lines) => Math.max(...lines.map((line) => line.length));
   const lines = splits.reduce((best, split) => (longest(split) < longest(best) ? split : best));
-  const limit = PassageMap.NAME_LINE * 1.3;
+  const limit = PassageMap.NAME_LENGTH * 1.3;
   return lines
     .filter(Boolean)
     .map((line) => (line.length > limit ? `${line.slice(0, limit - 1)}…` : line));

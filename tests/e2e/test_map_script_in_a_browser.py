@@ -1,0 +1,210 @@
+"""The map's script alone in headless Chromium: what is hit, dragged and drawn at the edge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from benchmarks.map_frames import open_map_page
+
+if TYPE_CHECKING:
+    from tests.support.browser import Browser, Browsers
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+CLUSTERS: Final = [
+    {"cluster_id": "west", "name": "West", "size": 1, "x": 0, "y": 0},
+    {"cluster_id": "east", "name": "East", "size": 1, "x": 1_000, "y": 1_000},
+]
+DATA: Final = {
+    "clusters": CLUSTERS,
+    "chunk_ids": ["west", "lonely", "east"],
+    "x": [0, 500, 1_000],
+    "y": [0, 500, 1_000],
+    "cluster": [0, -1, 1],
+}
+"""Two clusters of one point each, in the corners, and a point without a cluster in the middle."""
+UNNAMED: Final = {
+    "clusters": [],
+    "chunk_ids": ["first", "last"],
+    "x": [0, 1_000],
+    "y": [0, 1_000],
+    "cluster": [-1, -1],
+}
+"""Two points in opposite corners, and no names."""
+START: Final = """(data) => {
+  window.opened = [];
+  const host = {
+    describe: async () => ({ title: "", text: "" }),
+    open: (chunkId) => opened.push(chunkId),
+    openCluster() {},
+  };
+  window.map = new PassageMap(document.querySelector(".map"), data, host);
+}"""
+NEXT_FRAME: Final = """new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))"""
+
+
+async def start(browser: Browser, data: dict[str, Any] = DATA) -> None:
+    """Show a page with nothing but a map."""
+    await open_map_page(browser.page)
+    await browser.page.evaluate(START, data)
+    await browser.page.evaluate(NEXT_FRAME)
+
+
+async def read_view(browser: Browser) -> dict[str, float]:
+    view: dict[str, float] = await browser.page.evaluate("map.view")
+    return view
+
+
+async def find_position(browser: Browser, chunk_id: str) -> tuple[float, float]:
+    position = await browser.page.evaluate("(id) => map.positionOf(id)", chunk_id)
+    return position["x"], position["y"]
+
+
+async def test_an_unknown_cluster_has_no_passages(browser: Browser) -> None:
+    await start(browser)
+    passages = "['west', 'deleted'].map((id) => map.passagesOf(id))"
+    assert await browser.page.evaluate(passages) == [["west"], []]
+
+
+async def test_only_the_main_button_drags(browser: Browser) -> None:
+    await start(browser)
+    before = await read_view(browser)
+    mouse = browser.page.mouse
+    for button, moves in (("right", False), ("middle", False), ("left", True)):
+        await mouse.move(300, 300)
+        await mouse.down(button=button)  # type: ignore[arg-type]
+        await mouse.move(360, 330, steps=4)
+        await mouse.up(button=button)  # type: ignore[arg-type]
+        assert (await read_view(browser) != before, button) == (moves, button)
+
+
+async def test_a_trembling_click_is_no_drag(browser: Browser) -> None:
+    """The distance from where the button was pressed counts, not the length of the way."""
+    await start(browser)
+    before = await read_view(browser)
+    x, y = await find_position(browser, "lonely")
+    mouse = browser.page.mouse
+    await mouse.move(x, y)
+    await mouse.down()
+    for _ in range(6):
+        await mouse.move(x + 2, y)
+        await mouse.move(x, y)
+    await mouse.up()
+    assert await read_view(browser) == before
+    assert await browser.page.evaluate("opened") == ["lonely"]
+
+
+async def test_a_finger_may_slip_further_than_a_mouse(browsers: Browsers) -> None:
+    async with browsers.window(width=390, height=844) as browser:
+        await start(browser)
+        moved = await browser.page.evaluate(
+            """() => {
+              const canvas = document.querySelector("canvas");
+              canvas.setPointerCapture = () => {};
+              const before = map.view.x;
+              const send = (type, clientX, pointerType) => canvas.dispatchEvent(new PointerEvent(
+                type, { pointerId: 7, pointerType, clientX, clientY: 200, button: 0 }));
+              return ["touch", "mouse"].map((pointerType) => {
+                send("pointerdown", 100, pointerType);
+                send("pointermove", 108, pointerType);
+                send("pointerup", 108, pointerType);
+                return map.view.x !== before;
+              });
+            }"""
+        )
+        assert moved == [False, True]
+
+
+async def test_a_drag_during_an_animation_does_not_jump_to_its_end(browser: Browser) -> None:
+    await start(browser)
+    zoom = await browser.page.evaluate(
+        """() => {
+          map.zoomBy(8);
+          map.panBy(1, 1, false);
+          return map.view.zoom;
+        }"""
+    )
+    assert zoom < 2
+
+
+async def test_two_steps_of_an_animation_add_up(browser: Browser) -> None:
+    await start(browser)
+    await browser.page.evaluate("() => { map.zoomBy(2); map.zoomBy(2); }")
+    await browser.page.wait_for_function("map.view.zoom === 4")
+
+
+async def test_a_large_dot_is_hit_wherever_it_is_drawn(browser: Browser) -> None:
+    await start(browser)
+    await browser.page.evaluate("() => { map.view = { x: 500, y: 500, zoom: 40 }; }")
+    await browser.page.evaluate("map.light(['lonely'], { ranked: true })")
+    await browser.page.evaluate(NEXT_FRAME)
+    x, y = await find_position(browser, "lonely")
+    await browser.page.mouse.click(x + 15, y)
+    assert await browser.page.evaluate("opened") == ["lonely"]
+
+
+async def test_the_browsers_zoom_changes_the_scale_of_the_picture(browser: Browser) -> None:
+    """Twice the device pixels on half the width are as many as before."""
+    await start(browser, UNNAMED)
+    devtools = await browser.page.context.new_cdp_session(browser.page)
+    canvas = browser.page.locator("canvas")
+    for ratio, width in ((1, 800), (2, 400)):
+        metrics = {"deviceScaleFactor": ratio, "width": width, "height": 700, "mobile": False}
+        await devtools.send("Emulation.setDeviceMetricsOverride", metrics)
+        style = f"width: {width}px; height: {600 // ratio}px"
+        await canvas.evaluate("(canvas, style) => { canvas.style = style; }", style)
+        await browser.page.evaluate(NEXT_FRAME)
+        assert await canvas.evaluate("canvas => [devicePixelRatio, canvas.width]") == [ratio, 800]
+        is_drawn = await canvas.evaluate(
+            """canvas => {
+              const box = canvas.getBoundingClientRect();
+              const { x, y } = map.positionOf("first");
+              const pixel = (left, top) => canvas.getContext("2d").getImageData(
+                Math.round(left * devicePixelRatio), Math.round(top * devicePixelRatio), 1, 1);
+              return pixel(x - box.x, y - box.y).data.join() !== pixel(1, 1).data.join();
+            }"""
+        )
+        assert is_drawn
+
+
+async def test_no_stamp_leaves_the_margin_of_the_picture(browser: Browser) -> None:
+    """Beyond the margin, the pixels are those of other rows."""
+    await start(browser, UNNAMED)
+    excess = await browser.page.evaluate(
+        """async () => {
+          const halves = new WeakMap();
+          const { makeStamps, stamp } = DotRaster.prototype;
+          DotRaster.prototype.makeStamps = function (radius, rim, ...rest) {
+            const stamps = makeStamps.call(this, radius, rim, ...rest);
+            for (const made of stamps) halves.set(made, Math.ceil(radius + rim));
+            return stamps;
+          };
+          let edge = Infinity; // of the stamps of a frame
+          DotRaster.prototype.stamp = function (made, x, y) {
+            edge = Math.min(edge, x - halves.get(made), y - halves.get(made));
+            stamp.call(this, made, x, y);
+          };
+          let margin = 0;
+          const { putImageData } = CanvasRenderingContext2D.prototype;
+          CanvasRenderingContext2D.prototype.putImageData = function (image, x, y) {
+            margin = -x;
+            putImageData.call(this, image, x, y);
+          };
+          map.light(["first"], { ranked: true });
+          map.view = { x: 0, y: 0, zoom: 80 };
+          const { width, height } = document.querySelector("canvas").getBoundingClientRect();
+          let excess = -Infinity;
+          for (let outside = 0; outside < 24; outside++) {
+            map.view = { x: 0, y: 0, zoom: 80 };
+            map.panBy(width / 2 + outside, height / 2 + outside, false);
+            await new Promise(requestAnimationFrame);
+            await new Promise(requestAnimationFrame);
+            excess = Math.max(excess, -edge - margin);
+          }
+          return excess;
+        }"""
+    )
+    assert excess <= 0

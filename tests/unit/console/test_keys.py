@@ -1,0 +1,109 @@
+"""What the console says about a key that it does not make: the true reason, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from pydantic import SecretStr
+
+from functions.gateway.console import keys
+from functions.gateway.console.keys import KeyPages, RequestedKey
+from shared.accounts.keyring import Keyring
+from shared.core.caller import FULL_ACCESS
+from shared.core.errors import Conflict, InvalidInput
+from shared.firestore.database import WriteConflict
+
+if TYPE_CHECKING:
+    from shared.accounts.access_key import AccessKey
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 11, 27, tzinfo=UTC)
+REQUESTED = RequestedKey("laptop", None, "a-nonce")
+GRANT = SimpleNamespace(user_id="ada", scopes=FULL_ACCESS, proof=SimpleNamespace(expires_at=None))
+VISIT = SimpleNamespace(
+    caller=SimpleNamespace(scopes=FULL_ACCESS), session=SimpleNamespace(grant_id="0" * 32)
+)
+
+
+@dataclass
+class FakeStore:
+    """A store in which another request adds the same key after the keys were listed.
+
+    Attributes:
+        winner: Changes of the stored key since, or None if it was deleted.
+    """
+
+    winner: dict[str, Any] | None
+    added: list[AccessKey] = field(default_factory=list)
+
+    @property
+    def accounts(self) -> FakeStore:
+        return self
+
+    @property
+    def keys(self) -> FakeStore:
+        return self
+
+    async def get_server_time(self) -> datetime:
+        return NOW
+
+    async def list_keys(self, _user_id: str) -> list[AccessKey]:
+        return []
+
+    async def add(self, key: AccessKey) -> None:
+        self.added.append(key)
+        raise WriteConflict("The database refused: AlreadyExists.")
+
+    async def get(self, _key_id: str) -> AccessKey | None:
+        return None if self.winner is None else replace(self.added[0], **self.winner)
+
+
+async def make_key(monkeypatch: pytest.MonkeyPatch, winner: dict[str, Any] | None) -> AccessKey:
+    monkeypatch.setattr(keys, "AccessStore", lambda _connection: FakeStore(winner))
+    access = SimpleNamespace(connection=None, keyring=Keyring([SecretStr("s" * 32)]))
+    pages = KeyPages(cast("Any", access), cast("Any", None))
+    _, key = await pages._make_key(REQUESTED, cast("Any", GRANT), cast("Any", VISIT))  # noqa: SLF001
+    return key
+
+
+async def test_the_request_that_loses_the_race_shows_the_same_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (await make_key(monkeypatch, {})).name == "laptop"
+
+
+@pytest.mark.parametrize("winner", [None, {"revoked_at": NOW}, {"expires_at": NOW}])
+async def test_a_key_that_is_gone_need_not_be_revoked(
+    monkeypatch: pytest.MonkeyPatch, winner: dict[str, Any] | None
+) -> None:
+    with pytest.raises(Conflict, match="no longer valid") as caught:
+        await make_key(monkeypatch, winner)
+    assert "revoke it" not in caught.value.message
+
+
+async def test_an_older_key_was_shown_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Conflict, match="shown before"):
+        await make_key(monkeypatch, {"created_at": NOW - timedelta(minutes=5)})
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "1 to 100 characters"),
+        ("x" * 101, "1 to 100 characters"),
+        ("\U0001f469\u200d\U0001f680", "invisible character"),
+        ("a\u202eb", "invisible character"),
+    ],
+)
+def test_a_rejected_name_gets_the_true_reason(name: str, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        keys._parse_name(name)  # noqa: SLF001
+
+
+def test_spaces_around_and_within_a_name_are_tidied() -> None:
+    assert keys._parse_name("  my \t laptop ") == "my laptop"  # noqa: SLF001
