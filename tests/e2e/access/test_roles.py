@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tests.e2e.access.all_tools_gateway import Carrel
     from tests.e2e.access.conftest import MakeKey
 
-CURATING_TOOLS = {tool.name for tool in tools() if tool.role is not Role.READER}
+CURATING_TOOLS = {
+    tool.name for tool in tools() if tool.role is not Role.READER and not tool.internal
+}
 
 
 def listed_tools(carrel: Carrel, key: str) -> set[str]:
