@@ -353,4 +353,4 @@ async def test_a_missing_tool_and_an_empty_base_are_said(browser: Browser, log: 
     environment |= {"DISABLED_TOOLS": '["get_map"]'}
     with run_gateway(INLINE, environment, log) as gateway:
         await browser.open(f"{gateway.url}/map")
-        await browser.wait_for_text("get_map is not offered to you here.")
+        await browser.wait_for_text("Your role or your sign-in does not allow this.")

@@ -63,11 +63,28 @@ _MISSING_VALUE: Final = object()
 async def read_state(ctx: Context) -> State:
     """Return the state of a knowledge base."""
     collections = [collection.id async for collection in ctx.database.client.collections()]
-    return {
+    state = {
         name: {key: _simplify(data, "") for key, data in (await documents(ctx, name)).items()}
         for name in sorted(collections)
         if name not in EXCLUDED_COLLECTIONS
     }
+    return _summarize_map(state)
+
+
+def _summarize_map(state: State) -> State:
+    """Replace the map by its chunk ids and the number of its versions.
+
+    The positions of points depend on the history of a knowledge base, and on last bits.
+    """
+    pages = state.get("map", {})
+    if not pages:
+        return state
+    summary = {
+        "versions": len({name.partition("-")[0] for name in pages}),
+        "chunk_ids": sorted(chunk_id for page in pages.values() for chunk_id in page["points"]),
+    }
+    meta = {name: data for name, data in state["meta"].items() if name != "map"}
+    return {**state, "meta": meta, "map": {"summary": summary}}
 
 
 def digests(state: State) -> State:
