@@ -89,13 +89,13 @@ async def count_pending_chunks(ctx: Context) -> int:
 
 
 async def stored_documents(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return all documents that the job reads or writes, whichever number the map has."""
+    """Return all documents that the job reads or writes, whichever version the map has."""
     stored = {
         f"{collection}/{name}": data
         for collection in ("chunks", "clusters", "meta")
         for name, data in (await documents(ctx, collection)).items()
     }
-    stored.get("meta/map", {}).pop("number", None)
+    stored.get("meta/map", {}).pop("version", None)
     pages = await documents(ctx, "map")
     return stored | {f"map/{name.partition('-')[2]}": page for name, page in pages.items()}
 

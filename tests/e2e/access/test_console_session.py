@@ -11,7 +11,7 @@ import pytest
 
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
 from tests.e2e.access.conftest import CLOUD, in_access
-from tests.support.console_app import parse_page, texts
+from tests.support.console_app import parse_page, read_text, texts
 from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
 from tests.support.gateway_process import INLINE, run_gateway
@@ -198,6 +198,8 @@ def test_a_form_needs_the_token_of_its_session_and_the_own_origin(
 ) -> None:
     key = make_key("visits.forms")
     person, other = Person(url).sign_in(key), Person(url).sign_in(key)
+    for one in (person, other):
+        assert one.texts(".who a") == ["visits.forms"], (one.path, read_text(one.page))
     tokens = {"OWN": person, "OTHER": other}
     form = tokens[token].page.forms[0].fields["form"] if token in tokens else token
     response = person.http.post(
