@@ -49,8 +49,8 @@ async def explain_no_results(filters: ExtractionFilter, ctx: Context) -> Advice:
     """Advise a caller whose lookup found nothing. Costs one Firestore round trip."""
     if filters.topic:
         return await _explain_topic(filters.topic, filters, ctx)
-    if not await Extractions(ctx.database).list_by_confidence(filters.kind, None, None, 1):
-        return Advice(_explain_missing_type(filters.kind))
+    if not await Extractions(ctx.database).list_by_confidence(filters.type, None, None, 1):
+        return Advice(_explain_missing_type(filters.type))
     return Advice(_explain_filters(filters))
 
 
@@ -58,15 +58,15 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
     topics = Topics(ctx.database)
     topic, frequent_topics, topics_with_prefix = await asyncio.gather(
         topics.get(name),
-        topics.list_most_frequent(MAX_FREQUENT_TOPICS, filters.kind),
+        topics.list_most_frequent(MAX_FREQUENT_TOPICS, filters.type),
         topics.list_with_prefix(name[:_PREFIX_LENGTH], MAX_TOPICS_WITH_PREFIX),
     )
     if topic:
         return Advice(_explain_existing_topic(topic, filters))
     if not frequent_topics:
-        return Advice(_explain_missing_type(filters.kind), [])
+        return Advice(_explain_missing_type(filters.type), [])
     candidates = (*frequent_topics, *topics_with_prefix)
-    names = [candidate.name for candidate in candidates if candidate.count(filters.kind)]
+    names = [candidate.name for candidate in candidates if candidate.count(filters.type)]
     similar_names = find_nearest_names(name, list(dict.fromkeys(names)), MAX_SUGGESTIONS)
     intro = "The nearest are" if similar_names else "The most frequent are"
     suggestions = similar_names or names[:MAX_SUGGESTIONS]
@@ -78,15 +78,15 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
 
 
 def _explain_existing_topic(topic: Topic, filters: ExtractionFilter) -> str:
-    if topic.count(filters.kind):
+    if topic.count(filters.type):
         return _explain_filters(filters)
     counts = [f"{count} with get_{_PLURALS[kind]}" for kind, count in topic.counts.items() if count]
-    return f"There are no {_PLURALS[filters.kind]} about {topic.name!r}, but {', '.join(counts)}."
+    return f"There are no {_PLURALS[filters.type]} about {topic.name!r}, but {', '.join(counts)}."
 
 
 def _explain_filters(filters: ExtractionFilter) -> str:
     """Explain why nothing matches, although the type and the topic have extractions."""
-    kinds = _PLURALS[filters.kind]
+    kinds = _PLURALS[filters.type]
     if not filters.source_id:
         return f"The {kinds} have no vectors to compare with yet. Leave query out."
     about = f" about {filters.topic!r}" if filters.topic else ""

@@ -118,11 +118,11 @@ async def look_up(
         args.max_tokens,
     )
     is_cut = len(results) < len(items)
-    next_position = items[len(results) - 1].position if is_cut else page.end
+    next_position = items[len(results) - 1].position if is_cut else page.next_position
     advice = Advice()
     if not page.items and args.cursor is None:
         advice = await explain_no_results(extraction_filter, ctx)
-    elif page.exhausted and not is_cut:
+    elif page.is_at_limit and not is_cut:
         advice = Advice(EXHAUSTED_MESSAGE)
     metadata = LookupMetadata(
         # By contract, this is the topic to filter by, not the argument `query`.

@@ -1,4 +1,8 @@
-"""Pages of extractions, ordered by confidence or by similarity to a query."""
+"""Pages of extractions (the decisions, patterns, warnings and methodologies found in chunks).
+
+Without a query, a page is sorted by confidence; with one, by similarity. A cursor is the position
+of a page's last extraction in that order.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +28,21 @@ if TYPE_CHECKING:
     Position = tuple[int | str, ...]
 
 _DISTANCE_SCALE: Final = 10**9
-"""Cursors contain distances multiplied by this factor, and rounded to whole numbers."""
-_FILTERED_CURSOR: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
-"""The cursor contains the confidence of the previous page's last extraction, in thousandths, and
-its id."""
-_SEMANTIC_CURSOR: Final = TypeAdapter(
+"""Positions contain cosine distances multiplied by this factor and rounded to whole numbers."""
+_CONFIDENCE_POSITION: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
+"""A position in the order of confidence: an extraction's confidence, in thousandths, and its id."""
+_SIMILARITY_POSITION: Final = TypeAdapter(
     tuple[
+        # A cosine distance is between 0 and 2. The margins allow for rounding.
         Annotated[int, Field(ge=-_DISTANCE_SCALE, le=3 * _DISTANCE_SCALE)],
         DocumentId,
         Annotated[int, Field(ge=1, le=MAX_NEAREST)],
     ]
 )
-"""The cursor contains the distance, the id and the rank of the previous page's last extraction."""
+"""A position in the order of similarity: an extraction's distance, its id, and how many extractions
+were read up to it."""
 _START: Final = (-_DISTANCE_SCALE, "", 0)
-"""The first page starts at this position, before the nearest extraction."""
+"""The position before the nearest extraction, where the first page starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,12 @@ class ExtractionFilter:
     """Which extractions to look up.
 
     Attributes:
-        kind: The type of the extractions.
+        type: The type of the extractions.
         topic: The canonical name of a topic, or None for all topics.
         source_id: The id of a source, or None for all sources.
     """
 
-    kind: ExtractionType
+    type: ExtractionType
     topic: str | None
     source_id: str | None
 
@@ -61,7 +66,7 @@ class PageItem:
 
     Attributes:
         extraction: The extraction.
-        position: The cursor that continues after the extraction.
+        position: The extraction's position, from which the next page can continue.
         similarity: The cosine similarity with the query, or None without a query.
     """
 
@@ -76,13 +81,14 @@ class ExtractionPage:
 
     Attributes:
         items: The extractions.
-        end: The cursor of the next page, or None on the last page.
-        exhausted: Whether more extractions may match, but Firestore returns no more neighbours.
+        next_position: The position from which the next page continues, or None on the last page.
+        is_at_limit: Whether this is the last page only because Firestore returns no more than
+            `MAX_NEAREST` neighbours, so that more extractions may match.
     """
 
     items: Sequence[PageItem]
-    end: Position | None = None
-    exhausted: bool = False
+    next_position: Position | None = None
+    is_at_limit: bool = False
 
 
 async def load_page(
@@ -93,7 +99,7 @@ async def load_page(
     Raises:
         InvalidInput: The cursor belongs to another call.
         Unavailable: The embedding provider or the database is down.
-        Conflict: The database is embedded with another model.
+        Conflict: The stored vectors come from another embedding model.
     """
     if args.query is None:
         return await _load_by_confidence(filters, args, ctx)
@@ -103,12 +109,12 @@ async def load_page(
 async def _load_by_confidence(
     filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
-    after = decode_cursor(args, args.cursor, _FILTERED_CURSOR)
+    after = decode_cursor(args, args.cursor, _CONFIDENCE_POSITION)
     extractions = await Extractions(ctx.database).list_by_confidence(
-        filters.kind, filters.topic, filters.source_id, args.limit + 1, after
+        filters.type, filters.topic, filters.source_id, args.limit + 1, after
     )
     items = [PageItem(extraction, page_key(extraction)) for extraction in extractions]
-    return _cut_page(args.limit, items)
+    return _cut_page(items, args.limit)
 
 
 async def _load_by_similarity(
@@ -118,23 +124,25 @@ async def _load_by_similarity(
 
     Vector queries have no cursor, so this query also reads the extractions of the previous pages.
     """
-    distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_CURSOR) or _START
-    vector, is_embedded = await asyncio.gather(
+    position = decode_cursor(args, args.cursor, _SIMILARITY_POSITION) or _START
+    distance, last_id, read_count = position
+    vector, has_vectors = await asyncio.gather(
         ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
     )
-    if not is_embedded:
+    if not has_vectors:
         return ExtractionPage([])
-    size = min(rank + args.limit + 1, MAX_NEAREST)
+    size = min(read_count + args.limit + 1, MAX_NEAREST)
     neighbours = await Extractions(ctx.database).find_nearest(
-        vector, filters.kind, filters.topic, filters.source_id, size
+        vector, filters.type, filters.topic, filters.source_id, size
     )
     items = [item for item in _rank(neighbours) if item.position[:2] > (distance, last_id)]
-    if len(items) > args.limit or len(neighbours) < size:
-        return _cut_page(args.limit, items)
+    has_read_all = len(neighbours) < size
+    if len(items) > args.limit or has_read_all:
+        return _cut_page(items, args.limit)
     if size == MAX_NEAREST:
-        return ExtractionPage(items, exhausted=True)
-    # Extractions that are newer than the previous pages rank among them and fill the result, so
-    # the next page must search further.
+        return ExtractionPage(items, is_at_limit=True)
+    # Extractions that were added since the previous page rank among those already shown, and took
+    # the place of some of this page's. The next page must read beyond `size` neighbours.
     last = items[-1].position[:2] if items else (distance, last_id)
     return ExtractionPage(items, (*last, size))
 
@@ -150,6 +158,6 @@ def _distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:
     return round(neighbour.distance * _DISTANCE_SCALE), neighbour.extraction.extraction_id
 
 
-def _cut_page(limit: int, items: Sequence[PageItem]) -> ExtractionPage:
-    end = items[limit - 1].position if len(items) > limit else None
-    return ExtractionPage(items[:limit], end)
+def _cut_page(items: Sequence[PageItem], limit: int) -> ExtractionPage:
+    next_position = items[limit - 1].position if len(items) > limit else None
+    return ExtractionPage(items[:limit], next_position)
