@@ -14,6 +14,7 @@ from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
+from shared.firestore.database import get_fields
 from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import step_done, step_pending
@@ -185,7 +186,7 @@ class Clusters:
     async def load_chunk_vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """Load the vectors of these chunks by id, without those of chunks that are not embedded."""
         stored = await self._load_chunks(chunk_ids, COMPACT_FIELDS)
-        fields = {chunk_id: _get_fields(snapshot) for chunk_id, snapshot in stored.items()}
+        fields = {chunk_id: get_fields(snapshot) for chunk_id, snapshot in stored.items()}
         vectors = await load_compact(fields, CHUNKS, self._database)
         return {chunk_id: from_compact(vector) for chunk_id, vector in vectors.items()}
 
@@ -255,7 +256,7 @@ class Clusters:
             snapshots |= {
                 snapshot.id: snapshot
                 for snapshot in page
-                if "deleted_at" not in _get_fields(snapshot)
+                if "deleted_at" not in get_fields(snapshot)
             }
         return snapshots
 
@@ -349,7 +350,7 @@ def _build_name_writes(
     for entry in clusters:
         if snapshot := stored.get(entry.cluster.cluster_id):
             name_fields = {field: to_document(entry)[field] for field in _NAME_FIELDS}
-            if _get_fields(snapshot) != name_fields:
+            if get_fields(snapshot) != name_fields:
                 yield _build_update(snapshot, name_fields)
 
 
@@ -360,7 +361,7 @@ def _build_chunk_writes(
     now: datetime,
 ) -> Iterator[Write]:
     for chunk_id, snapshot in chunks.items():
-        current = _get_fields(snapshot).get("cluster_id") or []
+        current = get_fields(snapshot).get("cluster_id") or []
         others = [cluster_id for cluster_id in current if cluster_id not in cluster_ids]
         expected = memberships[chunk_id] + others
         if current != expected:
@@ -398,16 +399,12 @@ def _build_update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Wr
     return lambda batch: batch.update(snapshot.reference, change, option)
 
 
-def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    return snapshot.to_dict() or {}
-
-
 def _to_cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
-    return _CODEC.read(snapshot.id, _get_fields(snapshot))
+    return _CODEC.read(snapshot.id, get_fields(snapshot))
 
 
 def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
-    data = _get_fields(snapshot)
+    data = get_fields(snapshot)
     return ClusterWithCentroid(
         cluster=_to_cluster(snapshot),
         centroid=tuple(data["centroid"]),
@@ -419,5 +416,5 @@ def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCen
 
 
 def _to_neighbour(snapshot: DocumentSnapshot[Any]) -> ClusterNeighbour:
-    similarity = min(1.0, max(0.0, 1.0 - _get_fields(snapshot)[_DISTANCE]))
+    similarity = min(1.0, max(0.0, 1.0 - get_fields(snapshot)[_DISTANCE]))
     return ClusterNeighbour(_to_cluster(snapshot), similarity)

@@ -1,8 +1,8 @@
 """`forgotten_sources/{source_id}`: what was forgotten of a source, so that ingest leaves it out.
 
 These documents stay for good, since ingest reads them whenever a source is new or has changed. The
-forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.pipeline.forgetting`), for as
-long as they can be restored.
+forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.pipeline.forgotten_chunks`), for
+as long as they can be restored.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
+from shared.firestore.database import get_fields
 from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
@@ -249,7 +250,7 @@ class Ingestion:
     async def _take_back(self, source: ChunkedSource, now: datetime, counts: Counter[str]) -> None:
         """Delete what was written of a new source before the database refused the rest."""
         stored = await self._load_stored_sources([source])
-        if any(INCOMPLETE in _get_fields(snapshot) for snapshot in stored.values()):
+        if any(INCOMPLETE in get_fields(snapshot) for snapshot in stored.values()):
             await self._save([ChunkedSource(source.source, [])], now, counts)
 
     async def _save(
@@ -414,8 +415,8 @@ class Ingestion:
             data = source_document(source, now)
             # A chunk repeats the metadata of its source.
             size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
-            if stored and INCOMPLETE not in _get_fields(stored):
-                data |= _build_note_update(source.source, _get_fields(stored))
+            if stored and INCOMPLETE not in get_fields(stored):
+                data |= _build_note_update(source.source, get_fields(stored))
             else:
                 data |= _build_first_fields(source.source, now)
             if update_time:
@@ -432,7 +433,7 @@ class Ingestion:
     ) -> Iterator[Change]:
         reference = self._get_reference(CHUNKS, chunk.chunk_id)
         size = documents.write_size(chunk)
-        stored = _get_fields(snapshot)
+        stored = get_fields(snapshot)
         if not stored:
             new = documents.new_document(chunk, now)
             yield Change("created", lambda batch: batch.set(reference, new, merge=True), size)
@@ -465,7 +466,7 @@ def _apply_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> C
     if not source.chunks:
         return source
     document = stored.get(source.source.source_id)
-    values = stored_overrides(_get_fields(document)) if document else source.source.overrides
+    values = stored_overrides(get_fields(document)) if document else source.source.overrides
     return source.overridden(values)
 
 
@@ -492,7 +493,7 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
 
     A note of an export is written over an earlier revision only.
     """
-    data = _get_fields(stored.get(source.source.source_id))
+    data = get_fields(stored.get(source.source.source_id))
     if source.source.note and source.chunks:
         return bool(data.get("revision", 0) < source.source.note.revision)
     return not source.chunks or data.get("content_hash") != source.content_hash
@@ -539,10 +540,6 @@ def _put(reference: AsyncDocumentReference, data: dict[str, Any], update_time: A
         return lambda batch: batch.create(reference, data)
     option = LastUpdateOption(update_time)
     return lambda batch: batch.update(reference, data, option)
-
-
-def _get_fields(snapshot: Document | None) -> dict[str, Any]:
-    return (snapshot.to_dict() or {}) if snapshot else {}
 
 
 class _Refusal(Exception):
