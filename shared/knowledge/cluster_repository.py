@@ -66,7 +66,8 @@ class ClusterWithCentroid:
 
     Attributes:
         centroid: The normalised mean of its members' vectors.
-        reach: How similar to the centroid a chunk must be to join later; 1 means that none may.
+        min_similarity: The minimum similarity to the centroid with which a chunk joins later; 1
+            means that none joins. Stored as `reach`.
         named_by: BY_HAND, BY_WORDS, BY_WORDS_ALONE, or the language model that named it.
         central_chunk_ids: The ids of the chunks that were nearest to the centroid when the cluster
             was named, nearest first. Stored as `central`.
@@ -75,7 +76,7 @@ class ClusterWithCentroid:
 
     cluster: Cluster
     centroid: Vector
-    reach: float = 1.0
+    min_similarity: float = 1.0
     named_by: str = BY_HAND
     central_chunk_ids: tuple[str, ...] = ()
     members_hash: str = ""
@@ -377,7 +378,7 @@ def to_document(entry: ClusterWithCentroid) -> dict[str, Any]:
     """Return the stored fields of a cluster."""
     return _CODEC.write(entry.cluster) | {
         "centroid": FirestoreVector(list(entry.centroid)),
-        "reach": entry.reach,
+        "reach": entry.min_similarity,
         "named_by": entry.named_by,
         "central": list(entry.central_chunk_ids),
         "members_hash": entry.members_hash,
@@ -408,7 +409,7 @@ def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCen
     return ClusterWithCentroid(
         cluster=_to_cluster(snapshot),
         centroid=tuple(data["centroid"]),
-        reach=data.get("reach", 1.0),
+        min_similarity=data.get("reach", 1.0),
         named_by=data.get("named_by", BY_HAND),
         central_chunk_ids=tuple(data.get("central") or ()),
         members_hash=data.get("members_hash", ""),
