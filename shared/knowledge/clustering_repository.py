@@ -18,7 +18,7 @@ from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
-from shared.knowledge.chunk_repository import COLLECTION, step_done, step_pending
+from shared.knowledge.chunk_repository import COLLECTION, build_step_done, build_step_pending
 from shared.knowledge.cluster_repository import clusters_query
 from shared.knowledge.map_repository import Maps
 
@@ -301,9 +301,11 @@ class Clusterings:
         return sizes
 
     def _build_assignment_write(self, assignment: ClusterAssignment, now: datetime) -> Write:
-        change = step_done(STEP)
+        change = build_step_done(STEP)
         if _is_change(assignment):
-            change |= {"cluster_id": list(assignment.cluster_ids)} | step_pending("index", now)
+            change |= {"cluster_id": list(assignment.cluster_ids)} | build_step_pending(
+                "index", now
+            )
         reference = self._database.document(COLLECTION, assignment.chunk.chunk_id)
         option = LastUpdateOption(assignment.chunk.update_time)
         return lambda batch: batch.update(reference, change, option)

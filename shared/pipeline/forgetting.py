@@ -19,7 +19,7 @@ from shared.extractions.extracted_chunks import removal_writes
 from shared.firestore.database import get_fields
 from shared.firestore.writes import put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import deletion_update
+from shared.knowledge.chunk_repository import build_deletion_update
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSource
 from shared.knowledge.map_repository import Maps
@@ -117,7 +117,7 @@ class Forgetting:
             Maps(self._database).build_removal_writes([chunk.id for chunk in chunks]),
         )
         extractions = {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
-        update = deletion_update(now) | {"extracted": DELETE_FIELD}
+        update = build_deletion_update(now) | {"extracted": DELETE_FIELD}
         writes: list[Write] = []
         for chunk in chunks:
             summaries = get_extraction_summaries(get_fields(chunk))

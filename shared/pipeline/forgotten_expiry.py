@@ -16,7 +16,7 @@ from shared.firestore.database import get_fields
 from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
-from shared.knowledge.forgotten_repository import ForgottenSource, forgotten_fields
+from shared.knowledge.forgotten_repository import ForgottenSource, build_forgotten_fields
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN
 from shared.pipeline.forgotten_chunks import (
@@ -121,7 +121,7 @@ def build_source_admission(record: ForgottenSource, snapshot: Document) -> Write
     if not record.chunk_ids:
         return delete_if_unchanged(snapshot)
     remaining = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
-    return put_if_unchanged(snapshot, forgotten_fields(remaining))
+    return put_if_unchanged(snapshot, build_forgotten_fields(remaining))
 
 
 def expired_query(collection: AsyncCollectionReference, now: datetime) -> AsyncQuery:

@@ -104,7 +104,7 @@ class Indexing:
         """Use this database."""
         self._database = database
 
-    async def pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
+    async def load_pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
         """Load chunks that wait to be indexed, deleted ones included."""
         query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
         snapshots = await self._database.find(query)
@@ -199,7 +199,7 @@ def _build_state_update(change: IndexChange) -> dict[str, Any]:
         "indexed": change.state.to_document(),
         "facets": vector_index_entries(change.state.facets),
         **({COMPACT: vector} if vector else {}),
-        **documents.step_done(STEP),
+        **documents.build_step_done(STEP),
     }
 
 

@@ -14,7 +14,7 @@ from shared.core.dates import utc_now
 from shared.firestore.database import get_fields
 from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import deletion_update
+from shared.knowledge.chunk_repository import build_deletion_update
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.pipeline.indexing import STEP
@@ -66,7 +66,7 @@ class OrphanedChunks:
     async def delete(self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime) -> int:
         """Mark chunks as deleted, unless they have changed; the index job removes them."""
         return await self._commit(
-            [put_if_unchanged(chunk, deletion_update(now)) for chunk in chunks]
+            [put_if_unchanged(chunk, build_deletion_update(now)) for chunk in chunks]
         )
 
     async def tombstones(

@@ -19,7 +19,11 @@ from shared.firestore.database import CommitTooLarge, WriteConflict, get_fields
 from shared.firestore.writes import put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
-from shared.knowledge.forgotten_repository import ForgottenSource, Unfinished, forgotten_fields
+from shared.knowledge.forgotten_repository import (
+    ForgottenSource,
+    Unfinished,
+    build_forgotten_fields,
+)
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import MOVING, READ_AGAIN
 from shared.pipeline.forgetting import Forgetting
@@ -96,7 +100,7 @@ class SourceMove:
         )
         results = await database.commit(
             [
-                put_if_unchanged(snapshot, forgotten_fields(begun) | forgetter.fields()),
+                put_if_unchanged(snapshot, build_forgotten_fields(begun) | forgetter.fields()),
                 put_if_unchanged(source, {MOVING: forgetter.now} | READ_AGAIN),
             ]
         )
@@ -202,7 +206,7 @@ class SourceMove:
         if not record.chunk_ids:
             return [*writes, lambda batch: batch.delete(self._record, option)]
         remaining = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
-        fields = forgotten_fields(remaining)
+        fields = build_forgotten_fields(remaining)
         return [*writes, lambda batch: batch.update(self._record, fields, option)]
 
     async def _commit(self, writes: Sequence[Write]) -> None:

@@ -28,7 +28,7 @@ async def finish_interrupted_calls(ctx: Context, budget: Budget, report: Report)
 
 
 async def _finish_moves(ctx: Context, budget: Budget, report: Report) -> None:
-    for record, update_time in await ForgottenSources(ctx.database).unfinished(MAX_MOVES):
+    for record, update_time in await ForgottenSources(ctx.database).load_unfinished(MAX_MOVES):
         work = _finish_move(record, update_time, ctx, budget, report)
         await run_isolated(f"sources/{record.source_id}", work, ctx, report)
         if budget.spent:
@@ -50,7 +50,7 @@ async def _finish_move(
 
 
 async def _finish_edits(ctx: Context, budget: Budget, report: Report) -> None:
-    for source_id in await SourceEditing(ctx.database).unfinished(MAX_EDITS):
+    for source_id in await SourceEditing(ctx.database).load_unfinished(MAX_EDITS):
         await run_isolated(
             f"sources/{source_id}", _finish_edit(source_id, ctx, budget, report), ctx, report
         )

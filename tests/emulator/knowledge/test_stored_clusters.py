@@ -249,7 +249,7 @@ async def test_more_clusters_and_chunks_than_fit_one_request(ctx: Context) -> No
 
 async def test_vectors_are_those_of_chunks_that_have_one(ctx: Context) -> None:
     await put_in(ctx, BAKING)
-    first, second, _ = await ChunkQueue(ctx.database).pending("embed", NOON, 3)
+    first, second, _ = await ChunkQueue(ctx.database).load_pending("embed", NOON, 3)
     await ChunkQueue(ctx.database).store_vectors(
         [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", ctx.clock()
     )
