@@ -34,7 +34,7 @@ from shared.knowledge import chunk_repository, cluster_repository
 from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
-from shared.knowledge.ingestion import ChunkedSource, source_document
+from shared.knowledge.ingestion import ChunkedSource, build_source_document
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.map_repository import KnowledgeMap, MapCluster, MapPoint, Maps
 from shared.knowledge.source import Section, Source
@@ -231,7 +231,7 @@ class SyntheticBase:
         chunks = split_source(source, [[Span(0, len(text))] for text in texts])
         for position, chunk in zip(positions, chunks, strict=True):
             yield from self._build_chunk(position, chunk)
-        document = source_document(ChunkedSource(source, chunks), self._now)
+        document = build_source_document(ChunkedSource(source, chunks), self._now)
         yield f"sources/{source.source_id}", document | {"created_at": self._now}
 
     def _build_chunk(self, position: int, chunk: Chunk) -> Iterator[Document]:
@@ -257,7 +257,7 @@ class SyntheticBase:
             yield path, to_fields(extraction, vector, SyntheticEmbedder.model)
             for topic in extraction.topics:
                 self._topics[topic][extraction.type.value] += 1
-        document = chunk_repository.new_document(chunk, self._now) | {
+        document = chunk_repository.build_new_document(chunk, self._now) | {
             "dated_at": dated_at,
             "pending": {},
             "knowledge_card": {"summary": card.summary, "takeaways": list(card.takeaways)},

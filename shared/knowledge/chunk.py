@@ -27,18 +27,25 @@ class Chunk(SourceFields):
     """A passage of a source.
 
     Attributes:
-        chunk_id: Source id, hash of the content and, for repeats, a counter: the id survives edits
-            elsewhere in the source.
-        start: Offset of the first character in the source's text, in code points.
-        end: Offset after the last one; `source.text[start:end] == content`.
+        chunk_id: The source id, a hash of the content and, for repeats, a counter. Edits elsewhere
+            in the source do not change it.
+        start: The offset of the first character in the source's text, in code points.
+        end: The offset after the last character; `source.text[start:end] == content`.
         position: The number of the chunk in its source, from 1.
         total: The number of chunks of the source.
+        content: The text.
+        highlight_url: The highlight in the original, as a deep link.
+        highlighted_at: When the reader highlighted it.
+        knowledge_card: Its knowledge card, if it has one.
+        cluster_id: The ids of its clusters.
         page: The page of the original on which it begins, from 1.
         chapter: The title of the chapter in which it begins.
         location: Any other position in the original, such as a Kindle location.
-        dated_at: The date of the highlight, else the date of writing that the file named when the
-            chunk was first stored, else the date of storing. Before that, the date in the file.
-        own_tags: The tags that it has beside those of its source, if the owner set the latter.
+        dated_at: The date of the highlight; without one, the date of writing in the file when the
+            chunk was first stored; without that, the date of storing. In a chunk that is not stored
+            yet, only the date in the file.
+        own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
+            tags of the source.
     """
 
     chunk_id: str
@@ -79,7 +86,7 @@ class Chunk(SourceFields):
 
     @property
     def embedding_text(self) -> str:
-        """The text to embed."""
+        """The text to embed: the title, which gives a short text its subject, and the content."""
         return embedding_text(self.title, self.content)
 
     @property
@@ -118,7 +125,7 @@ class Chunk(SourceFields):
 
 
 def embedding_text(title: str, content: str) -> str:
-    """Return the text to embed for a chunk. The title gives a short passage its subject."""
+    """Return the text to embed for a chunk with this title and content."""
     return f"{title} {content}"
 
 
@@ -127,7 +134,7 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
 
     Args:
         source: The source.
-        spans: For each of the source's sections, the spans of its chunks in it.
+        spans: For each section of the source, where its chunks begin and end in the section's text.
     """
     chunks: list[Chunk] = []
     occurrences: dict[str, int] = {}
@@ -149,16 +156,16 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
 
 
 def _match_exported_id(chunk_id: str, section: Section) -> str | None:
-    """Return the exported id of a section, if it is that of its text, with or without a counter.
+    """Return the exported id of a section if it has the hash of the text, else None.
 
-    The counter may have a gap: a repeat before it may have been forgotten.
+    The counter in it may be any number, because earlier repeats may have been forgotten.
     """
     exported = section.chunk_id or ""
     return exported if re.fullmatch(rf"{re.escape(chunk_id)}(-[0-9]+)?", exported) else None
 
 
 def parse_source_id(chunk_id: str) -> str:
-    """Return the source id in a chunk id from `split_source`, or any other id unchanged."""
+    """Return the source id in a chunk id of `split_source`. Return any other id unchanged."""
     match = _CHUNK_ID.fullmatch(chunk_id)
     return match[1] if match else chunk_id
 

@@ -26,8 +26,8 @@ from shared.index.stored_vector import NO_VECTOR, vector_fields
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
-from shared.knowledge.ingestion import source_document
-from shared.knowledge.source_repository import COLLECTION, MOVING, STORED_AS, removed_fields
+from shared.knowledge.ingestion import build_source_document
+from shared.knowledge.source_repository import COLLECTION, MOVING, STORED_AS, build_removed_fields
 from shared.notes.note import Note, NoteContent
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Notes:
         """Build the writes that store and index a new note."""
         source_id = note.source.source_id
         reference = self._get_reference(source_id)
-        data = source_document(note, now) | {
+        data = build_source_document(note, now) | {
             "text": note.source.text,
             "saved_by": saved_by,
             "revision": 1,
@@ -179,7 +179,7 @@ class Notes:
     ) -> list[Write]:
         """Build the writes that replace a note and save its former revision."""
         former = stored.note
-        data = source_document(note, now) | removed_fields(note.source)
+        data = build_source_document(note, now) | build_removed_fields(note.source)
         data |= {"text": note.source.text, "revision": former.revision + 1}
         return [
             put_if_unchanged(stored.snapshot, data),
@@ -236,7 +236,7 @@ class Notes:
         """Build the write that stores a new chunk, over the remaining document of a deleted one."""
         state = compute_indexed_state(replace(chunk, dated_at=now))
         steps = ("card", "extract", "cluster" if vector else "embed")
-        data = documents.new_document(chunk, now) | vector
+        data = documents.build_new_document(chunk, now) | vector
         data |= {"pending": dict.fromkeys(steps, now), "indexed": state.to_document()}
         data |= {"facets": vector_index_entries(state.facets)}
         before = read_indexed_state((remainder and remainder.to_dict()) or {})
@@ -268,13 +268,13 @@ def _build_update(
     former = documents.to_chunk(snapshot.id, data)
     job_fields = {name: getattr(former, name) for name in documents.BY_JOBS}
     state = compute_indexed_state(replace(chunk, **job_fields))
-    update = documents.edit_update(chunk, data, now) | documents.step_done("index")
+    update = documents.build_edit_update(chunk, data, now) | documents.build_step_done("index")
     update |= {"indexed": state.to_document(), "facets": vector_index_entries(state.facets)}
     if vector:
-        update |= vector_fields(vector, model) | documents.step_done("embed")
-        update |= documents.step_pending("cluster", now)
+        update |= vector_fields(vector, model) | documents.build_step_done("embed")
+        update |= documents.build_step_pending("cluster", now)
     elif data["content_hash"] != chunk.content_hash:
-        update |= NO_VECTOR | documents.step_pending("embed", now)
+        update |= NO_VECTOR | documents.build_step_pending("embed", now)
     option = LastUpdateOption(snapshot.update_time)
     difference = IndexDifference(snapshot.id, read_indexed_state(data), state)
     return (lambda batch: batch.update(snapshot.reference, update, option)), difference
@@ -286,7 +286,7 @@ def _build_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Write:
     The index job removes its point from the map, and then the chunk.
     """
     gone = dict.fromkeys(("indexed", "extracted"), DELETE_FIELD)
-    return put_if_unchanged(snapshot, documents.deletion_update(now) | gone)
+    return put_if_unchanged(snapshot, documents.build_deletion_update(now) | gone)
 
 
 def _to_note(snapshot: DocumentSnapshot[Any]) -> Note | None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
+from shared.firestore.writes import delete_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Expiry:
 
     async def delete(self, page: Sequence[DocumentSnapshot[Any]]) -> int:
         """Delete the documents that have not changed since they were read; return how many."""
-        return await self._database.commit_skipping_conflicts(list(map(_build_deletion, page)))
+        return await self._database.commit_skipping_conflicts(list(map(delete_if_unchanged, page)))
 
     async def count(self, now: datetime) -> int:
         """Count the expired documents. One round trip."""
@@ -106,8 +106,3 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every query this file can build, for the proof that each has its index."""
     for kind in EXPIRING:
         yield expired_query(client, kind, utc_now()).limit(1)
-
-
-def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.delete(snapshot.reference, option)

@@ -11,7 +11,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import from_microseconds, to_microseconds, utc_now
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
-from shared.pipeline.forgetting import COLLECTION as FORGOTTEN_CHUNKS
+from shared.pipeline.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,6 +15,7 @@ from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal_writes
+from shared.firestore.database import get_fields
 from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
@@ -103,11 +104,11 @@ class Indexing:
         """Use this database."""
         self._database = database
 
-    async def pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
+    async def load_pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
         """Load chunks that wait to be indexed, deleted ones included."""
         query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
         snapshots = await self._database.find(query)
-        fields = {snapshot.id: _get_fields(snapshot) for snapshot in snapshots}
+        fields = {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
         incomplete = {name: data for name, data in fields.items() if COMPACT not in data}
         vectors = await load_compact(incomplete, documents.COLLECTION, self._database)
         return [
@@ -138,7 +139,7 @@ class Indexing:
     async def version(self) -> dict[str, int]:
         """Load the INDEX_VERSION with which the index was built; empty without an index."""
         snapshot = await self._database.get(self._get_reference(KNOWLEDGE.totals), [*INDEX_VERSION])
-        return _get_fields(snapshot)
+        return get_fields(snapshot)
 
     async def save_version(self, version: Mapping[str, int]) -> None:
         """Store the INDEX_VERSION with which the index is built from now on."""
@@ -198,12 +199,12 @@ def _build_state_update(change: IndexChange) -> dict[str, Any]:
         "indexed": change.state.to_document(),
         "facets": vector_index_entries(change.state.facets),
         **({COMPACT: vector} if vector else {}),
-        **documents.step_done(STEP),
+        **documents.build_step_done(STEP),
     }
 
 
 def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
-    data = _get_fields(snapshot)
+    data = get_fields(snapshot)
     tries = (data.get("tries") or {}).get(STEP, 0)
     try:
         chunk = None if "deleted_at" in data else documents.to_chunk(snapshot.id, data)
@@ -219,7 +220,3 @@ def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
     except (KeyError, TypeError) as error:
         fault = f"the document is malformed: {error!r}"
         return ChunkToIndex(snapshot.id, None, NOT_INDEXED, tries, snapshot.update_time, fault)
-
-
-def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    return snapshot.to_dict() or {}

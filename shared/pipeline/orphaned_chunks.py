@@ -8,13 +8,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.database import get_fields
+from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import deletion_update
+from shared.knowledge.chunk_repository import build_deletion_update
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.pipeline.indexing import STEP
@@ -54,7 +54,7 @@ class OrphanedChunks:
 
         One round trip.
         """
-        source_ids = {chunk.id: _get_fields(chunk).get("source_id") for chunk in chunks}
+        source_ids = {chunk.id: get_fields(chunk).get("source_id") for chunk in chunks}
         distinct = sorted({source_id for source_id in source_ids.values() if source_id})
         references = [self._database.document(SOURCES, source_id) for source_id in distinct]
         sources = await self._database.get_all(references, ["title"])
@@ -66,7 +66,7 @@ class OrphanedChunks:
     async def delete(self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime) -> int:
         """Mark chunks as deleted, unless they have changed; the index job removes them."""
         return await self._commit(
-            [put_if_unchanged(chunk, deletion_update(now)) for chunk in chunks]
+            [put_if_unchanged(chunk, build_deletion_update(now)) for chunk in chunks]
         )
 
     async def tombstones(
@@ -90,11 +90,11 @@ class OrphanedChunks:
         extractions deletes their extractions.
         """
         not_pending = [
-            chunk for chunk in tombstones if STEP not in _get_fields(chunk).get("pending", {})
+            chunk for chunk in tombstones if STEP not in get_fields(chunk).get("pending", {})
         ]
         chunk_ids = [tombstone.id for tombstone in not_pending]
         await self._database.commit(await Maps(self._database).build_removal_writes(chunk_ids))
-        return await self._commit(list(map(_build_deletion, not_pending)))
+        return await self._commit(list(map(delete_if_unchanged, not_pending)))
 
     async def _commit(self, writes: Sequence[Write]) -> int:
         starts = range(0, len(writes), COMMIT_SIZE)
@@ -123,14 +123,5 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _is_settled(chunk: DocumentSnapshot[Any], now: datetime) -> bool:
-    written = _get_fields(chunk).get("updated_at")
+    written = get_fields(chunk).get("updated_at")
     return written is not None and written < now - GRACE_PERIOD
-
-
-def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.delete(snapshot.reference, option)
-
-
-def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    return snapshot.to_dict() or {}

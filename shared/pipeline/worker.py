@@ -73,7 +73,7 @@ def dead_lettered_chunks(step: str) -> DeadLetters:
     """Return the dead letters of the job that does this step."""
 
     async def load(ctx: Context, limit: int) -> list[Failure]:
-        chunks = await ChunkQueue(ctx.database).dead_letters(step, limit)
+        chunks = await ChunkQueue(ctx.database).load_dead_letters(step, limit)
         return [Failure(chunk.chunk_id, chunk.reason) for chunk in chunks]
 
     async def retry(ctx: Context) -> int:
@@ -122,7 +122,7 @@ async def process_pending(work: StepWork, ctx: Context, budget: Budget, report: 
     """
     attempts = Counter[str]()
     while True:
-        pending = await ChunkQueue(ctx.database).pending(work.step, ctx.clock(), PAGE)
+        pending = await ChunkQueue(ctx.database).load_pending(work.step, ctx.clock(), PAGE)
         page = [chunk for chunk in pending if attempts[chunk.chunk_id] < MAX_ATTEMPTS]
         if not page:
             return

@@ -107,7 +107,7 @@ async def replace_extractions(
 async def pending_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
     """Return a chunk, put into the queue of the extract job."""
     await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
-    chunks = await ChunkQueue(ctx.database).pending("extract", ctx.clock(), 100)
+    chunks = await ChunkQueue(ctx.database).load_pending("extract", ctx.clock(), 100)
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 
 

@@ -20,7 +20,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.notes.note import CATEGORY, NoteContent
-from shared.pipeline.forgetting import ForgottenContents
+from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder

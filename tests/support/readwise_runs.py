@@ -38,7 +38,7 @@ async def run_ingest(app: App, meter: Meter | None = None, *, forgets_all: bool 
 
 async def progress(ctx: Context) -> SyncProgress:
     """Return how far the knowledge base has followed the library."""
-    return await ReadwiseSync(ctx.database).progress()
+    return await ReadwiseSync(ctx.database).load_progress()
 
 
 async def stored_texts(ctx: Context) -> dict[str, list[str]]:

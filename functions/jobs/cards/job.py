@@ -11,7 +11,7 @@ from functions.jobs.cards.generated import MIN_LENGTH, generate_card, probe
 from shared.ai.generation import InvalidAnswer
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput
-from shared.knowledge.cards import STEP, Cards, card_change
+from shared.knowledge.cards import STEP, Cards, build_card_change
 from shared.knowledge.queue import ChunkQueue, StepResult
 from shared.pipeline.worker import (
     BATCH_SIZE,
@@ -78,10 +78,10 @@ async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepR
         card = await _generate(chunk, generator, ctx)
         if card:
             report.counts[MODEL_COUNT] += 1
-            return StepResult(chunk, card_change(card, generator.model, ctx.clock()))
+            return StepResult(chunk, build_card_change(card, generator.model, ctx.clock()))
     report.counts[EXTRACTIVE_COUNT] += 1
     card = make_extractive_card(chunk.content, chunk.title)
-    return StepResult(chunk, card_change(card, EXTRACTIVE, ctx.clock()))
+    return StepResult(chunk, build_card_change(card, EXTRACTIVE, ctx.clock()))
 
 
 async def _generate(

@@ -38,8 +38,8 @@ async def choose_golden_queries(ctx: Context) -> list[GoldenQuery]:
     Costs one read per query, and five reads for each new query.
     """
     health = SearchHealth(ctx.database)
-    golden = await health.golden()
-    existing_ids = await health.existing(
+    golden = await health.load_golden_set()
+    existing_ids = await health.find_existing(
         [query.chunk_id for query in (*golden.given, *golden.chosen)]
     )
     given_queries = [query for query in golden.given if query.chunk_id in existing_ids][
@@ -51,7 +51,7 @@ async def choose_golden_queries(ctx: Context) -> list[GoldenQuery]:
         size - len(retained_queries), {query.chunk_id for query in retained_queries}, health
     )
     if tuple(chosen_queries) != golden.chosen:
-        await health.choose(chosen_queries)
+        await health.store_chosen(chosen_queries)
     return [*given_queries, *chosen_queries[:size]]
 
 
@@ -78,7 +78,7 @@ async def _load_sample(number: int, health: SearchHealth) -> list[Chunk]:
     If the point is beyond the last chunk, the first chunks are loaded.
     """
     point = hashlib.sha256(str(number).encode()).hexdigest()
-    return await health.chunks_from(point) or await health.chunks_from("")
+    return await health.load_chunks_from(point) or await health.load_chunks_from("")
 
 
 def _choose_query(chunks: Sequence[Chunk]) -> GoldenQuery | None:

@@ -10,7 +10,12 @@ from functions.jobs.health.golden_queries import MAX_QUERIES, SET_SIZE, choose_g
 from shared.core.log import log
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corpus import knowledge
-from shared.knowledge.golden_queries import TOP_K, NightlyScore, SearchHealth, gain_since_last_week
+from shared.knowledge.golden_queries import (
+    TOP_K,
+    NightlyScore,
+    SearchHealth,
+    compute_gain_since_last_week,
+)
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 from shared.search.filter_plan import Selection
@@ -74,14 +79,14 @@ async def _measure_rank(golden: GoldenQuery, ctx: Context) -> int | None:
 async def _store(score: NightlyScore, ctx: Context, report: Report) -> None:
     """Store the score, and warn if search finds less than before."""
     store = SearchHealth(ctx.database)
-    earlier_nights = [night for night in await store.nights() if night.date != score.date]
-    await store.save([*earlier_nights, score])
+    earlier_nights = [night for night in await store.load_nights() if night.date != score.date]
+    await store.store_nights([*earlier_nights, score])
     report.counts["queries"] = len(score.ranks)
     report.counts["found"] = sum(position > 0 for position in score.ranks.values())
     report.note = (
         f"recall@10 {score.recall:.2f}, MRR@10 {score.mrr:.2f}, {score.milliseconds:.0f} ms a query"
     )
-    gain = gain_since_last_week(score, earlier_nights)
+    gain = compute_gain_since_last_week(score, earlier_nights)
     if gain is not None and gain < -MAX_LOSS:
         log.warning(
             "search_finds_less",
@@ -94,7 +99,7 @@ async def _store(score: NightlyScore, ctx: Context, report: Report) -> None:
 
 async def count_queries(ctx: Context) -> int:
     """Count the queries of a night, supposing that the knowledge base has enough chunks."""
-    golden = await SearchHealth(ctx.database).golden()
+    golden = await SearchHealth(ctx.database).load_golden_set()
     return min(MAX_QUERIES, SET_SIZE + len(golden.given))
 
 

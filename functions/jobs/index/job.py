@@ -63,7 +63,7 @@ async def index_with(
     while not budget.spent:
         for truncation in truncations:
             await _truncate(truncation, report)
-        page = await indexing.pending(ctx.clock(), PAGE_SIZE)
+        page = await indexing.load_pending(ctx.clock(), PAGE_SIZE)
         if not page:
             await promote_duplicates(ctx, budget, report)
             return report

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.firestore.database import WriteConflict
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.source_editing import SourceEditing
-from shared.pipeline.forgetting import PAGE, MovedElsewhere, SourceMove
+from shared.pipeline.source_move import MovedElsewhere, SourceMove
 from shared.pipeline.worker import run_isolated
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
+MAX_MOVES: Final = 25
+"""The maximum number of sources that a run completes to forget or restore."""
 MAX_EDITS: Final = 300
 """The maximum number of sources whose edits a run completes."""
 
@@ -26,7 +28,7 @@ async def finish_interrupted_calls(ctx: Context, budget: Budget, report: Report)
 
 
 async def _finish_moves(ctx: Context, budget: Budget, report: Report) -> None:
-    for record, update_time in await ForgottenSources(ctx.database).unfinished(PAGE):
+    for record, update_time in await ForgottenSources(ctx.database).load_unfinished(MAX_MOVES):
         work = _finish_move(record, update_time, ctx, budget, report)
         await run_isolated(f"sources/{record.source_id}", work, ctx, report)
         if budget.spent:
@@ -48,7 +50,7 @@ async def _finish_move(
 
 
 async def _finish_edits(ctx: Context, budget: Budget, report: Report) -> None:
-    for source_id in await SourceEditing(ctx.database).unfinished(MAX_EDITS):
+    for source_id in await SourceEditing(ctx.database).load_unfinished(MAX_EDITS):
         await run_isolated(
             f"sources/{source_id}", _finish_edit(source_id, ctx, budget, report), ctx, report
         )

@@ -157,7 +157,7 @@ class FollowedFolder:
         """Load the ids of the books in the exports of other folders."""
         others = [root for root in self._all_roots if root not in self._stored]
         loaded = await asyncio.gather(
-            *(FollowedFiles.of_folder(self._database, root).files() for root in others)
+            *(FollowedFiles.of_folder(self._database, root).load_files() for root in others)
         )
         exports = {
             root.path / name: state.ids
@@ -177,7 +177,7 @@ class FollowedFolder:
         return sorted({source_id for state in below for source_id in state.ids})
 
     async def _load_states(self) -> dict[Path, FileState]:
-        loaded = await asyncio.gather(*(stored.files() for stored in self._stored.values()))
+        loaded = await asyncio.gather(*(stored.load_files() for stored in self._stored.values()))
         states: dict[Path, FileState] = {}
         for root, files in zip(self._stored, loaded, strict=True):
             states |= {root.path / name: state for name, state in files.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
-from shared.pipeline.forgetting import ForgottenContents
+from shared.pipeline.forgotten_expiry import ForgottenContents
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context

@@ -56,6 +56,6 @@ async def embed_online(ctx: Context, budget: Budget, report: Report) -> None:
     """
 
     async def load_page() -> Sequence[PendingChunk]:
-        return await ChunkQueue(ctx.database).pending(STEP, ctx.clock(), PAGE)
+        return await ChunkQueue(ctx.database).load_pending(STEP, ctx.clock(), PAGE)
 
     await embed_pages(load_page, ctx, budget, report)

@@ -157,8 +157,8 @@ def _clear_passage(
     is_pending = "embedding_model" not in data and "embed" in data.get("pending", {})
     if "deleted_at" in data or is_pending:
         return None
-    requeue = chunk_repository.step_pending("embed", now)
-    return NO_VECTOR | chunk_repository.step_done("cluster") | requeue
+    requeue = chunk_repository.build_step_pending("embed", now)
+    return NO_VECTOR | chunk_repository.build_step_done("cluster") | requeue
 
 
 def _clear_vector(

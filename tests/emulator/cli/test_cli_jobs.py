@@ -80,7 +80,7 @@ async def ingest_three_chunks(ctx: Context) -> None:
 async def give_up_one_chunk(ctx: Context) -> None:
     """Ingest three chunks, one of which has failed five times."""
     await ingest_three_chunks(ctx)
-    (chunk, *_) = await ChunkQueue(ctx.database).pending("index", NOW, 1)
+    (chunk, *_) = await ChunkQueue(ctx.database).load_pending("index", NOW, 1)
     await ChunkQueue(ctx.database).defer("index", replace(chunk, tries=4), "was refused", NOW)
 
 

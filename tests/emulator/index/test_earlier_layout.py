@@ -71,6 +71,6 @@ async def test_get_chunk_relates_an_earlier_chunk(earlier: Context) -> None:
 async def test_earlier_chunks_are_clustered(earlier: Context) -> None:
     stored = await chunks(earlier)
     space = earlier.embedder.model, earlier.embedder.dimension
-    pages = [page async for page in Clusterings(earlier.database).embedded_pages(*space)]
+    pages = [page async for page in Clusterings(earlier.database).iterate_embedded(*space)]
     vectors = {chunk.chunk_id: chunk.vector for page in pages for chunk in page}
     assert {name: to_compact(data["embedding"]) for name, data in stored.items()} == vectors

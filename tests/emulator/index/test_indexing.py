@@ -43,7 +43,7 @@ async def waiting(ctx: Context, count: int) -> list[ChunkToIndex]:
     """Pending chunks."""
     sections = tuple(Section(f"Note {number}.") for number in range(count))
     await Ingestion(ctx.database).save([with_chunks(Source("notes", "N", sections=sections))], NOON)
-    return await Indexing(ctx.database).pending(NOON, count)
+    return await Indexing(ctx.database).load_pending(NOON, count)
 
 
 def change(waiting: ChunkToIndex, date: int, tf: int = 1) -> IndexChange:
@@ -63,13 +63,13 @@ def truncate_to(ctx: Context, cap: int, slack: int) -> PostingsTruncation:
 async def again(ctx: Context) -> list[ChunkToIndex]:
     """Return the same chunks, pending again."""
     await Indexing(ctx.database).requeue(NOON)
-    return await Indexing(ctx.database).pending(NOON, 100)
+    return await Indexing(ctx.database).load_pending(NOON, 100)
 
 
 async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
     pending = await waiting(ctx, 2)
     await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
-    assert await Indexing(ctx.database).pending(NOON, 9) == [pending[1]]
+    assert await Indexing(ctx.database).load_pending(NOON, 9) == [pending[1]]
     lists = await stored_postings(ctx)
     chunk_id = pending[0].chunk_id
     assert lists.keys() == {BREAD, RYE_LIST}
@@ -225,8 +225,8 @@ async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 3)])
     later = NOON + timedelta(hours=1)
     assert await Indexing(ctx.database).requeue(later) == 3
-    assert await Indexing(ctx.database).pending(NOON, 9) == []
-    assert len(await Indexing(ctx.database).pending(later, 9)) == 3
+    assert await Indexing(ctx.database).load_pending(NOON, 9) == []
+    assert len(await Indexing(ctx.database).load_pending(later, 9)) == 3
 
 
 async def test_the_version_is_stored_with_the_totals(ctx: Context) -> None:

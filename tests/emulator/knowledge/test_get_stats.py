@@ -181,12 +181,12 @@ async def test_search_quality_comes_with_its_nightly_change(
             date="2026-03-10", ranks={"a": 2, "b": 0, "d": 1}, model="m", milliseconds=9.0
         ),
     ]
-    await health.save(nights[:1])
+    await health.store_nights(nights[:1])
     first = {"date": "2026-03-09", "queries": 3, "recall_at_10": 0.667, "mrr": 0.417}
     out = await get_stats(In(), ctx)
     assert out.health
     assert out.health.model_dump() == first | {"compared_with_before": None}
-    await health.save(nights)
+    await health.store_nights(nights)
     second = {"date": "2026-03-10", "queries": 3, "recall_at_10": 0.667, "mrr": 0.5}
     out = await get_stats(In(), ctx)
     assert out.health

@@ -242,7 +242,7 @@ async def test_a_changed_title_is_embedded_and_indexed_again(ctx: Context) -> No
 
 async def test_an_edit_does_not_hasten_a_deferred_step(ctx: Context) -> None:
     await save(ctx, SAILING)
-    chunk, _ = await ChunkQueue(ctx.database).pending("embed", NOON, 2)
+    chunk, _ = await ChunkQueue(ctx.database).load_pending("embed", NOON, 2)
     await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
     await save(ctx, replace(SAILING, author="Ann"), now=LATER)
     data = (await documents(ctx, "chunks"))[chunk.chunk_id]

@@ -145,7 +145,7 @@ async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
 
 async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
     stored = replace(
-        DOUGH, reach=0.5, named_by="words", central_chunk_ids=("a", "b"), members_hash="h"
+        DOUGH, min_similarity=0.5, named_by="words", central_chunk_ids=("a", "b"), members_hash="h"
     )
     await Clusters(ctx.database).put_clusters([stored, BOATS])
     assert await Clusters(ctx.database).load_all() == [BOATS, stored]
@@ -184,7 +184,7 @@ async def test_a_cluster_of_another_name_is_written_without_its_chunks(ctx: Cont
 async def test_an_existing_cluster_keeps_its_run_fields(ctx: Context) -> None:
     await three_clusters(ctx)
     before = await Clusters(ctx.database).get("boats")
-    moved = replace(BOATS, centroid=(0.8, 0.6), reach=0.1)
+    moved = replace(BOATS, centroid=(0.8, 0.6), min_similarity=0.1)
     assert await save(ctx, [moved], {"boats": [REEF]}, "run-2") == 0
     assert await Clusters(ctx.database).get("boats") == before
 
@@ -249,7 +249,7 @@ async def test_more_clusters_and_chunks_than_fit_one_request(ctx: Context) -> No
 
 async def test_vectors_are_those_of_chunks_that_have_one(ctx: Context) -> None:
     await put_in(ctx, BAKING)
-    first, second, _ = await ChunkQueue(ctx.database).pending("embed", NOON, 3)
+    first, second, _ = await ChunkQueue(ctx.database).load_pending("embed", NOON, 3)
     await ChunkQueue(ctx.database).store_vectors(
         [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", ctx.clock()
     )

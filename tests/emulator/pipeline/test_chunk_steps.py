@@ -32,7 +32,7 @@ UNIT = (1.0,) + (0.0,) * (DIMENSION - 1)
 async def baking_chunks(ctx: Context) -> list[PendingChunk]:
     """Three chunks with a pending `embed` step, in the order of their ids."""
     await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
-    return await ChunkQueue(ctx.database).pending("embed", NOON, 10)
+    return await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)
 
 
 async def test_chunk_is_read_as_stored(ctx: Context) -> None:
@@ -56,21 +56,23 @@ async def test_pending_chunk_has_its_embedding_text(ctx: Context) -> None:
 async def test_pending_chunks_are_limited(ctx: Context, meter: Meter) -> None:
     await baking_chunks(ctx)
     before = meter.documents_read
-    assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 2)) == 2
+    assert len(await ChunkQueue(ctx.database).load_pending("embed", NOON, 2)) == 2
     assert meter.documents_read - before == 2
 
 
 async def test_longest_pending_chunks_come_first(ctx: Context) -> None:
     await Ingestion(ctx.database).save([with_chunks(SAILING)], NOON)
     await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON - timedelta(days=1))
-    waiting = await ChunkQueue(ctx.database).pending("embed", NOON, 4)
+    waiting = await ChunkQueue(ctx.database).load_pending("embed", NOON, 4)
     expected = ["baking", "baking", "baking", "sailing"]
     assert [chunk.chunk_id.partition("-")[0] for chunk in waiting] == expected
 
 
 async def test_deferred_chunk_is_counted_but_not_due(ctx: Context) -> None:
     await baking_chunks(ctx)
-    assert await ChunkQueue(ctx.database).pending("embed", NOON - timedelta(seconds=1), 10) == []
+    assert (
+        await ChunkQueue(ctx.database).load_pending("embed", NOON - timedelta(seconds=1), 10) == []
+    )
     assert await ChunkQueue(ctx.database).count_pending("embed") == 3
     assert await ChunkQueue(ctx.database).count_pending("cluster") == 0
 
@@ -124,7 +126,8 @@ async def test_failed_step_defers_no_other_step(ctx: Context) -> None:
     odd, *others = await baking_chunks(ctx)
     await ChunkQueue(ctx.database).defer("embed", odd, "too odd", NOON)
     due = {
-        step: await ChunkQueue(ctx.database).pending(step, NOON, 10) for step in ("embed", "index")
+        step: await ChunkQueue(ctx.database).load_pending(step, NOON, 10)
+        for step in ("embed", "index")
     }
     expected = {chunk.chunk_id for chunk in others}
     assert {chunk.chunk_id for chunk in due["embed"]} == expected
@@ -135,7 +138,7 @@ async def test_steps_count_their_attempts_separately(ctx: Context) -> None:
     chunk_id = (await baking_chunks(ctx))[0].chunk_id
     moment = NOON
     for step in ("embed", "index", "index"):
-        due = await ChunkQueue(ctx.database).pending(step, moment, 10)
+        due = await ChunkQueue(ctx.database).load_pending(step, moment, 10)
         chunk = next(chunk for chunk in due if chunk.chunk_id == chunk_id)
         await ChunkQueue(ctx.database).defer(step, chunk, "too odd", moment)
         moment += timedelta(minutes=10)
@@ -161,7 +164,7 @@ async def test_fifth_failure_dead_letters_the_step(ctx: Context) -> None:
     waits: list[timedelta | None] = []
     moment = NOON
     for _ in range(5):
-        due = await ChunkQueue(ctx.database).pending("embed", moment, 10)
+        due = await ChunkQueue(ctx.database).load_pending("embed", moment, 10)
         chunk = next(chunk for chunk in due if chunk.chunk_id == chunk_id)
         await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", moment)
         data = (await documents(ctx, "chunks"))[chunk_id]
@@ -177,13 +180,13 @@ async def test_failure_of_an_edited_chunk_is_ignored(ctx: Context) -> None:
     read = await baking_chunks(ctx)
     await set_fields(ctx, f"chunks/{read[0].chunk_id}", {"content": "Something else."})
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
-    assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 10)) == 3
+    assert len(await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)) == 3
 
 
 async def test_storing_a_vector_resets_the_attempts(ctx: Context) -> None:
     chunk = (await baking_chunks(ctx))[0]
     await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
-    due = await ChunkQueue(ctx.database).pending("embed", NOON + timedelta(minutes=2), 10)
+    due = await ChunkQueue(ctx.database).load_pending("embed", NOON + timedelta(minutes=2), 10)
     await ChunkQueue(ctx.database).store_vectors(due, [UNIT] * 3, "model-1", ctx.clock())
     data = (await documents(ctx, "chunks"))[chunk.chunk_id]
     assert (data["tries"], set(data["pending"])) == ({}, {*LATER, "cluster"})
@@ -244,14 +247,14 @@ async def test_extraction_during_a_step_keeps_it_pending(ctx: Context) -> None:
 async def test_dead_letters_are_listed_and_can_be_retried(ctx: Context) -> None:
     first, *_ = await baking_chunks(ctx)
     await ChunkQueue(ctx.database).defer("embed", replace(first, tries=4), "too odd", NOON)
-    assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == [
+    assert await ChunkQueue(ctx.database).load_dead_letters("embed", 10) == [
         DeadLetter(first.chunk_id, "too odd")
     ]
     assert await ChunkQueue(ctx.database).count_dead_letters("embed") == 1
     assert await ChunkQueue(ctx.database).retry("embed", NOON) == 1
-    assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == []
+    assert await ChunkQueue(ctx.database).load_dead_letters("embed", 10) == []
     again = {
         chunk.chunk_id: chunk.tries
-        for chunk in await ChunkQueue(ctx.database).pending("embed", NOON, 9)
+        for chunk in await ChunkQueue(ctx.database).load_pending("embed", NOON, 9)
     }
     assert again[first.chunk_id] == 0

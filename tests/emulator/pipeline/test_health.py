@@ -75,7 +75,7 @@ async def logbook(ctx: Context, stored_logbook: Contents) -> None:
 
 
 async def stored_queries(ctx: Context) -> tuple[GoldenQuery, ...]:
-    return (await SearchHealth(ctx.database).golden()).chosen
+    return (await SearchHealth(ctx.database).load_golden_set()).chosen
 
 
 async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
@@ -85,7 +85,7 @@ async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
     assert (report.counts, report.finished) == (Counter(queries=5, found=5), True)
     assert "recall@10 1.00, MRR@10 1.00" in report.note
     assert sum(done) == 5
-    [night] = await SearchHealth(ctx.database).nights()
+    [night] = await SearchHealth(ctx.database).load_nights()
     assert (night.date, night.model, night.recall) == ("2026-03-10", "words", 1.0)
     assert {query.chunk_id for query in await stored_queries(ctx)} == set(await chunks(ctx))
     assert {query.name for query in await stored_queries(ctx)} == night.ranks.keys()
@@ -122,7 +122,7 @@ async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: Settab
         clock.advance(days=1)
         await health(ctx, ample_budget())
     assert await stored_queries(ctx) == chosen
-    nights = await SearchHealth(ctx.database).nights()
+    nights = await SearchHealth(ctx.database).load_nights()
     assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
 
 
@@ -142,8 +142,8 @@ async def test_only_queries_of_deleted_chunks_are_replaced(
     after = await stored_queries(ctx)
     assert before[2:] == after[: SET_SIZE - 2]
     assert len({query.chunk_id for query in after} - gone) == SET_SIZE
-    former, latter = await SearchHealth(ctx.database).nights()
-    assert latter.gain_since(former) == 0.0
+    former, latter = await SearchHealth(ctx.database).load_nights()
+    assert latter.compute_gain(former) == 0.0
 
 
 async def test_sample_is_deterministic(settings: Settings, stored_logbook: Contents) -> None:
@@ -223,7 +223,7 @@ async def test_later_measurement_of_a_day_replaces_the_first(
     await store_sources(ctx, SAILING)
     clock.advance(hours=1)
     await health(ctx, ample_budget())
-    assert [len(night.ranks) for night in await SearchHealth(ctx.database).nights()] == [5]
+    assert [len(night.ranks) for night in await SearchHealth(ctx.database).load_nights()] == [5]
 
 
 async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> None:
@@ -232,12 +232,14 @@ async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> N
     )
     await health(ctx, ample_budget())
     stored = SearchHealth(ctx.database)
-    [night] = await stored.nights()
-    await stored.save([replace(night, date=f"2026-01-{day:02}") for day in range(1, MAX_NIGHTS)])
+    [night] = await stored.load_nights()
+    await stored.store_nights(
+        [replace(night, date=f"2026-01-{day:02}") for day in range(1, MAX_NIGHTS)]
+    )
     for _ in range(2):
         clock.advance(days=1)
         await health(ctx, ample_budget())
-    nights = await stored.nights()
+    nights = await stored.load_nights()
     assert nights[0].date == "2026-01-02"
     assert len(nights) == MAX_NIGHTS
     assert nights[-1].date == f"{clock():%Y-%m-%d}"
@@ -253,13 +255,13 @@ async def test_nothing_is_stored_without_semantic_search(
         replace(report, note=""),
         report.note,
     ) == (Report(), "Semantic search is not available: nothing was measured.")
-    assert await SearchHealth(ctx.database).nights() == []
+    assert await SearchHealth(ctx.database).load_nights() == []
 
 
 async def test_run_without_time_stores_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     assert await health(ctx, spent_budget()) == Report(finished=False)
-    assert await SearchHealth(ctx.database).nights() == []
+    assert await SearchHealth(ctx.database).load_nights() == []
 
 
 async def test_unindexed_chunks_are_not_chosen(ctx: Context) -> None:
@@ -304,8 +306,8 @@ async def test_next_run_after_a_kill_measures_the_same(
             await health(job_context(dying), ample_budget())
         await dying.aclose()
     chosen = await stored_queries(job_context(app))
-    [night] = await SearchHealth(job_context(app).database).nights()
+    [night] = await SearchHealth(job_context(app).database).load_nights()
     await health(job_context(app), ample_budget())
     assert await stored_queries(job_context(app)) == chosen
-    [again] = await SearchHealth(job_context(app).database).nights()
+    [again] = await SearchHealth(job_context(app).database).load_nights()
     assert night.ranks == again.ranks

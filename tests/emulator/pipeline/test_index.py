@@ -305,7 +305,7 @@ async def test_database_rejecting_all_writes_defers_no_chunk(
 
 async def index_with_another_analyzer(ctx: Context) -> None:
     """Index the pending chunks by the word "old" alone, as another analyzer might have."""
-    page = await Indexing(ctx.database).pending(NOON, 100)
+    page = await Indexing(ctx.database).load_pending(NOON, 100)
     old = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
     await Indexing(ctx.database).apply([IndexChange(waiting, old) for waiting in page])
     await Indexing(ctx.database).save_version(INDEX_VERSION | {"analysis": ANALYZER_VERSION - 1})

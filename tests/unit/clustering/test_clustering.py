@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from shared.clustering.clusters import (
     MIN_PASSAGES,
     compute_centroid,
-    compute_reach,
+    compute_min_similarity,
     find_clusters,
-    nearest_clusters,
+    find_nearest_clusters,
 )
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.merging import merge_regions
-from shared.clustering.neighbours import nearest
+from shared.clustering.neighbours import find_nearest_neighbours
 from tests.support.vector_groups import DIMENSION, GROUP_SIZE, groups, strays
 
 if TYPE_CHECKING:
@@ -100,24 +100,26 @@ def test_new_vector_joins_only_a_near_cluster() -> None:
     vectors = groups(5)
     clusters = find_clusters(vectors)
     centroids = np.array([cluster.centroid for cluster in clusters])
-    reaches = np.array([cluster.reach for cluster in clusters])
-    rows = nearest_clusters(np.concatenate([centroids, strays(3)]), centroids, reaches)
+    min_similarities = np.array([cluster.min_similarity for cluster in clusters])
+    rows = find_nearest_clusters(
+        np.concatenate([centroids, strays(3)]), centroids, min_similarities
+    )
     assert rows.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]
 
 
 def test_without_clusters_nothing_joins_one() -> None:
     no_centroids = np.empty((0, DIMENSION), np.float32)
-    assert nearest_clusters(strays(2), no_centroids, np.empty(0)).tolist() == [-1, -1]
+    assert find_nearest_clusters(strays(2), no_centroids, np.empty(0)).tolist() == [-1, -1]
 
 
 def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
     [core] = [groups(1, size=200)]
-    is_near = core @ compute_centroid(core) >= compute_reach(core)
+    is_near = core @ compute_centroid(core) >= compute_min_similarity(core)
     assert 0.7 <= is_near.mean() <= 0.9
 
 
 def test_single_vector_attracts_no_members() -> None:
-    assert compute_reach(strays(1)) == 1.0
+    assert compute_min_similarity(strays(1)) == 1.0
 
 
 def test_similar_regions_are_merged() -> None:
@@ -136,7 +138,7 @@ def test_neighbours_are_the_most_similar_others_in_order() -> None:
     vectors = strays(50)
     similarities = vectors @ vectors.T
     np.fill_diagonal(similarities, -2)
-    neighbours = nearest(vectors, 4)
+    neighbours = find_nearest_neighbours(vectors, 4)
     assert neighbours.rows.tolist() == np.argsort(-similarities, axis=1)[:, :4].tolist()
 
 

@@ -11,7 +11,7 @@ from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.text_validation import validate_line
 from shared.knowledge.overrides import EDITABLE
-from shared.knowledge.schemas import Tag, Title, distinct_tags
+from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_editing import EditableSource, SourceEditing
 from shared.notes.repository import Notes
@@ -61,7 +61,7 @@ class In(IdempotentArguments):
         if self.author is not None:
             given["author"] = self.author or None
         if self.tags is not None:
-            given["tags"] = distinct_tags(self.tags)
+            given["tags"] = drop_duplicate_tags(self.tags)
         return given
 
 
@@ -132,7 +132,7 @@ async def _edit(args: In, ctx: Context) -> Out:
         return _build_result(before, before, [])
     now = ctx.clock()
     writes = Notes(ctx.database).revision_writes(stored.snapshot, now)
-    writes += editing.writes(stored, after, now)
+    writes += editing.build_writes(stored, after, now)
     return await ctx.commit(writes, _build_result(before, after, changed))
 
 
@@ -164,7 +164,7 @@ def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> 
             "A note has no author, and nothing to reset. save_note brings back former revisions.",
             details=details,
         )
-    if stored.is_leaving:
+    if stored.is_moving:
         raise Conflict(
             "The source is being forgotten. Restore it with forget first.", details=details
         )

@@ -11,7 +11,7 @@ from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import MAX_NOTES, Addresses, NoteSummary, note_summaries
+from shared.knowledge.views import MAX_NOTES, Addresses, NoteSummary, to_note_summaries
 from shared.runtime.pagination import MaxTokens, fit_page
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
@@ -95,7 +95,8 @@ async def get_chunk(args: In, ctx: Context) -> Out:
     """
     chunks = Chunks(ctx.database)
     stored, notes = await asyncio.gather(
-        chunks.get(args.chunk_id), chunks.notes_about("about_chunk_id", args.chunk_id, MAX_NOTES)
+        chunks.get(args.chunk_id),
+        chunks.load_notes_about("about_chunk_id", args.chunk_id, MAX_NOTES),
     )
     if stored is None:
         raise NotFound(
@@ -129,7 +130,7 @@ def _build_out(
         knowledge_card=CardResult.of(card) if card else None,
         cluster=_build_membership(chunk, clusters),
         related_chunks=[_to_related_chunk(neighbour) for neighbour in related],
-        notes=note_summaries(notes),
+        notes=to_note_summaries(notes),
         message=None,
     )
 

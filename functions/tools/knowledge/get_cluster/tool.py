@@ -13,7 +13,7 @@ from shared.index.facets import Facet, Kind
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import ClusterSummary, Passage, format_passage, passage_view
+from shared.knowledge.views import ClusterSummary, Passage, format_passage, to_passage
 from shared.runtime.pagination import (
     CursorMoment,
     PagedArguments,
@@ -100,7 +100,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
         for neighbour in await _search_neighbours(stored, args, ctx)
     ]
     members = fit_page(
-        [passage_view(Passage, chunk) for chunk in chunks[: args.member_limit]],
+        [to_passage(Passage, chunk) for chunk in chunks[: args.member_limit]],
         args.max_tokens,
         other_parts=[ClusterSummary.of(stored.cluster), *related_clusters],
     )

@@ -13,7 +13,7 @@ from shared.core.caller import Tier
 from shared.core.dates import DateSpan, Period, resolve_period
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.views import Passage, format_passage, passage_view, title_by_author
+from shared.knowledge.views import Passage, format_passage, format_title, to_passage
 from shared.links.repository import SavedLinks
 from shared.runtime.pagination import (
     CursorMoment,
@@ -106,7 +106,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     )
     recent_links = [_to_recent_link(link) for link in links]
     page = fit_page(
-        [passage_view(Passage, chunk) for chunk in chunks[: args.limit]],
+        [to_passage(Passage, chunk) for chunk in chunks[: args.limit]],
         args.max_tokens,
         other_parts=[*recent_links, *([activity] if activity else [])],
     )
@@ -171,7 +171,7 @@ def in_words(out: Out) -> str:
 def _format_activity(out: Out, activity: Activity) -> str:
     days = [f"{entry.date} ({entry.chunks})" for entry in activity.timeline]
     sources = [
-        f"{title_by_author(source.title, source.author)} ({source.chunks}, ID {source.source_id})"
+        f"{format_title(source.title, source.author)} ({source.chunks}, ID {source.source_id})"
         for source in activity.top_sources
     ]
     authors = [f"{author.author} ({author.chunks})" for author in activity.top_authors]

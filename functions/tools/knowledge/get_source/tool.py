@@ -18,7 +18,7 @@ from shared.knowledge.views import (
     LinkedSource,
     NoteSummary,
     SourceSummary,
-    note_summaries,
+    to_note_summaries,
 )
 from shared.runtime.pagination import (
     CursorCount,
@@ -133,7 +133,7 @@ async def get_source(args: In, ctx: Context) -> Out:
         text=_get_text(args, source, note),
         chunks=[],
         next_cursor=None,
-        notes=note_summaries(notes),
+        notes=to_note_summaries(notes),
         links_to=[LinkedSource.of(linked) for linked in links_to],
         linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )
@@ -155,13 +155,13 @@ def _get_text(args: In, source: StoredSource, note: NoteFields | None) -> str | 
 async def _load_notes(args: In, ctx: Context) -> list[Chunk]:
     if args.cursor:
         return []
-    return await Chunks(ctx.database).notes_about("about_source_id", args.source_id, MAX_NOTES)
+    return await Chunks(ctx.database).load_notes_about("about_source_id", args.source_id, MAX_NOTES)
 
 
 async def _load_linked_from(args: In, ctx: Context) -> list[StoredSource]:
     if args.cursor:
         return []
-    return await Sources(ctx.database).linking_to(args.source_id, MAX_LINKS)
+    return await Sources(ctx.database).list_linking_to(args.source_id, MAX_LINKS)
 
 
 async def _load_links_to(args: In, source: StoredSource, ctx: Context) -> list[StoredSource]:
@@ -176,9 +176,9 @@ async def _load_chunks(args: In, previous: Position | None, ctx: Context) -> lis
     chunks, first = Chunks(ctx.database), 1
     if previous:
         last, following, position = previous
-        positions = await chunks.positions([last, following])
+        positions = await chunks.load_positions([last, following])
         first = _find_first_position(positions.get(last), positions.get(following), position)
-    return await chunks.of_source(args.source_id, args.limit + 1, first)
+    return await chunks.load_of_source(args.source_id, args.limit + 1, first)
 
 
 def _find_first_position(last: int | None, following: int | None, position: int) -> int:

@@ -128,7 +128,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
             Sources(database).count(),
             Chunks(database).load_newest(1),
             EmbeddingSpace(database).load_space(),
-            SearchHealth(database).nights(),
+            SearchHealth(database).load_nights(),
         ),
     )
     pending = dict(zip(steps, step_counts[0], strict=True))
@@ -181,7 +181,7 @@ def _summarize_search_quality(nights: Sequence[NightlyScore]) -> SearchQuality |
     if not nights:
         return None
     latest = nights[-1]
-    change = latest.gain_since(nights[-2]) if len(nights) > 1 else None
+    change = latest.compute_gain(nights[-2]) if len(nights) > 1 else None
     return SearchQuality(
         date=latest.date,
         queries=len(latest.ranks),

@@ -110,7 +110,7 @@ async def _find(
     size = BLOCK_SIZE if others else args.limit + 1
     matching: list[StoredSource] = []
     for _ in range(0, MAX_READ, size):
-        block = await Sources(ctx.database).page(args.order, size, facet, after)
+        block = await Sources(ctx.database).load_page(args.order, size, facet, after)
         matching += [source for source in block if others <= source.facets]
         if len(matching) > args.limit:
             return matching[: args.limit], matching[args.limit - 1].cursor(args.order)

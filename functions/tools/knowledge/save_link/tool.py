@@ -14,7 +14,7 @@ from shared.core.caller import Role, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.knowledge.forgotten_repository import ForgottenSources
-from shared.knowledge.schemas import Tag, Title, distinct_tags
+from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
 from shared.links.fetch_start import start_fetching
@@ -138,7 +138,7 @@ def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> L
         saved_by=str(ctx.caller.user_id),
         requested_at=now,
         title=args.title,
-        tags=distinct_tags(args.tags or ()),
+        tags=drop_duplicate_tags(args.tags or ()),
     )
     if stored.link and stored.link.state is not LinkState.STORED:
         link = replace(

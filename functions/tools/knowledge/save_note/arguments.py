@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from shared.core.errors import InvalidInput
 from shared.core.text_validation import validate_prose, validation_error
-from shared.knowledge.schemas import Tag, Title, distinct_tags
+from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.notes.note import NoteContent, default_title
 from shared.runtime.schemas import DocumentId, IdempotentArguments
 
@@ -78,7 +78,7 @@ class In(IdempotentArguments):
         """The given fields of the note's content."""
         given: dict[str, Any] = {"title": self.title, "text": self.text, "source_url": self.url}
         given["about_chunk_id"] = self.chunk_id
-        given["tags"] = None if self.tags is None else distinct_tags(self.tags)
+        given["tags"] = None if self.tags is None else drop_duplicate_tags(self.tags)
         return {name: value for name, value in given.items() if value is not None}
 
     def require_consistent(self) -> None:

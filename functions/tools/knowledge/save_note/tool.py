@@ -171,7 +171,7 @@ async def _require_passage(chunk_id: str | None, ctx: Context) -> None:
     Raises:
         NotFound: It does not.
     """
-    if chunk_id and not await Chunks(ctx.database).positions([chunk_id]):
+    if chunk_id and not await Chunks(ctx.database).load_positions([chunk_id]):
         raise NotFound(
             f"There is no passage {chunk_id}. Search again with search_kb, or leave chunk_id out.",
             details={"chunk_id": chunk_id},

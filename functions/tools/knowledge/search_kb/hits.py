@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import Passage, format_passage, passage_view
+from shared.knowledge.views import Passage, format_passage, to_passage
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
 from shared.text.excerpts import find_excerpt
@@ -87,7 +87,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     full = detail is Detail.FULL
     ranks = count(first_rank)
     return [
-        passage_view(
+        to_passage(
             Hit,
             chunk,
             rank=next(ranks),
