@@ -86,8 +86,8 @@ _CONFLICTS: Final = {
     "get_source": "The source changed where this page begins. Open it again from its first page.",
 }
 """What a conflict means, for the tools where it is more than that somebody else was faster."""
-_FIELDS: Final = frozenset({"text", "title", "author", "tags"})
-"""The arguments that people fill in, which forms call the same."""
+_FIELDS: Final = frozenset({"text", "title", "author", "tags", "query"})
+"""The arguments that people fill in."""
 _SECRET: Final = re.compile(r"line \d+: ")
 """How the places of secrets in a field begin (`shared.screening`)."""
 
@@ -106,7 +106,7 @@ def describe_error(tool: str, error: WireError) -> WireError:
     """Return an error of a tool with a message for people."""
     kind = find_kind(error)
     conflict = _CONFLICTS.get(tool) if kind is Conflict else None
-    parts = [_describe_fields(error) or conflict or _TEXTS[kind].sentence]
+    parts = [_describe_fields(tool, error) or conflict or _TEXTS[kind].sentence]
     if error.retry_after is not None:
         parts.append(f"Try again in {max(1, math.ceil(error.retry_after))} s.")
     elif error.code in {RateLimited.code, Unavailable.code}:
@@ -116,18 +116,26 @@ def describe_error(tool: str, error: WireError) -> WireError:
     return error.model_copy(update={"message": " ".join(parts)})
 
 
-def _describe_fields(error: WireError) -> str | None:
-    """Say what is wrong with the fields of a form, or return None if nothing is."""
+def _describe_fields(tool: str, error: WireError) -> str | None:
+    """Say what is wrong with what a person filled in, or return None if nothing is."""
     if error.code != InvalidInput.code:
         return None
-    problems = []
-    for path, problem in error.details.items():
-        name = path.partition(".")[0]
-        if name in _FIELDS and _SECRET.match(str(problem)):
-            problems.append(
-                f"The {name} seems to contain a secret, which others could read: {problem}."
-                " Replace it by a placeholder."
-            )
-        elif name in _FIELDS:
-            problems.append(f"The {name}: {str(problem).rstrip('.')}.")
-    return f"Nothing was saved. {' '.join(problems)}" if problems else None
+    sentences = [
+        _describe_field(name, str(problem))
+        for path, problem in error.details.items()
+        if (name := path.partition(".")[0]) in _FIELDS
+    ]
+    if sentences and tool != "search_kb":
+        sentences.insert(0, "Nothing was saved.")
+    return " ".join(sentences) or None
+
+
+def _describe_field(name: str, problem: str) -> str:
+    if _SECRET.match(problem):
+        return (
+            f"The {name} seems to contain a secret, which others could read: {problem}."
+            " Replace it by a placeholder."
+        )
+    if problem.startswith("String should "):  # how pydantic begins
+        return f"The {name} {problem.removeprefix('String ')}."
+    return f"The {name}: {problem.rstrip('.')}."
