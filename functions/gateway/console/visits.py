@@ -27,6 +27,7 @@ from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
     CarrelError,
     Forbidden,
+    InvalidInput,
     NotFound,
     PlatformFault,
     Unauthorized,
@@ -207,7 +208,12 @@ class Visits:
             self.sessions.verify_form(request, session, fields.pop("form", ""))
             return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
 
-        return BodyLimit(request_response(self._guard(handle)), lambda _: MAX_FORM_BYTES)
+        return BodyLimit(
+            request_response(self._guard(handle)),
+            max_bytes=lambda _: MAX_FORM_BYTES,
+            advice=lambda _: "Nothing was changed. Go back, and shorten the text.",
+            make_error=_answer_rejected_body,
+        )
 
     def session_routes(self) -> list[Route]:
         """Make the routes by which people sign in and out."""
@@ -271,6 +277,15 @@ class Visits:
             typed=typed,
         )
         return _set_retry_after(response, error)
+
+
+def _answer_rejected_body(status: int, message: str, headers: dict[str, str]) -> Response:
+    """Make the page that says why the body of a form was not read."""
+    error = InvalidInput(message)
+    title = find_title(error)
+    response = html_page("error.html", status=status, error=error, title=title, visit=None)
+    response.headers.update(headers)
+    return response
 
 
 def _answer_script(error: CarrelError, _request: Request) -> Response:
