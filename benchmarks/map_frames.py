@@ -87,7 +87,8 @@ async def open_map_page(page: Page) -> None:
     element = templates.get_template("map_parts.html").make_module().passage_map()  # type: ignore[attr-defined]
     await page.set_content(f"<!doctype html><body>{element}</body>")
     await page.add_style_tag(path=_CONSOLE / "static" / "map.css")
-    await page.add_script_tag(path=_CONSOLE / "static" / "map.js")
+    for script in ("dot-raster.js", "map.js"):
+        await page.add_script_tag(path=_CONSOLE / "static" / script)
 
 
 async def measure(points: int) -> None:

@@ -25,7 +25,10 @@ from functions.gateway.http_errors import json_rpc_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    MakeError = Callable[[int, str, dict[str, str]], Response]
 
 BODY_TIMEOUT_SECONDS: Final = 5.0
 """How long a body of any size may take to arrive. It occupies a slot of the instance."""
@@ -46,13 +49,15 @@ class BodyLimit:
     The app receives the body in one part, and this middleware frees it as soon as it is received.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an independent part
         self,
         app: ASGIApp,
         max_bytes: Callable[[Scope], int],
         advice: Callable[[Scope], str] = lambda _: "Send less.",
+        *,
         timeout: float = BODY_TIMEOUT_SECONDS,
         find_problem: Callable[[bytes | bytearray], str | None] | None = None,
+        make_error: MakeError = json_rpc_error,
     ) -> None:
         """Store the app and the limits.
 
@@ -62,12 +67,14 @@ class BodyLimit:
             advice: The advice to a client whose body is larger.
             timeout: Seconds that a body may take, in addition to the time for `max_bytes`.
             find_problem: Returns a body's problem, or None. Without it, any body is accepted.
+            make_error: Makes the error response from its status, message and headers.
         """
         self._app = app
         self._max_bytes = max_bytes
         self._advice = advice
         self._timeout = timeout
         self._find_problem = find_problem
+        self._make_error = make_error
         self._buffered_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,17 +95,16 @@ class BodyLimit:
             async with asyncio.timeout(self._timeout + max_bytes / MIN_BYTES_PER_SECOND):
                 body = await self._read(receive, max_bytes, Headers(scope=scope), sizes)
         except TimeoutError:
-            return json_rpc_error(
-                408, "This request took too long to arrive. Send it again, or send less."
-            )
+            message = "This request took too long to arrive. Send it again, or send less."
+            return self._make_error(408, message, {})
         except _BufferFullError:
             message = "Too many large requests are being processed. Try again in a few seconds."
-            return json_rpc_error(503, message, {"retry-after": "5"})
+            return self._make_error(503, message, {"retry-after": "5"})
         if body is None:
             message = f"This request is larger than {max_bytes:,} bytes."
-            return json_rpc_error(413, f"{message} {self._advice(scope)}")
+            return self._make_error(413, f"{message} {self._advice(scope)}", {})
         if problem := await self._check_body(body):
-            return json_rpc_error(400, problem)
+            return self._make_error(400, problem, {})
         return partial(_replay, self._app, [body])
 
     async def _check_body(self, body: bytearray) -> str | None:

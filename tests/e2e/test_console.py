@@ -54,6 +54,17 @@ def test_hits_show_words_and_why_they_were_found(inline: RunningGateway) -> None
     assert select(page, "input[type=search]")[0].attrib["value"] == "sourdough starter"
 
 
+def test_a_query_that_is_too_long_says_the_limit(inline: RunningGateway) -> None:
+    query = "x" * 2_001
+    response = get(inline, f"/?q={query}")
+    page = parse_page(response)
+    assert response.status_code == 400
+    assert texts(page, "[role=alert]") == ["The query should have at most 2000 characters."]
+    assert select(page, "input[type=search]")[0].attrib["value"] == query
+    hits = get(inline, f"/map/hits?q={query}").json()
+    assert hits == {"message": "The query should have at most 2000 characters."}
+
+
 def test_a_hit_opens_the_reader_at_its_passage(inline: RunningGateway) -> None:
     [first, *_] = select(get_page(inline, "/?q=sourdough+starter"), "[data-hit]")
     page = get_page(inline, first.attrib["href"].partition("#")[0])

@@ -15,6 +15,7 @@ from shared.core.caller import Role
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.accessibility import find_violations
+from tests.support.browser import Browser
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.web_sites import page, serving
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.local_embedding import LocalEmbedder
-    from tests.support.browser import Browser, Browsers
+    from tests.support.browser import Browsers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -182,6 +183,26 @@ async def test_an_expired_session_leads_back_after_sign_in(
     await browser.fill("Your access key", console.key)
     await browser.press("Sign in")
     await browser.arrive(f"{console.url}/sources/baking")
+
+
+async def test_after_a_conflict_the_message_and_the_form_are_in_view(
+    browsers: Browsers, console: Console
+) -> None:
+    async with browsers.window(height=640) as browser:
+        await console.sign_in(browser, "/sources/sailing")
+        await browser.page.get_by_role("link", name="Related").last.click()
+        await browser.page.get_by_text("Edit", exact=True).click()
+        other = Browser(await browser.page.context.new_page())
+        await other.open(browser.page.url)
+        await other.page.get_by_text("Edit", exact=True).click()
+        for window, title in ((other, "Sailing at night"), (browser, "Sailing by day")):
+            await window.fill("Title", title)
+            await window.press("Save")
+        await browser.wait_for_text("Somebody changed this since you opened the page")
+        assert await browser.page.get_by_role("alert").evaluate(IS_IN_VIEW)
+        title_field = browser.page.get_by_label("Title")
+        assert await title_field.evaluate(IS_IN_VIEW)
+        assert await title_field.input_value() == "Sailing by day"
 
 
 async def test_a_limit_says_when_to_go_on(browser: Browser, console: Console, log: Path) -> None:

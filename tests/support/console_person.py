@@ -48,7 +48,7 @@ class Person:
         if element.get("name"):
             fields[element.get("name")] = element.get("value")
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(str(self.response.url)))
-        action = form.get("action") or str(self.response.url)
+        action = str(self.response.url.join(form.get("action") or ""))
         return self.follow(self.http.post(action, data=fields, headers={"origin": origin}))
 
     def sign_in(self, key: str, path: str = "/") -> Self:

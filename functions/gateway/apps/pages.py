@@ -49,7 +49,7 @@ def app_page(app: str) -> str:
     styles, scripts, body = [*_STYLES], [*_SCRIPTS, _FOLDER / f"{app}.js"], ""
     if app == _MAP:
         styles.insert(-1, _CONSOLE / "static" / "map.css")
-        scripts.insert(-1, _CONSOLE / "static" / "map.js")
+        scripts[-1:-1] = [_CONSOLE / "static" / name for name in ("dot-raster.js", "map.js")]
         body = _render_map()
     return _PAGE.format(style=_join_texts(styles), body=body, script=_join_texts(scripts))
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
 from starlette.routing import Route, request_response
 
 from functions.gateway.auth.public_url import allowed_hosts, own_origins
 from functions.gateway.body_limits import BodyLimit
-from functions.gateway.console.messages import describe_error
+from functions.gateway.console.messages import describe_error, find_kind, find_title
 from functions.gateway.console.rendering import html_page, json_data
 from functions.gateway.console.sessions import (
     ARRIVAL_PATH,
@@ -25,15 +26,11 @@ from functions.gateway.oauth.http import read_parameters
 from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
     CarrelError,
-    Conflict,
     Forbidden,
     InvalidInput,
     NotFound,
-    PaymentRequired,
     PlatformFault,
-    RateLimited,
     Unauthorized,
-    Unavailable,
 )
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer
@@ -41,7 +38,6 @@ from shared.runtime.messages import CallAnswer
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -55,28 +51,12 @@ if TYPE_CHECKING:
     Page = Callable[["Visit"], Awaitable[Response]]
     Form = Callable[["Visit", dict[str, str]], Awaitable[Response]]
     Handler = Callable[[Request], Awaitable[Response]]
-    AnswerError = Callable[[CarrelError, str], Response]
+    AnswerError = Callable[[CarrelError, Request], Response]
 
 MAX_FORM_BYTES: Final = 256 * 1024
 """The largest form in bytes. A note has up to 8,000 characters, each up to 12 bytes in a form."""
-_ERRORS: Final = (
-    *(InvalidInput, NotFound, Conflict, Unauthorized, Forbidden),
-    *(PaymentRequired, RateLimited, Unavailable, PlatformFault),
-)
-_STATUS: Final = {error.code: error.status for error in _ERRORS}
-_TITLES: Final = {
-    InvalidInput.code: "That did not work",
-    NotFound.code: "There is nothing here",
-    Conflict.code: "Somebody else was faster",
-    Unauthorized.code: "You are not signed in",
-    Forbidden.code: "You may not do this",
-    PaymentRequired.code: "Your balance does not cover this",
-    RateLimited.code: "That was too fast",
-    Unavailable.code: "This does not answer right now",
-}
 _RETURN_PATHS: Final = {SIGN_OUT_PATH: "/", KEY_PATH: "/you"}
 """Where a visitor returns after signing in, if the address of a form is not a page."""
-_DEFAULT_TITLE: Final = "Something went wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +137,7 @@ class Visit:
 
     def error_page(self, error: WireError) -> Response:
         """Make the page of an error, without which there is nothing to show."""
-        title = _TITLES.get(error.code, _DEFAULT_TITLE)
-        return self.page("error.html", error=error, title=title)
+        return self.page("error.html", error=error, title=find_title(error))
 
     @property
     def path(self) -> str:
@@ -225,11 +204,16 @@ class Visits:
                 ended = Unauthorized(
                     "Your sign-in has ended, and nothing was changed. Sign in again."
                 )
-                return self._answer_error(ended, _get_path(request), fields.get("text", ""))
+                return self._answer_error(ended, request, fields.get("text", ""))
             self.sessions.verify_form(request, session, fields.pop("form", ""))
             return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
 
-        return BodyLimit(request_response(self._guard(handle)), lambda _: MAX_FORM_BYTES)
+        return BodyLimit(
+            request_response(self._guard(handle)),
+            max_bytes=lambda _: MAX_FORM_BYTES,
+            advice=lambda _: "Nothing was changed. Go back, and shorten the text.",
+            make_error=_answer_rejected_body,
+        )
 
     def session_routes(self) -> list[Route]:
         """Make the routes by which people sign in and out."""
@@ -261,24 +245,24 @@ class Visits:
             try:
                 return await handle(request)
             except CarrelError as error:
-                return answer_error(error, _get_path(request))
+                return answer_error(error, request)
             except Exception as error:  # noqa: BLE001 - the boundary: every error is answered
                 log.error("console_failed", **error_fields(error))
-                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE), _get_path(request))
+                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE), request)
 
         return guarded
 
     async def answer_not_found(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for a page that does not exist."""
         error = NotFound("There is no such page. Search, or choose one above.")
-        await self._answer_error(error)(scope, receive, send)
+        await self._answer_error(error, Request(scope))(scope, receive, send)
 
-    def _answer_error(self, error: CarrelError, path: str = "/", typed: str = "") -> Response:
+    def _answer_error(self, error: CarrelError, request: Request, typed: str = "") -> Response:
         """Make the page of an error that happened before or beside the calls of tools.
 
         Args:
             error: The error.
-            path: Where the visitor returns after signing in.
+            request: The request, to whose page the visitor returns after signing in.
             typed: The text of a form that had no effect, which the page shows to be copied.
         """
         may_sign_in = isinstance(error, Unauthorized | Forbidden)
@@ -286,16 +270,25 @@ class Visits:
             "error.html",
             status=error.status,
             error=error,
-            title=_TITLES.get(error.code, _DEFAULT_TITLE),
+            title=find_title(error),
             visit=None,
             offers_sign_in=may_sign_in and not self._access.settings.local_user,
-            path=_RETURN_PATHS.get(path.partition("?")[0], path),
+            path=_RETURN_PATHS.get(request.url.path) or _get_path(request),
             typed=typed,
         )
         return _set_retry_after(response, error)
 
 
-def _answer_script(error: CarrelError, _path: str) -> Response:
+def _answer_rejected_body(status: int, message: str, headers: dict[str, str]) -> Response:
+    """Make the page that says why the body of a form was not read."""
+    error = InvalidInput(message)
+    title = find_title(error)
+    response = html_page("error.html", status=status, error=error, title=title, visit=None)
+    response.headers.update(headers)
+    return response
+
+
+def _answer_script(error: CarrelError, _request: Request) -> Response:
     """Answer the request of a script with an error that happened before the calls of tools."""
     return _set_retry_after(json_data({"message": error.message}, error.status), error)
 
@@ -306,7 +299,7 @@ def _get_path(request: Request) -> str:
 
 
 def _get_status(error: WireError | None) -> int:
-    return _STATUS.get(error.code, PlatformFault.status) if error else 200
+    return find_kind(error).status if error else 200
 
 
 def _set_retry_after(response: Response, error: CarrelError | WireError | None) -> Response:

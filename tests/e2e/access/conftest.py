@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,9 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.database import Connection
 from tests.e2e.access.all_tools_gateway import Carrel
+from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
 from tests.support.gateway_process import INLINE, SECRET, RunningGateway, run_gateway
+from tests.support.google_sign_in import ADA
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -85,6 +88,29 @@ def carrel(realm: str, log: Path) -> Iterator[Carrel]:
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **UNLIMITED}
     with run_gateway(INLINE, environment, log) as gateway, httpx2.Client(timeout=60) as http:
         yield Carrel(gateway.endpoint, http)
+
+
+@pytest.fixture(scope="session")
+def url(realm: str, log: Path) -> Iterator[str]:
+    """The URL of a gateway with all tools, which requires a credential for each of them."""
+    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
+        yield gateway.url
+
+
+@pytest.fixture
+def google_url(realm: str, log: Path) -> Iterator[str]:
+    """The URL of a gateway with all tools, where Ada signs in with Google."""
+    with FakeGoogle() as google:
+        environment = {
+            "GOOGLE_CLOUD_PROJECT": realm,
+            **CLOUD,
+            "GOOGLE_CLIENT_ID": CLIENT_ID,
+            "GOOGLE_CLIENT_SECRET": CLIENT_SECRET,
+            "GOOGLE_ISSUER": google.issuer,
+            "ALLOWED_EMAILS": json.dumps([ADA]),
+        }
+        with run_gateway(INLINE, environment, log) as gateway:
+            yield gateway.url
 
 
 def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:

@@ -319,6 +319,14 @@ def test_a_form_after_the_session_ended_loses_no_text(sign_in: SignIn) -> None:
     assert link == f"/session/new?{urlencode({'to': path})}"
 
 
+def test_a_form_that_is_too_large_is_answered_by_a_page(sign_in: SignIn) -> None:
+    person = sign_in(Role.OWNER)
+    person.open(passage_path(person, "reading")).submit("Save the note", text="x" * 300_000)
+    assert person.response.status_code == 413
+    [message] = person.texts("[role=alert]")
+    assert message.startswith("This request is larger than 262,144 bytes. Nothing was changed.")
+
+
 def test_who_signs_out_twice_returns_to_search(sign_in: SignIn) -> None:
     person = sign_in(Role.OWNER).open("/sources")
     person.http.cookies.delete(SESSION_COOKIE)

@@ -16,12 +16,10 @@ from shared.core.caller import Scope
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.console_app import parse_page, texts
 from tests.support.console_person import Person
-from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.mcp_wire import HEADERS, call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from shared.accounts.access_key import AccessKey
@@ -29,13 +27,6 @@ if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
 
 READ_AND_WRITE = frozenset({Scope.READ, Scope.WRITE})
-
-
-@pytest.fixture(scope="module")
-def url(realm: str, log: Path) -> Iterator[str]:
-    """The URL of a gateway with all tools, which requires a credential for each of them."""
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
-        yield gateway.url
 
 
 def call_status(url: str, key: str, tool: str = "list_tasks", **arguments: str) -> int:
@@ -270,17 +261,7 @@ def test_attempts_to_prove_are_limited(log: Path) -> None:
     assert statuses[-1] == 429
 
 
-def test_google_proves_who_makes_a_key(realm: str, log: Path) -> None:
-    with FakeGoogle() as google:
-        environment = {
-            "GOOGLE_CLOUD_PROJECT": realm,
-            **CLOUD,
-            "GOOGLE_CLIENT_ID": CLIENT_ID,
-            "GOOGLE_CLIENT_SECRET": CLIENT_SECRET,
-            "GOOGLE_ISSUER": google.issuer,
-            "ALLOWED_EMAILS": '["ada@example.com"]',
-        }
-        with run_gateway(INLINE, environment, log) as gateway:
-            person = Person(gateway.url).open("/").submit("Continue with Google")
-            key = shown_key(ask(person).submit("Continue with Google"))
-            assert call_status(gateway.url, key) == 200
+def test_google_proves_who_makes_a_key(google_url: str) -> None:
+    person = Person(google_url).open("/").submit("Continue with Google")
+    key = shown_key(ask(person).submit("Continue with Google"))
+    assert call_status(google_url, key) == 200

@@ -13,12 +13,10 @@ from shared.accounts.repositories.revocation import revoke_key, revoke_user
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.console_app import parse_page, read_text, texts
 from tests.support.console_person import SESSION_COOKIE, Person
-from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.mcp_wire import HEADERS, message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from shared.accounts.repositories.access_store import AccessStore
@@ -26,13 +24,6 @@ if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
 
 PRIVATE_PATHS = ("/", "/?q=x", "/sources", "/sources/x", "/map", "/clusters/x", "/passages/x")
-
-
-@pytest.fixture(scope="module")
-def url(realm: str, log: Path) -> Iterator[str]:
-    """The URL of a gateway with all tools, which requires a credential for each of them."""
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
-        yield gateway.url
 
 
 def test_a_person_signs_in_with_a_key_and_returns_to_the_page(url: str, make_key: MakeKey) -> None:
@@ -108,20 +99,10 @@ def test_a_session_ends_after_30_days(url: str, make_key: MakeKey, realm: str) -
     assert person.open("/map").texts("h1") == ["Sign in"]
 
 
-def test_a_person_signs_in_with_google(realm: str, log: Path) -> None:
-    with FakeGoogle() as google:
-        environment = {
-            "GOOGLE_CLOUD_PROJECT": realm,
-            **CLOUD,
-            "GOOGLE_CLIENT_ID": CLIENT_ID,
-            "GOOGLE_CLIENT_SECRET": CLIENT_SECRET,
-            "GOOGLE_ISSUER": google.issuer,
-            "ALLOWED_EMAILS": '["ada@example.com"]',
-        }
-        with run_gateway(INLINE, environment, log) as gateway:
-            person = Person(gateway.url).open("/map").submit("Continue with Google")
-            assert person.path == "/map"
-            assert person.texts(".who a") == ["ada@example.com"]
+def test_a_person_signs_in_with_google(google_url: str) -> None:
+    person = Person(google_url).open("/map").submit("Continue with Google")
+    assert person.path == "/map"
+    assert person.texts(".who a") == ["ada@example.com"]
 
 
 def test_revoking_the_key_or_the_user_ends_the_session(
