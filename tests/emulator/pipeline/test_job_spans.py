@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.core.telemetry import SpanKind
 from shared.runtime.context import App
-from shared.runtime.job import Report, run_job
+from shared.runtime.job import AlreadyRunning, Report, run_job
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run
 from tests.support.cards import card_reply, make_generator, make_source_of_notes, store_and_prepare
 from tests.support.clock import NOON, SettableClock
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Embedder
-    from shared.runtime.job import Job
+    from shared.runtime.context import Context
+    from shared.runtime.job import Budget, Job
     from tests.support.fakes.otlp import CollectedSpan
 
 pytestmark = pytest.mark.anyio
@@ -144,6 +146,23 @@ async def test_an_embedding_is_a_span_of_its_job(
         "carrel.embedding.texts": 3,
         "gen_ai.usage.input_tokens": 3 * openai.TOKENS_PER_TEXT,
     }
+
+
+async def test_a_run_that_does_not_start_says_so(
+    settings: Settings, collector: FakeCollector
+) -> None:
+    app = App(settings)
+
+    async def run_again(_ctx: Context, _budget: Budget) -> Report:
+        assert isinstance(await run_job(CARDS, app), AlreadyRunning)
+        return Report()
+
+    await run_job(replace(CARDS, run=run_again), app)
+    await telemetry.flush()
+    await app.aclose()
+    jobs_by_end = [span for span in collector.spans if span.name == "job cards"]
+    outcomes = [span.attributes["carrel.job.outcome"] for span in jobs_by_end]
+    assert outcomes == ["busy", "finished"]
 
 
 async def test_the_calls_of_a_batch_job_are_spans(
