@@ -59,16 +59,17 @@ class Links:
         items: The result's field with the items. It may be missing or empty.
         uri: The template of the items' URIs, whose variable is a field of the item.
         name: The field of an item that contains its name for people.
-        listed: Whether `resources/list` pages through this tool, with the argument `cursor` and
-            the result's `next_cursor`.
-        walk: The other arguments for paging, such as an order that is stable between pages.
+        in_resource_list: Whether `resources/list` pages through this tool, with the argument
+            `cursor` and the result's `next_cursor`.
+        paging_arguments: The other arguments for paging, such as an order that is stable between
+            pages.
     """
 
     items: str
     uri: str
     name: str
-    listed: bool = False
-    walk: dict[str, str] = field(default_factory=dict)
+    in_resource_list: bool = False
+    paging_arguments: dict[str, str] = field(default_factory=dict)
 
 
 READ_SECONDS: Final = 10.0

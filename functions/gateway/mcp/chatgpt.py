@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 GROUP: Final = "chatgpt"
 """The value of the query parameter `tools`."""
 _URL_FIELDS: Final = ("highlight_url", "source_url", "readwise_url")
-"""A passage's URL fields to cite, the most specific first."""
+"""The fields of a passage that may contain the URL to cite, the most specific first."""
 _METADATA_FIELDS: Final = (
     "author",
     "date",
@@ -48,7 +48,7 @@ class _Adapter:
         target: The name of Carrel's tool.
         target_argument: The argument of Carrel's tool that the only argument becomes.
         fixed_arguments: The other arguments of Carrel's tool.
-        convert: Converts the result of that tool.
+        convert: Converts a result of Carrel's tool to the form that ChatGPT expects.
         tool: The tool as clients see it.
     """
 

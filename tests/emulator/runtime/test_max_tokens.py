@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic_core import to_json
 
-from functions.gateway.mcp.results import compact
+from functions.gateway.mcp.results import to_compact_json
 from functions.jobs.cluster.job import cluster
 from infra.build.discovery import tools
 from shared.core.caller import Caller
@@ -91,7 +91,7 @@ async def test_short_pages_are_the_same_list(
         pages = await pages_of(app, name, **arguments, max_tokens=max_tokens)
         assert [item for result, _ in pages for item in result[field]] == whole
         for result, text in pages:
-            size = max(len(text.encode()), len(compact(result)))
+            size = max(len(text.encode()), len(to_compact_json(result)))
             assert size <= max_tokens * BYTES_PER_TOKEN or len(result[field]) == 1
         page_counts.append(len(pages))
     assert page_counts[0] > page_counts[-1]
@@ -104,7 +104,7 @@ async def pages_of(app: App, name: str, **arguments: Any) -> list[tuple[dict[str
     while len(pages) < 100:
         answer = await call(app, name, **arguments, **cursor)
         assert answer.result is not None, answer.error
-        pages.append((answer.result, answer.text or compact(answer.result)))
+        pages.append((answer.result, answer.text or to_compact_json(answer.result)))
         next_cursor = answer.result.get("metadata", answer.result).get("next_cursor")
         if next_cursor is None:
             return pages
