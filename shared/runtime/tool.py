@@ -80,7 +80,7 @@ _NULL: Final = {"type": "null"}
 _RESULT_KEYWORDS: Final = frozenset(
     {"type", "items", "properties", "additionalProperties", "anyOf"}
 )
-"""The keywords that a published result's schema keeps, at every level."""
+"""The JSON Schema keywords that stay in a published result's schema, at every level."""
 _ARGUMENT_KEYWORDS: Final = _RESULT_KEYWORDS | {
     "required",
     "description",
@@ -88,10 +88,11 @@ _ARGUMENT_KEYWORDS: Final = _RESULT_KEYWORDS | {
     "enum",
     "maximum",
 }
-"""The keywords that a published argument's schema keeps.
+"""The JSON Schema keywords that stay in the published schema of arguments.
 
-Only the tool checks the others, such as lengths and patterns. Models cannot count characters, they
-copy ids from other answers, and the error for a wrong value explains what is allowed."""
+The tool checks the others, such as lengths and patterns. Models have no use for them: they cannot
+count characters, they copy ids from other answers, and the error for a wrong value explains what is
+allowed."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 ResultT = TypeVar("ResultT", bound=Result)

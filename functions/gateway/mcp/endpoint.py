@@ -55,7 +55,7 @@ from functions.gateway.calls.arguments import MAX_DEPTH
 from functions.gateway.http_errors import json_rpc_error
 from functions.gateway.mcp.apps import make_session_headers, recall_capabilities
 from shared.core.errors import InvalidInput
-from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, field_path
+from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, format_field_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,7 +255,7 @@ def _reject(request_id: RequestId | None, rejection: InboundLadderRejection) -> 
 def _make_invalid_parameters_error(method: str, error: ValidationError) -> ErrorData:
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     fields = "; ".join(
-        f"{field_path(problem['loc'])}: {problem['msg']}"
+        f"{format_field_path(problem['loc'])}: {problem['msg']}"
         for problem in problems[:MAX_REPORTED_PROBLEMS]
     )
     message = f"{method} was not run. {fields}. Correct this and send it again."
