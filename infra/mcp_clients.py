@@ -98,7 +98,7 @@ class McpClient:
             UnchangedConfiguration: Carrel is in the file already, or must be added by hand.
             OSError: The file cannot be read or written.
         """
-        former = path.read_text("utf-8") if path.exists() else ""
+        former = path.read_bytes() if path.exists() else b""
         text = self._merge(former, path, server)
         copy = _copy(path) if path.exists() else None
         _replace(path.resolve(), text)  # what a link points to, as with files kept in a repository
@@ -116,11 +116,12 @@ class McpClient:
         variables = {"env": dict(server.variables)} if server.variables else {}
         return {**transport, "command": server.program, "args": ["stdio"], **variables}
 
-    def _merge(self, former: str, path: Path, server: Server) -> str:
+    def _merge(self, former: bytes, path: Path, server: Server) -> str:
         """Return the text of a file with Carrel added. Everything else in it stays."""
         snippet = self.snippet(server)
         try:
-            parsed = _parse(former, self.language)
+            former_text = former.decode()
+            parsed = _parse(former_text, self.language)
             servers = parsed.setdefault(self.section, {})
             present = servers.get(NAME)
         except (ValueError, AttributeError) as error:
@@ -139,7 +140,7 @@ class McpClient:
                 f"{path} has another server named {NAME}, and stays as it is. Replace that server"
                 f" yourself by this:\n\n{snippet}"
             )
-        return f"{former.rstrip()}\n\n{snippet}".lstrip()
+        return f"{former_text.rstrip()}\n\n{snippet}".lstrip()
 
 
 def _parse(text: str, language: str) -> dict[str, Any]:

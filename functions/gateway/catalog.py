@@ -193,7 +193,7 @@ class Catalog:
     def resource_listings(self, caller: Caller) -> list[tuple[Declaration, Links]]:
         """Return the tools whose pages make up the list of all resources."""
         tools_with_links = [(tool, tool.links) for tool in self._list_allowed(caller) if tool.links]
-        return [(tool, links) for tool, links in tools_with_links if links.listed]
+        return [(tool, links) for tool, links in tools_with_links if links.in_resource_list]
 
     def find_completer(self, kind: str, caller: Caller) -> Declaration | None:
         """Find the tool that completes names of this kind."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,7 +73,13 @@ async def test_chatgpt_is_told_what_went_wrong(carrel: RunningGateway) -> None:
     async with Client(f"{carrel.endpoint}?tools=chatgpt") as client:
         missing = await client.call_tool("fetch", {"id": "no-such-passage"})
         assert missing.is_error
-        assert "no-such-passage" in str(missing.content)
+        assert "There is no chunk no-such-passage" in str(missing.content)
+        assert "Search again with search." in str(missing.content)
+        for name, argument in (("search", "query"), ("fetch", "id")):
+            refused = await client.call_tool(name, {argument: ""})
+            assert f"{name} was not run. {argument}:" in str(refused.content)
+            assert f"call {name} again" in str(refused.content)
+            assert not re.search("search_kb|get_chunk|chunk_id", str(refused.content))
         with pytest.raises(MCPError, match="There is no tool 'search_kb'"):
             await client.call_tool("search_kb", {"query": "bread"})
         with pytest.raises(MCPError, match="search takes one argument: query"):

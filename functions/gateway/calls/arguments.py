@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, argument_error, field_path
+from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, format_field_path, make_argument_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def check_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None
         problems[name] = problem
         if len(problems) == MAX_REPORTED_PROBLEMS:
             break
-    return argument_error(tool, problems) if problems else None
+    return make_argument_error(tool, problems) if problems else None
 
 
 def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -46,10 +46,10 @@ def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
             levels.pop()
             del path[-1:]
         elif isinstance(value, float) and not math.isfinite(value):
-            yield field_path([*path, key]), _NOT_FINITE_PROBLEM
+            yield format_field_path([*path, key]), _NOT_FINITE_PROBLEM
         elif isinstance(value, dict | list):
             if len(levels) > MAX_DEPTH:
-                yield field_path([*path, key][:1]), _TOO_DEEP_PROBLEM
+                yield format_field_path([*path, key][:1]), _TOO_DEEP_PROBLEM
             else:
                 path.append(key)
                 levels.append(_iterate_items(value))

@@ -15,7 +15,7 @@ from functions.gateway.calls.arguments import check_arguments
 from functions.gateway.calls.billing import close_bill, make_bill
 from functions.gateway.calls.call_log import log_call, log_start
 from functions.gateway.calls.call_span import call_span, record_answer
-from shared.core.errors import CarrelError, Unauthorized, Unavailable, internal_error
+from shared.core.errors import CarrelError, Unauthorized, Unavailable, make_internal_error
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer, CallRequest
 from shared.runtime.schemas import IDEMPOTENCY_KEY
@@ -105,7 +105,7 @@ class CallPipeline:
             raise
         except Exception as error:  # noqa: BLE001 - an internal error is answered and billed too
             log.error("fault", tool=tool.name, call_id=request.call_id, **error_fields(error))
-            return CallAnswer.failed(internal_error(tool.name, request.call_id))
+            return CallAnswer.failed(make_internal_error(tool.name, request.call_id))
 
 
 _ABANDONED_ANSWER: Final = CallAnswer.failed(

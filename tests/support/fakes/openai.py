@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 DIMENSION: Final = 64
 """The default dimension of the model's vectors."""
 MODEL: Final = "words-3-small"
+TOKENS_PER_TEXT: Final = 3
+"""The server counts this many tokens in every text."""
 Item = dict[str, Any]
 
 
@@ -197,7 +199,9 @@ class FakeOpenAI(LoopbackServer):
             }
             for index, text in enumerate(call.texts)
         ]
-        body = {"object": "list", "data": reply.alter(items), "model": MODEL}
+        token_count = TOKENS_PER_TEXT * len(items)
+        usage = {"prompt_tokens": token_count, "total_tokens": token_count}
+        body = {"object": "list", "data": reply.alter(items), "model": MODEL, "usage": usage}
         return Reply(reply.status, json.dumps(body).encode(), reply.headers, reply.missing)
 
 

@@ -19,7 +19,7 @@ from shared.core.errors import (
     ToolFailure,
     Unauthorized,
     Unavailable,
-    internal_error,
+    make_internal_error,
 )
 from shared.runtime.messages import WireError
 from tests.support.console_app import console_client, make_result, parse_page, select, texts
@@ -103,7 +103,7 @@ FAILURES = [
     PaymentRequired("The call of search_kb costs $0.01."),
     RateLimited("Rate limit reached: 60 calls to tools.", retry_after=7),
     Unavailable("get_source is not reachable."),
-    internal_error("get_source", "4711"),
+    make_internal_error("get_source", "4711"),
 ]
 TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", re.IGNORECASE)
 

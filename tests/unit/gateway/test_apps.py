@@ -13,7 +13,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp import apps
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server, make_tool
 from tests.support.mcp_wire import ENVELOPE, HANDSHAKE, MODERN, initialize, message
 from tests.unit.gateway.test_endpoint import SECURITY, post_headers, post_to
@@ -61,7 +61,7 @@ class WireClient:
 
     def __init__(self, catalog: Catalog, version: str, capabilities: dict[str, Any]) -> None:
         """Talk to a server of these tools."""
-        server = mcp_server(catalog, make_pipeline(FakeDispatcher(lambda *_: {"shelf": "top"})))
+        server = build_server(catalog, make_pipeline(FakeDispatcher(lambda *_: {"shelf": "top"})))
         self.endpoint = McpEndpoint(lambda _query: server, SECURITY)
         self._version = version
         self._capabilities = capabilities

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.prompts import Prompt
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller
 from shared.core.errors import INTERNAL_ERROR_MESSAGE
 from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline
@@ -146,7 +146,7 @@ WRONG_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] 
 def make_server(prompt: Prompt = PROMPT) -> Server[Any]:
     """Make a server whose tools return their arguments."""
     dispatcher = FakeDispatcher(lambda _, arguments: {"arguments": arguments})
-    return mcp_server(CATALOG, make_pipeline(dispatcher), [prompt])
+    return build_server(CATALOG, make_pipeline(dispatcher), [prompt])
 
 
 def make_endpoint(prompt: Prompt = PROMPT) -> McpEndpoint:

@@ -159,6 +159,11 @@ def test_the_text_of_a_toml_file_stays(home: Path) -> None:
             "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
         ),
         (
+            "cursor",
+            "é".encode("latin-1"),
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
             "codex",
             "model = ",
             "has comments, or is no TOML, and stays as it is. Add this to it yourself:",
@@ -171,17 +176,18 @@ def test_the_text_of_a_toml_file_stays(home: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_changed_stays_and_the_text_is_printed(
-    name: str, text: str, reason: str, home: Path
+    name: str, text: str | bytes, reason: str, home: Path
 ) -> None:
     client = by_name[name]
     file = find_file(client, home)
     file.parent.mkdir(parents=True)
-    file.write_text(text)
+    content = text.encode() if isinstance(text, str) else text
+    file.write_bytes(content)
     result = run_init(client)
     assert result.exit_code == 1
     assert f"{file} {reason}" in result.output
     assert str(PROGRAM["command"]) in result.output
-    assert file.read_text() == text
+    assert file.read_bytes() == content
     assert list(file.parent.iterdir()) == [file]
 
 

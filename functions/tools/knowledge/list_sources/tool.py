@@ -174,7 +174,7 @@ TOOL = Tool(
         items="sources",
         uri="carrel://source/{source_id}",
         name="title",
-        listed=True,
-        walk={"order": "title"},
+        in_resource_list=True,
+        paging_arguments={"order": "title"},
     ),
 )

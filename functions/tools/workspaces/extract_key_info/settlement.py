@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from pydantic_core import to_json
 
 from functions.tools.workspaces.extract_key_info.results import (
     AnswerStatus,
@@ -101,7 +102,7 @@ def _fit_passages(
     if max_tokens is None:
         return passages
     sizes = [
-        len(json.dumps(passage.text)) + len(to_passage_result(passage).model_dump_json())
+        len(to_json(passage.text)) + len(to_json(to_passage_result(passage)))
         for passage in passages
     ]
     return passages[: max(count_fitting(sizes, compute_byte_budget(max_tokens)), 1)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from functions.tools.workspaces.extract_key_info.arguments import argument_error
+from functions.tools.workspaces.extract_key_info.arguments import make_argument_error
 from shared.core.errors import CarrelError
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace
@@ -220,7 +220,9 @@ def _locate_rejected_passage(parts: Sequence[DocumentPart]) -> Iterator[None]:
     try:
         yield
     except RejectedPassage as error:
-        raise argument_error("materials", describe_rejection(parts, error.passage_id)) from None
+        raise make_argument_error(
+            "materials", describe_rejection(parts, error.passage_id)
+        ) from None
 
 
 async def _begin(
@@ -321,13 +323,15 @@ def parse_passages(text: str, max_characters: int) -> list[ParsedPassage]:
             )
             _require_at_most(MAX_PASSAGES, len(passages))
     if not passages:
-        raise argument_error("materials", "contain no text, only white space or control characters")
+        raise make_argument_error(
+            "materials", "contain no text, only white space or control characters"
+        )
     return list(passages.values())
 
 
 def _require_at_most(limit: int, count: int) -> None:
     if count > limit:
-        raise argument_error(
+        raise make_argument_error(
             "materials",
             f"have more than {limit:,} passages (blank lines separate them): split the text over"
             " several calls with one task_id, then ask with scope task",
