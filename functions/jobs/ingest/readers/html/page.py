@@ -24,6 +24,7 @@ from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html.blocks import read_blocks
 from functions.jobs.ingest.readers.html.boilerplate import remove_boilerplate
 from functions.jobs.ingest.readers.html.decoding import decode_html
+from functions.jobs.ingest.readers.html.formulas import replace_formulas
 from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.html.title import choose_title, find_titles
 from functions.jobs.ingest.readers.locators import join_texts
@@ -49,6 +50,20 @@ _NO_ARTICLE: Final = (
 
 _OTHER_KINDS: Final = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive"}
 """The first bytes of other files that are often saved with the ending of a page."""
+_PLACEHOLDERS: Final = frozenset(
+    [
+        "",
+        "admin",
+        "administrator",
+        "author",
+        "follow author",
+        "no author",
+        "unknown",
+        "username",
+        "作者",
+    ]
+)
+"""Texts that are found in place of an author's name."""
 _SAVED_FROM_BYTES: Final = 4096
 """Programs that save a page write its URL within this many leading bytes."""
 _WEB_SCHEMES: Final = ("http://", "https://")
@@ -143,6 +158,7 @@ def _parse(text: str) -> Any:
         raise Unreadable(
             f"has more than {MAX_ELEMENTS:,} elements, too many for an article: split the page"
         )
+    replace_formulas(tree)
     replace_inline_markup(tree)
     remove_boilerplate(tree)
     return tree
@@ -190,13 +206,19 @@ def _make_metadata(
     site_name = document.sitename or ""
     fields = {
         "title": choose_title(title, titles, site_name=site_name, url=canonical or url or ""),
-        "author": document.author and document.author.replace("; ", ", "),
+        "author": _join_authors(document.author or ""),
         "language": language,
         "date": document.date,
         "url": canonical if canonical.lower().startswith(_WEB_SCHEMES) else url,
     }
     metadata, _ = validate(DocumentMetadata, fields, set(fields))
     return metadata
+
+
+def _join_authors(text: str) -> str | None:
+    """Join authors as trafilatura returns them, without placeholders and repetitions."""
+    names = {name.casefold(): name for name in reversed(text.split("; "))}
+    return ", ".join(reversed([names[key] for key in names if key not in _PLACEHOLDERS])) or None
 
 
 def _find_language(tree: Any) -> str | None:
@@ -232,6 +254,7 @@ FORMAT: Final = Format(
         "the article": "the passages, without menus, comments, images, edit links, note marks and"
         " line numbers",
         "`10<sup>6</sup>`": "`10^6`",
+        "formulas (MathML, KaTeX, MathJax)": "TeX, such as `$x^{2}$`",
         "headings": "the chapter of a passage",
         "title, og:title": "the title without the site's name; if missing, the file's name",
         "author": "the author",
