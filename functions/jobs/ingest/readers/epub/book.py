@@ -37,7 +37,7 @@ from functions.jobs.ingest.readers.locators import PARAGRAPH
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from functions.jobs.ingest.readers.archives import Archive
     from functions.jobs.ingest.readers.epub.package import Package
@@ -165,7 +165,7 @@ def _read_sections(
 
 
 def _split_chapters(
-    blocks: Sequence[Block], titles: Mapping[str, str], chapter: str | None, *, has_toc: bool
+    blocks: Sequence[Block], titles: dict[str, str], chapter: str | None, *, has_toc: bool
 ) -> tuple[list[tuple[str | None, str]], str | None]:
     """Split a document at its chapters. Headings alone belong to the chapter below them.
 

@@ -63,11 +63,12 @@ def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) ->
         title = first if _squash(first) not in site_names else title
     if _squash(title) not in _squash(titles.title_element):
         # The title may be the heading of the site or of a box, instead of the article's heading.
-        parts = (part for part in (titles.title_element, first, *others) if _squash(part))
-        candidates = [part for part in parts if part in titles.all_headings]
-        title = max(
-            (part for part in candidates if _squash(part) not in site_names), key=len, default=title
-        )
+        candidates = [
+            part
+            for part in (titles.title_element, first, *others)
+            if part in titles.all_headings and _squash(part) not in {"", *site_names}
+        ]
+        title = max(candidates, key=len, default=title)
     parts = _SEPARATOR.split(title)  # the separators have odd indexes
     if len(parts) > 1 and _squash(parts[-1]) in site_names:
         del parts[-2:]
