@@ -156,8 +156,36 @@ def test_a_table_of_contents_may_have_no_list(tmp_path: Path) -> None:
 
 def test_a_chapter_goes_on_in_the_next_document(tmp_path: Path) -> None:
     nav = make_nav(("text/one.xhtml", "Wind"))
-    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": TWO}, nav=nav))
+    source = read_epub(
+        tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": "<p>It blows.</p>"}, nav=nav)
+    )
     assert [chapter for chapter, _ in chapters_of(source)] == ["Wind", "Wind"]
+
+
+def test_headings_are_the_chapters_of_a_book_without_a_table(tmp_path: Path) -> None:
+    documents = {
+        "one.xhtml": "<p>To Bo.</p><h1>Part I</h1><h2>Wind</h2><p>It fills.</p><h3>Why</h3>"
+        "<p>So.</p><h2>Reefs</h2><p>Reef early.</p>",
+        "two.xhtml": "<p>Or late.</p>",
+    }
+    source = read_one(write_file(tmp_path, "sails.epub", make_epub(documents)))
+    assert chapters_of(source) == [
+        (None, "To Bo."),
+        ("Wind", "Part I\n\nWind\n\nIt fills.\n\nWhy\n\nSo."),
+        ("Reefs", "Reefs\n\nReef early."),
+        ("Reefs", "Or late."),
+    ]
+
+
+def test_a_heading_begins_a_chapter_that_the_table_lacks(tmp_path: Path) -> None:
+    documents = {
+        "one.xhtml": "<h1>Wind</h1><p>It fills.</p><h2>Why</h2><p>So.</p>",
+        "two.xhtml": "<h1>Reefs</h1><p>Reef early.</p><h2>When</h2><p>Now.</p>",
+        "three.xhtml": "<p>Or late.</p>",
+    }
+    nav = make_nav(("text/one.xhtml", "I. Wind"))
+    source = read_one(write_file(tmp_path, "sails.epub", make_epub(documents, nav=nav)))
+    assert [chapter for chapter, _ in chapters_of(source)] == ["I. Wind", "Reefs", "Reefs"]
 
 
 def test_notes_pictures_and_page_numbers_are_left_out(tmp_path: Path) -> None:

@@ -109,6 +109,8 @@ def test_only_addresses_on_the_web_are_stored() -> None:
     [
         "<meta charset='iso-8859-1'>Größe “x”".encode("cp1252"),
         "Größe “x”".encode(),
+        "<meta charset='iso-8859-1'>Größe “x”".encode(),
+        "<meta charset=gb2312>Größe “x”".encode(),
         "\ufeffGröße “x”".encode("utf-16-le"),
         "<meta charset=nonsense>Größe “x”".encode("cp1252"),
         "<meta charset=utf-8>Größe “x”".encode() + b" \x80 ",

@@ -135,6 +135,12 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             datetime(2017, 8, 16, 2, 14, 10, tzinfo=UTC),
         ),
         (
+            "Votre surlignement à l\u02bcemplacement 20-26",
+            "Ajouté le lundi 3 mars 2025 à 22:14:05",
+            Locator(location="20-26"),
+            datetime(2025, 3, 3, 22, 14, 5, tzinfo=UTC),
+        ),
+        (
             "Votre surlignement à l'emplacement 9-10",
             "Ajouté le mercredi 1er août 2018 07:12:34",
             Locator(location="9-10"),

@@ -151,6 +151,31 @@ def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
     assert [section.locator_at(0).page for section in sections] == [2, 2, 2]
 
 
+def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:
+    first = ("Contents", "2.1 Reefs . . . . . . 1", "Light air", "No reef.", "2.1 Reefs", REEFS[0])
+    second = (
+        REEFS[1],
+        "Chapter 3: When the wind is",
+        "stronger than the sail",
+        "Go home.",
+        "The end.",
+    )
+    outline = [("Contents", 0), ("Reefs", 0), ("When the wind is stronger than the sail", 1)]
+    marked = [Annotation("Highlight", 0, (3,)), Annotation("Highlight", 0, (5,))]
+    source = read_pdf(tmp_path, make_pdf(first, second, outline=outline, annotations=marked))
+    assert pages_of(source) == [
+        ("Cont", 1, "Contents"),
+        ("2.1 ", 1, "Reefs"),
+        ("cost", 2, "Reefs"),
+        ("Chap", 2, "When the wind is stronger than the sail"),
+    ]
+    assert "2.1 Reefs … 1\n" in source.text
+    assert [section.locator_at(0).chapter for section in source.sections[1:]] == [
+        "Contents",
+        "Reefs",
+    ]
+
+
 def test_a_highlight_has_the_punctuation_and_the_divided_words_of_its_lines(tmp_path: Path) -> None:
     lines = ["Round the cape before win-", "ter, they said: “never, ever, wait.”"]
     data = make_pdf([*lines, "Not marked."], annotations=[Annotation("Highlight", 0, (0, 1))])
