@@ -31,8 +31,8 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
-from tests.support.gateway_process import SECRET, run_gateway
-from tests.support.mcp_wire import HEADERS, call
+from tests.support.gateway_process import ACCESS_SECRET, run_gateway
+from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -48,7 +48,9 @@ async def measure(local_endpoint: str, cloud_endpoint: str, rounds: int) -> None
     """Time the same call with each kind of credential, and print the table."""
     url = cloud_endpoint.removesuffix("/mcp")
     access = Access(
-        Settings(google_cloud_project=PROJECT, access_secrets=[SecretStr(SECRET)], public_url=url)
+        Settings(
+            google_cloud_project=PROJECT, access_secrets=[SecretStr(ACCESS_SECRET)], public_url=url
+        )
     )
     store = AccessStore(access.connection)
     key, access_key = new_key(
@@ -80,7 +82,9 @@ async def measure(local_endpoint: str, cloud_endpoint: str, rounds: int) -> None
 
 
 async def _call_tool(http: httpx2.AsyncClient, endpoint: str, headers: Mapping[str, str]) -> None:
-    response = await http.post(endpoint, json=call("read_sign", {}), headers={**HEADERS, **headers})
+    response = await http.post(
+        endpoint, json=make_call("read_sign", {}), headers={**HEADERS, **headers}
+    )
     assert response.json()["result"]["structuredContent"]
 
 

@@ -14,7 +14,7 @@ from shared.index.vector_index import nearest_query
 from shared.knowledge.chunk_repository import COLLECTION, READ_FIELDS
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.text.terms import terms
-from tests.support.mcp_wire import HEADERS, MODERN, call
+from tests.support.mcp_wire import HEADERS, MODERN, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -114,7 +114,7 @@ def bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
     """Post only the JSON-RPC message of revision 2026-07-28, and read JSON."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        body = call(tool, arguments)
+        body = make_call(tool, arguments)
         body["params"]["_meta"] = _META
         method_headers = {
             "mcp-protocol-version": MODERN,
@@ -130,7 +130,7 @@ def bare_http_older_revision(client: httpx2.AsyncClient, endpoint: str) -> CallM
     """Post only the JSON-RPC message of an older revision, without the handshake it prescribes."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return await _post(client, endpoint, call(tool, arguments), HEADERS)
+        return await _post(client, endpoint, make_call(tool, arguments), HEADERS)
 
     return CallMethod(send)
 

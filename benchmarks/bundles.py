@@ -26,11 +26,11 @@ from infra.file_lock import hold_lock
 from infra.local.emulator import run_emulator
 from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import Program, start
-from tests.support.cloud_run.archives import unpack
+from tests.support.cloud_run.archives import unpack_archive
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.cloud_run.cloud import GATEWAY
-from tests.support.cloud_run.environments import environment
-from tests.support.gateway_process import SECRET
+from tests.support.cloud_run.environments import install_environment
+from tests.support.gateway_process import ACCESS_SECRET
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ _RUNNING_STATUSES: Final = ("ok", "degraded")
 """The gateway reports `degraded` here, because it cannot reach its tools."""
 _MIB: Final = 1024 * 1024
 _ENVIRONMENT: Final = {
-    "ACCESS_SECRETS": json.dumps([SECRET]),
+    "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
     "PUBLIC_URL": "http://localhost:8080",
 }
 
@@ -75,9 +75,11 @@ def measure_function(archive: Path, name: str, rounds: int) -> list[str]:
     """Measure a function, and return the last four cells of its row."""
     folder = STAGING_FOLDER / "unpacked" / archive.stem
     if not folder.exists():
-        unpack(archive, folder, STAGING_FOLDER / "files")
+        unpack_archive(archive, folder, STAGING_FOLDER / "files")
     with hold_lock(LAPTOP / "lock"):
-        python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
+        python = install_environment(
+            (folder / "requirements.txt").read_bytes(), LAPTOP / "environments"
+        )
     variables = {**_ENVIRONMENT, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
     program = Program(folder / "main.py", python, variables, folder)
     path = "/health" if name == GATEWAY else "/"

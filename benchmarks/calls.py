@@ -41,8 +41,8 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.cloud_run.cloud import cloud
-from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
+from tests.support.cloud_run.cloud import run_cloud
+from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -173,8 +173,10 @@ def main(rounds: int) -> None:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "functions.log"
         project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
-        cloud_functions = stack.enter_context(cloud(["get_chunk", "search_kb"], project, log=log))
-        inline = stack.enter_context(run_gateway(INLINE, project, log))
+        cloud_functions = stack.enter_context(
+            run_cloud(["get_chunk", "search_kb"], project, log=log)
+        )
+        inline = stack.enter_context(run_gateway(INLINE_MAIN, project, log))
         functions = stack.enter_context(run_deployed_gateway(project, log, cloud_functions))
         endpoints = {"inline": inline.endpoint, "functions": functions.endpoint}
         asyncio.run(measure(endpoints, rounds))

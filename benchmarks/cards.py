@@ -28,7 +28,7 @@ from shared.index.bm25 import idf
 from shared.text.key_sentences import rank_sentences
 from shared.text.sentences import split_sentences
 from shared.text.terms import terms
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -140,7 +140,7 @@ def print_quality() -> None:
 
 def print_speed() -> None:
     """Print the number of cards made per second."""
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
     started = time.perf_counter()
     for _ in range(ROUNDS):
         for chunk in chunks:

@@ -29,7 +29,7 @@ from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.clustering.clusters import find_clusters
 from shared.clustering.density import NOISE
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +89,7 @@ def cluster_scifact(size: int) -> ClusteringResult:
 
 def cluster_sample(_: int) -> ClusteringResult:
     """Cluster the sample, and compare with the clusters in `knowledge.json`."""
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
     embedder = LocalEmbedder()
     texts = [chunk.embedding_text for chunk in chunks]
     vectors = np.array(asyncio.run(embedder.embed(texts, Purpose.DOCUMENT)), np.float32)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.measurement import interleaved, milliseconds, print_table, ratio
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from tests.support.gateway_process import SECRET
+from tests.support.gateway_process import ACCESS_SECRET
 
 if TYPE_CHECKING:
     from benchmarks.measurement import Measurement
@@ -164,5 +164,5 @@ async def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # required by the gateway
+    os.environ["ACCESS_SECRETS"] = json.dumps([ACCESS_SECRET])  # required by the gateway
     asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))

@@ -19,7 +19,7 @@ from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import embedding_text
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source import Source
-from tests.support.knowledge import embed_all, index_all, with_chunks
+from tests.support.knowledge import chunk_source, embed_all, index_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,7 +109,7 @@ async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -
 
 def _iterate_abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
     for source in read_sources(SCIFACT / "corpus.jsonl"):
-        chunked_source = with_chunks(source)
+        chunked_source = chunk_source(source)
         if all(chunk.embedding_text in vectors for chunk in chunked_source.chunks):
             yield chunked_source
 
@@ -121,7 +121,7 @@ def _iterate_sample_copies() -> Iterator[ChunkedSource]:
         for number in count(1)
         for source in sample
     )
-    return map(with_chunks, copies)
+    return map(chunk_source, copies)
 
 
 def read_sources(path: Path) -> Iterator[Source]:

@@ -35,7 +35,7 @@ from infra.local.processes import (
 )
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.gateway_process import run_gateway
-from tests.support.mcp_wire import ENVELOPE, HEADERS, MODERN, call
+from tests.support.mcp_wire import ENVELOPE, HEADERS, MODERN, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,7 @@ _UNUSED_DATABASE: Final = {
 
 def http_request(host: str, revision: str) -> bytes:
     """Return the bytes of a call in a revision of the protocol."""
-    message = call(TOOL, {"text": TEXT})
+    message = make_call(TOOL, {"text": TEXT})
     headers = {**HEADERS, "host": host, "mcp-protocol-version": revision}
     if revision == MODERN:
         message["params"]["_meta"] = ENVELOPE

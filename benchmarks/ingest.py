@@ -52,7 +52,7 @@ from shared.core.settings import Settings
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -119,7 +119,7 @@ async def run(
 
 async def measure(app: MeteredApp, path: Path) -> None:
     """Run all jobs on a file, and search the knowledge base."""
-    chunks = [chunk for source in read_sources(path) for chunk in with_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(path) for chunk in chunk_source(source).chunks]
     texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE_CHUNKS)]]
 
     async def embedder_speed() -> float:

@@ -204,10 +204,10 @@ async def _add_votes(app: App, traces: int) -> None:
 
 
 async def _add_materials(app: App, passages: int) -> None:
-    from tests.support.stored_materials import ask
+    from tests.support.stored_materials import call_extract_with_deadline
 
     text = "\n\n".join(" ".join(row["text"][:250].split()) for row in abstracts(passages))
-    answer = await ask(app, 120, query="cells", materials=text)
+    answer = await call_extract_with_deadline(app, 120, query="cells", materials=text)
     if answer.error:
         raise RuntimeError(answer.error)
 
@@ -321,7 +321,7 @@ def _format_memory(runs: Sequence[Figures], added_chunks: int) -> list[str]:
 
 def main(sizes: Sequence[int]) -> None:
     """Measure at these sizes, if SciFact is available."""
-    from tests.support.whole_sample import credentials_file
+    from tests.support.whole_sample import write_credentials_file
 
     if not SCIFACT.is_file():
         sys.exit(f"Skipped: {SCIFACT} is missing. The data set is not part of the project.")
@@ -336,7 +336,7 @@ def main(sizes: Sequence[int]) -> None:
             "FIRESTORE_EMULATOR_HOST": host,
             "GENERATION_PROVIDER": "vertex",
             "VERTEX_BASE_URL": model.base_url,
-            "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(folder)),
+            "GOOGLE_APPLICATION_CREDENTIALS": str(write_credentials_file(folder)),
         }
         print_tables(sizes, {size: measure(size, environment, folder) for size in sizes})
 

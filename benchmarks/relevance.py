@@ -44,7 +44,7 @@ from shared.search.relevance import (
     compute_information,
 )
 from shared.text.terms import terms
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -233,7 +233,7 @@ async def build_corpora(claims: Iterable[Query], vectors: Vectors) -> Corpora:
     answers = sorted({document for claim in claims for document in claim.relevant})
     step = len(answers) // SMALL_CORPUS_SIZE
     samples = [answers[start::step][:SMALL_CORPUS_SIZE] for start in range(SMALL_CORPUS_COUNT)]
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
 
     async def corpus(texts: dict[str, str]) -> MemoryCorpus:
         return MemoryCorpus(texts, await vectors.embed(texts.values()))

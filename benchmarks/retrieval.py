@@ -45,7 +45,7 @@ from shared.search.filter_plan import Selection
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,7 +131,7 @@ async def ingest_corpus(ctx: Context) -> dict[str, str]:
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         ids = [json.loads(line)["_id"] for line in lines]
     for start in range(0, len(sources), BATCH_SIZE):
-        batch = [with_chunks(source) for source in sources[start : start + BATCH_SIZE]]
+        batch = [chunk_source(source) for source in sources[start : start + BATCH_SIZE]]
         await Ingestion(ctx.database).save(batch, ctx.clock())
     for job in (embed, index):
         await job(ctx, Budget(math.inf))

@@ -26,7 +26,12 @@ from benchmarks.cold_start import import_seconds
 from benchmarks.measurement import interleaved, milliseconds, print_table
 from infra.build.discovery import ROOT
 from shared.screening.screen import screen_texts
-from tests.support.secret_samples import HOSTILE, INNOCENT, all_planted, personal_data
+from tests.support.secret_samples import (
+    HARMLESS_TEXTS,
+    SLOW_PIECES,
+    make_personal_data,
+    make_secrets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,7 +77,7 @@ def print_false_negatives(scans: Sequence[Scan], rounds: int) -> None:
     """Print the share of false negatives for each kind of secret that has any."""
     misses_by_scan = [Counter[str]() for _ in scans]
     # Some samples use several seeds in a row, so the seeds of two rounds lie far apart.
-    samples = [sample for seed in range(rounds) for sample in all_planted(1_000 * seed)]
+    samples = [sample for seed in range(rounds) for sample in make_secrets(1_000 * seed)]
     for misses, scan in zip(misses_by_scan, scans, strict=True):
         misses.update(
             sample.name
@@ -85,10 +90,10 @@ def print_false_negatives(scans: Sequence[Scan], rounds: int) -> None:
         for kind in sorted(set[str]().union(*misses_by_scan))
     ]
     total = [f"{misses.total() / len(samples):.1%}" for misses in misses_by_scan]
-    title = f"Missed, of {len(samples):,} secrets of {len(all_planted())} kinds"
+    title = f"Missed, of {len(samples):,} secrets of {len(make_secrets())} kinds"
     print_table(title, ["", "Carrel", "detect-secrets"], [*rows, ["all", *total]])
-    missed_personal_data = sum(not scan_with_carrel(sample.text) for sample in personal_data())
-    print(f"  personal data: {missed_personal_data} of {len(personal_data())} missed")  # noqa: T201 - a benchmark prints
+    missed_personal_data = sum(not scan_with_carrel(sample.text) for sample in make_personal_data())
+    print(f"  personal data: {missed_personal_data} of {len(make_personal_data())} missed")  # noqa: T201 - a benchmark prints
 
 
 def excerpts(paths: Sequence[Path]) -> Iterator[str]:
@@ -114,7 +119,7 @@ def print_false_positives(scans: Sequence[Scan]) -> None:
     own_files = [path for folder in _OWN_FOLDERS for path in _find_files(ROOT / folder)]
     own_files += ROOT.glob("*.t*")
     corpora = {
-        "innocent samples": INNOCENT,
+        "innocent samples": HARMLESS_TEXTS,
         "this repository": list(excerpts(own_files)),
         "packages": list(excerpts(packages)),
     }
@@ -151,7 +156,9 @@ def print_times() -> None:
         ]
         for length in (EXCERPT_CHARACTERS, MAX_CHARACTERS)
     ]
-    hostile = {part: _scan_seconds((part * MAX_CHARACTERS)[:MAX_CHARACTERS]) for part in HOSTILE}
+    hostile = {
+        part: _scan_seconds((part * MAX_CHARACTERS)[:MAX_CHARACTERS]) for part in SLOW_PIECES
+    }
     slowest = sorted(hostile, key=lambda part: -hostile[part])[:3]
     rows += [[f"{MAX_CHARACTERS:,} of {part!r}", milliseconds([hostile[part]])] for part in slowest]
     print_table("Two texts each, ms", ["", "ms"], rows)

@@ -36,7 +36,7 @@ from shared.index.bm25 import Postings, Totals, pack, score
 from shared.search.fusion import Scores, fuse
 from shared.text.terms import compute_resemblance, terms
 from shared.traces.near_duplicates import MAX_CANDIDATES, TraceTerms, is_near_duplicate
-from tests.support.trace_set import trace_set
+from tests.support.trace_set import read_trace_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -356,7 +356,7 @@ def measure_candidates(traces: Sequence[Trace], vectors: Mapping[str, Array]) ->
 
 async def main() -> None:
     """Run all measurements."""
-    data = trace_set()
+    data = read_trace_set()
     traces = read(data)
     question_vectors = await embed(row["query"] for row in data["queries"])
     questions = [

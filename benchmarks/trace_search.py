@@ -48,7 +48,7 @@ from shared.traces.moderation import (
 )
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus, VoteTally
-from tests.support.trace_set import trace_set
+from tests.support.trace_set import read_trace_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -145,7 +145,7 @@ async def store_traces(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[
 
 async def measure(app: App) -> None:
     """Store all traces, search for all questions, and order the hits with each method."""
-    data = trace_set()
+    data = read_trace_set()
     ctx = app.context(Caller.of("bench"), Meter())
     copies = {row["of"]: row["id"] for row in data["duplicates"] if row["kind"] == "reworded"}
     rows = [*data["traces"], *data["siblings"]]

@@ -65,7 +65,7 @@ from shared.runtime.context import App
 from shared.runtime.invocation import invoke
 from shared.runtime.job import Report, run_job
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
-from tests.support.gateway_process import SECRET
+from tests.support.gateway_process import ACCESS_SECRET
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
     """Measure at these sizes, and write the results to a file."""
     if not SCIFACT.is_file():
         sys.exit(f"Skipped: {SCIFACT} is missing. The data set is not part of the project.")
-    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # required by the gateway
+    os.environ["ACCESS_SECRETS"] = json.dumps([ACCESS_SECRET])  # required by the gateway
     with ExitStack() as stack:
         try:
             os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())

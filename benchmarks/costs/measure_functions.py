@@ -29,8 +29,8 @@ from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
-from tests.support.gateway_process import SECRET, run_gateway
-from tests.support.mcp_wire import HEADERS, call
+from tests.support.gateway_process import ACCESS_SECRET, run_gateway
+from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -62,7 +62,7 @@ async def gateway_operations() -> Figures:
     Each call goes through a new gateway, because only the first call of an instance reserves a
     share of the caller's rate limit.
     """
-    secrets = (SecretStr(SECRET),)
+    secrets = (SecretStr(ACCESS_SECRET),)
     settings = Settings(google_cloud_project="bench-costs-access", access_secrets=secrets)
     operations_by_tool: dict[str, Mapping[str, int]] = {}
     for name in ("search_kb", "add_task"):
@@ -94,7 +94,7 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
         access = Access(
             Settings(
                 google_cloud_project="bench-costs-gateway",
-                access_secrets=(SecretStr(SECRET),),
+                access_secrets=(SecretStr(ACCESS_SECRET),),
                 public_url=running.url,
             )
         )
@@ -107,7 +107,7 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
 
             def timed_call() -> float:
                 started = time.perf_counter()
-                http.post(running.endpoint, json=call("read_sign", {})).raise_for_status()
+                http.post(running.endpoint, json=make_call("read_sign", {})).raise_for_status()
                 return time.perf_counter() - started
 
             for _ in range(WARM_UP):

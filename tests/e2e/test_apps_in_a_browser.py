@@ -15,9 +15,9 @@ from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
-from tests.support.mcp_wire import call, post
+from tests.support.mcp_wire import make_call, post
 from tests.unit.console.test_escaping import PAYLOADS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Chat:
     def call_tool(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool as the owner, from outside the page."""
         headers: dict[str, str | None] = {"authorization": f"Bearer {self.owner_key}"}
-        response = post(self.endpoint, call(tool, arguments), headers)
+        response = post(self.endpoint, make_call(tool, arguments), headers)
         result: dict[str, Any] = response.json()["result"]["structuredContent"]
         return result
 
@@ -82,7 +82,7 @@ async def chat(local_embedder: LocalEmbedder, log: Path) -> AsyncIterator[Chat]:
     in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     async with serve_host() as origin:
         environment = {"GOOGLE_CLOUD_PROJECT": project, "ALLOWED_ORIGINS": json.dumps([origin])}
-        with run_gateway(INLINE, {**CLOUD, **environment}, log) as gateway:
+        with run_gateway(INLINE_MAIN, {**CLOUD, **environment}, log) as gateway:
             yield Chat(origin, gateway.endpoint, owner_key, reader_key)
 
 

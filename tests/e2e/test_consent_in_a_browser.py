@@ -14,10 +14,10 @@ import pytest
 from tests.e2e.access.conftest import key_maker
 from tests.support.fakes.google import FakeGoogle
 from tests.support.faulty_tool_server import write_certificate
-from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.google_sign_in import admit_ada
-from tests.support.sign_in_app import SignInApp, hidden_fields, make_request
-from tests.support.web_sites import page, redirect_to, serving
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.google_sign_in import make_google_settings
+from tests.support.sign_in_app import SignInApp, make_authorization_request, parse_hidden_fields
+from tests.support.web_sites import make_redirecting_site, make_site, serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-ARRIVAL_PAGE = page("<h1>Arrived</h1>")
-LONG_REQUEST = make_request(
+ARRIVAL_PAGE = make_site("<h1>Arrived</h1>")
+LONG_REQUEST = make_authorization_request(
     client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb"
 )
 """A request with a long client name, a long address and all scopes."""
@@ -46,7 +46,7 @@ async def serve_sign_in(settings: Settings) -> AsyncIterator[SignInApp]:
         apps.append(SignInApp(settings.model_copy(update={"public_url": url})))
         return apps[0].app
 
-    async with serving(app_at):
+    async with serve_app(app_at):
         yield apps[0]
     await apps[0].access.aclose()
 
@@ -61,7 +61,7 @@ async def sign_in_app(settings: Settings) -> AsyncIterator[SignInApp]:
 @pytest.fixture
 async def client() -> AsyncIterator[str]:
     """The URL of a client that receives the redirect."""
-    async with serving(lambda _: ARRIVAL_PAGE) as url:
+    async with serve_app(lambda _: ARRIVAL_PAGE) as url:
         yield url
 
 
@@ -75,7 +75,9 @@ async def test_a_pasted_key_gives_the_client_its_code(
     key, _ = await sign_in_app.make_key()
     async with browsers.window(scripts=False) as browser:
         assert (
-            await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+            await browser.open(
+                sign_in_app.consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
+            )
         ) == 200
         await browser.fill("Your access key", key)
         await browser.press("Allow")
@@ -87,7 +89,9 @@ async def test_a_pasted_key_gives_the_client_its_code(
 
 async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, client: str) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+    await browser.open(
+        sign_in_app.consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
+    )
     await browser.fill("Your access key", key)
     await browser.page.keyboard.press("Enter")
     assert "code" in query_parameters(await browser.arrive(f"{client}/cb?"))
@@ -98,7 +102,9 @@ async def test_a_client_at_localhost_is_reached(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     by_name = client.replace("127.0.0.1", "localhost")
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{by_name}/cb")))
+    await browser.open(
+        sign_in_app.consent_url(make_authorization_request(redirect_uri=f"{by_name}/cb"))
+    )
     await browser.fill("Your access key", key)
     await browser.press("Allow")
     await browser.arrive(f"{by_name}/cb?code=")
@@ -112,11 +118,13 @@ async def test_a_client_may_redirect_the_browser_again(
     certificate = tmp_path / "certificate.pem"
     write_certificate(certificate)
     async with (
-        serving(lambda _: ARRIVAL_PAGE, certificate=certificate) as home,
-        serving(lambda _: redirect_to(f"{home}/done"), certificate=certificate) as site,
+        serve_app(lambda _: ARRIVAL_PAGE, certificate=certificate) as home,
+        serve_app(lambda _: make_redirecting_site(f"{home}/done"), certificate=certificate) as site,
         browsers.window() as browser,
     ):
-        await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{site}/cb")))
+        await browser.open(
+            sign_in_app.consent_url(make_authorization_request(redirect_uri=f"{site}/cb"))
+        )
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         await browser.arrive(f"{home}/done")
@@ -125,7 +133,9 @@ async def test_a_client_may_redirect_the_browser_again(
 
 async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app: SignInApp) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri="cursor://anysphere/cb")))
+    await browser.open(
+        sign_in_app.consent_url(make_authorization_request(redirect_uri="cursor://anysphere/cb"))
+    )
     await browser.fill("Your access key", key)
     async with browser.page.expect_event("requestfailed") as failed:  # there is no such app here
         await browser.press("Allow")
@@ -137,7 +147,9 @@ async def test_an_invalid_key_can_be_corrected(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+    await browser.open(
+        sign_in_app.consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
+    )
     await browser.fill("Your access key", "carrel_wrong")
     await browser.press("Allow")
     await browser.wait_for_text("This key is not valid")
@@ -162,7 +174,9 @@ async def test_without_a_key_the_browser_sends_nothing(
 async def test_deny_needs_no_key_and_returns_to_the_client(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+    await browser.open(
+        sign_in_app.consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
+    )
     await browser.press("Deny")
     answer = query_parameters(await browser.arrive(f"{client}/cb?"))
     assert answer["error"] == ["access_denied"]
@@ -181,7 +195,7 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
 
 async def test_other_sites_cannot_frame_the_page(browser: Browser, sign_in_app: SignInApp) -> None:
     frame = f'<iframe src="{sign_in_app.consent_url()}"></iframe>'
-    async with serving(lambda _: page(frame)) as evil:
+    async with serve_app(lambda _: make_site(frame)) as evil:
         await browser.open(evil)
     assert await browser.page.frame_locator("iframe").get_by_role("button").count() == 0
     assert any("frame-ancestors 'none'" in error for error in browser.console_errors)
@@ -192,7 +206,7 @@ async def test_a_form_that_another_site_submits_is_rejected(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     async with sign_in_app.client() as attacker:
-        fields = hidden_fields(await attacker.get(sign_in_app.consent_path())) | {
+        fields = parse_hidden_fields(await attacker.get(sign_in_app.consent_path())) | {
             "decision": "allow"
         }
     inputs = "".join(
@@ -201,7 +215,7 @@ async def test_a_form_that_another_site_submits_is_rejected(
     action = f"{sign_in_app.settings.public_url}/consent"
     form = f'<form method="post" action="{action}">{inputs}<button>A prize</button></form>'
     await browser.open(sign_in_app.consent_url())
-    async with serving(lambda _: page(form)) as evil:
+    async with serve_app(lambda _: make_site(form)) as evil:
         await browser.open(evil.replace("127.0.0.1", "localhost"))
         await browser.press("A prize")
         await browser.wait_for_text("Your answer was not accepted")
@@ -212,7 +226,7 @@ async def test_a_malicious_client_name_is_shown_as_text(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     name = '</title><script>document.title = ""</script><img src="/x">\u202e' + "x" * 10_000
-    address = sign_in_app.consent_url(make_request(client_name=name))
+    address = sign_in_app.consent_url(make_authorization_request(client_name=name))
     assert await browser.open(address) == 200
     assert (await browser.page.title()).startswith("</title><script>document.title")
     assert browser.requests == [address]
@@ -315,10 +329,12 @@ async def test_google_sign_in_gives_the_client_its_code(
 ) -> None:
     with FakeGoogle() as google:
         async with (
-            serve_sign_in(admit_ada(settings, google)) as sign_in_app,
+            serve_sign_in(make_google_settings(settings, google)) as sign_in_app,
             browsers.window(scripts=False) as browser,
         ):
-            await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+            await browser.open(
+                sign_in_app.consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
+            )
             await browser.press("Continue with Google")
             answer = query_parameters(await browser.arrive(f"{client}/cb?"))
             assert browser.console_errors == []
@@ -334,7 +350,7 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
     callback = f"{client}/cb"
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest())
     environment = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project, "LOCAL_USER": ""}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         registration = await register(gateway.url, callback)
         request = {
             "response_type": "code",

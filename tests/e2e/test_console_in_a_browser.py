@@ -15,9 +15,9 @@ from shared.core.caller import Role
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.accessibility import find_violations
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
-from tests.support.web_sites import page, serving
+from tests.support.web_sites import make_site, serve_app
 from tests.unit.console.test_escaping import PAYLOADS
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
     make_key = key_maker(project)
     key, reader_key = make_key("ada"), make_key("rex")
     in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
         yield Console(gateway.url, key, reader_key, project)
 
 
@@ -186,7 +186,7 @@ async def test_an_expired_session_leads_back_after_sign_in(
 
 async def test_a_limit_says_when_to_go_on(browser: Browser, console: Console, log: Path) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": console.project, **CLOUD, "READS_PER_MINUTE": "6"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await replace(console, url=gateway.url).sign_in(browser, "/?q=bread")
         while await browser.open(f"{gateway.url}/?q=bread") == 200:
             pass
@@ -205,7 +205,7 @@ async def test_a_tool_that_is_down_says_so_and_the_page_stands(
         **CLOUD,
         "DISABLED_TOOLS": '["get_stats"]',
     }
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await replace(console, url=gateway.url).sign_in(browser)
         assert await browser.page.get_by_role("alert").count() == 1
         await browser.page.locator(".rows [data-hit]").first.click()
@@ -288,7 +288,7 @@ async def test_nothing_runs_that_a_source_contains(browser: Browser, console: Co
 async def test_other_sites_cannot_frame_a_page(browser: Browser, console: Console) -> None:
     await console.sign_in(browser)
     frame = f'<iframe src="{console.url}/sources/baking"></iframe>'
-    async with serving(lambda _: page(frame)) as evil:
+    async with serve_app(lambda _: make_site(frame)) as evil:
         await browser.open(evil)
         assert await browser.page.frame_locator("iframe").get_by_role("button").count() == 0
     assert any("frame-ancestors" in complaint for complaint in browser.console_errors)
@@ -301,7 +301,7 @@ async def test_a_form_that_another_site_submits_changes_nothing(
     token = await browser.page.locator("[name=form]").first.get_attribute("value")
     inputs = f'<input name="form" value="{token}"><input name="action" value="forget">'
     form = f'<form method="post" action="{console.url}/sources/sailing">{inputs}<button>A prize'
-    async with serving(lambda _: page(form)) as evil:
+    async with serve_app(lambda _: make_site(form)) as evil:
         await browser.open(evil.replace("127.0.0.1", "localhost"))
         await browser.press("A prize")
         await browser.page.wait_for_url(f"{console.url}/**")

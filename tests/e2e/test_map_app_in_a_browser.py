@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.test_map_in_a_browser import fill_with_map
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def chat(local_embedder: Embedder, log: Path) -> AsyncIterator[Chat]:
     await fill_with_map(project, local_embedder)
     async with serve_host() as origin:
         environment = {"GOOGLE_CLOUD_PROJECT": project, "ALLOWED_ORIGINS": json.dumps([origin])}
-        with run_gateway(INLINE, environment, log) as gateway:
+        with run_gateway(INLINE_MAIN, environment, log) as gateway:
             yield Chat(origin, gateway.endpoint)
 
 

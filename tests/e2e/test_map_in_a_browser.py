@@ -19,8 +19,8 @@ from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from tests.support.accessibility import find_violations
-from tests.support.cluster_chunks import THEMES, add_sources, themed_source
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.cluster_chunks import THEMES, add_sources, make_themed_source
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import index_all
 from tests.unit.console.test_escaping import PAYLOADS
 
@@ -86,7 +86,7 @@ def site(local_embedder: Embedder, log: Path) -> Iterator[MapSite]:
     """A gateway with the map of passages about a few themes, one of them hostile."""
     project = f"map-{uuid.uuid4().hex[:16]}"
     asyncio.run(fill_with_map(project, local_embedder))
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project}, log) as gateway:
         points = httpx2.get(f"{gateway.url}/map/points").json()
         yield MapSite(gateway.url, points)
 
@@ -95,7 +95,7 @@ async def fill_with_map(project: str, embedder: Embedder) -> None:
     app = App(Settings(google_cloud_project=project), embedder=embedder)
     try:
         ctx = app.context(Caller(), Meter())
-        await add_sources(ctx, HOSTILE, *(themed_source(theme) for theme in THEMES))
+        await add_sources(ctx, HOSTILE, *(make_themed_source(theme) for theme in THEMES))
         await cluster(ctx, Budget(time.monotonic() + 3600))
         await index_all(ctx)
     finally:
@@ -346,11 +346,11 @@ async def test_a_gateway_that_does_not_answer_is_said(browser: Browser, site: Ma
 
 async def test_a_missing_tool_and_an_empty_base_are_said(browser: Browser, log: Path) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": f"map-{uuid.uuid4().hex[:16]}"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await browser.open(f"{gateway.url}/map")
         await browser.wait_for_text("There is no map yet.")
         assert not await browser.page.locator("canvas").is_visible()
     environment |= {"DISABLED_TOOLS": '["get_map"]'}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await browser.open(f"{gateway.url}/map")
         await browser.wait_for_text("Your role or your sign-in does not allow this.")

@@ -20,8 +20,8 @@ from starlette.responses import FileResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from tests.support.npm import NotInstalled, installed
-from tests.support.web_sites import serving
+from tests.support.npm import NotInstalled, install_packages
+from tests.support.web_sites import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def serve_host() -> AsyncIterator[str]:
     The test is skipped if the npm packages cannot be installed.
     """
     try:
-        modules = installed(PACKAGE) / "node_modules"
+        modules = install_packages(PACKAGE) / "node_modules"
     except NotInstalled as error:
         pytest.skip(str(error))
 
@@ -59,7 +59,7 @@ async def serve_host() -> AsyncIterator[str]:
     # A browser runs a module only with the media type of scripts, and Python does not know .mjs.
     mimetypes.add_type("text/javascript", ".mjs")
     files = Mount("/npm", StaticFiles(directory=modules, follow_symlink=True))
-    async with serving(lambda _: Starlette(routes=[files, Route("/", answer)])) as origin:
+    async with serve_app(lambda _: Starlette(routes=[files, Route("/", answer)])) as origin:
         yield origin
 
 
@@ -118,7 +118,9 @@ class AppHost:
 
     async def assert_messages_match_the_schemas(self) -> list[str]:
         """Check all messages so far, and return the methods of the requests and notifications."""
-        schemas = json.loads((installed(PACKAGE) / "node_modules" / _SCHEMAS).read_text("utf-8"))
+        schemas = json.loads(
+            (install_packages(PACKAGE) / "node_modules" / _SCHEMAS).read_text("utf-8")
+        )
         definitions = {
             definition["properties"]["method"]["const"]: name
             for name, definition in schemas["$defs"].items()

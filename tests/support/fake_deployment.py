@@ -56,7 +56,7 @@ output "gateway_url" { value = "https://carrel.example.com" }
 
 
 @dataclass(frozen=True)
-class Site:
+class Checkout:
     """A checkout that deploys to fake services.
 
     Attributes:
@@ -147,15 +147,17 @@ class Site:
         return SmokeReport("bad" not in gateway, [f"the gateway runs {gateway}"])
 
 
-def make_site(folder: Path, project: str, google: str, **fields: str | tuple[str, ...]) -> Site:
+def make_checkout(
+    folder: Path, project: str, google: str, **fields: str | tuple[str, ...]
+) -> Checkout:
     """Make a site with working code."""
-    site = Site(folder, project, google, **fields)  # type: ignore[arg-type]
+    site = Checkout(folder, project, google, **fields)  # type: ignore[arg-type]
     site.terraform.mkdir()
     (site.terraform / "main.tf").write_text(CONFIGURATION)
     site.write_code(WORKING_CODE)
     return site
 
 
-def failure_message(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
+def get_message(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
     """Return the message of a failure."""
     return failure.value.message

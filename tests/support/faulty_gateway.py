@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from functions.gateway.app import gateway
 from functions.gateway.catalog import Catalog
 from shared.core.settings import Settings
-from tests.support.gateway_process import MARK
+from tests.support.gateway_process import PRIVATE_WORD
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
     from shared.runtime.messages import CallAnswer, CallRequest
 
 
-class FaultyDispatcher:
+class FailingDispatcher:
     """A dispatcher that always raises."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
@@ -23,7 +23,7 @@ class FaultyDispatcher:
 
     async def health(self) -> dict[str, str]:
         """Raise an error that quotes private text."""
-        raise RuntimeError(MARK)
+        raise RuntimeError(PRIVATE_WORD)
 
 
-handle = gateway(Settings(), FaultyDispatcher(), Catalog.load())
+handle = gateway(Settings(), FailingDispatcher(), Catalog.load())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 
-class ForgetfulDispatcher:
+class IncompleteDispatcher:
     """A dispatcher whose results lack fields of the output schema."""
 
     async def call(self, _tool: Declaration, _request: CallRequest) -> CallAnswer:
@@ -26,4 +26,4 @@ class ForgetfulDispatcher:
         return {"get_stats": "ok"}
 
 
-handle = gateway(Settings(), ForgetfulDispatcher(), Catalog.load())
+handle = gateway(Settings(), IncompleteDispatcher(), Catalog.load())

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from infra.build.discovery import ROOT
 from infra.local.processes import make_checkout_program, serve
-from tests.support.cloud_run.cloud import deployed_program
-from tests.support.ports import free_port
+from tests.support.cloud_run.cloud import make_deployed_program
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from tests.support.cloud_run.cloud import Cloud
 
-INLINE = ROOT / "infra" / "local" / "gateway_main.py"
+INLINE_MAIN = ROOT / "infra" / "local" / "gateway_main.py"
 ALLOWED_ORIGIN = "https://notebook.example"
-SECRET = "a-secret-of-tests-that-opens-nothing"
+ACCESS_SECRET = "a-secret-of-tests-that-opens-nothing"
 """The secret of the gateways in tests."""
-MARK = "zyzzyva"
+PRIVATE_WORD = "zyzzyva"
 """A word that occurs only in private text."""
 
 
@@ -93,7 +93,9 @@ def run_deployed_gateway(
     environment: Mapping[str, str], log: Path, tools: Cloud | None = None
 ) -> Iterator[RunningGateway]:
     """Serve the deployed gateway, with its tools in a fake cloud."""
-    program = tools.gateway if tools else lambda variables: deployed_program("gateway", variables)
+    program = (
+        tools.gateway if tools else lambda variables: make_deployed_program("gateway", variables)
+    )
     with _serve_gateway(program, environment, log) as gateway:
         yield RunningGateway(gateway, tools.functions if tools else {}, log)
 
@@ -102,10 +104,10 @@ def run_deployed_gateway(
 def _serve_gateway(
     program: Callable[[Mapping[str, str]], Program], environment: Mapping[str, str], log: Path
 ) -> Iterator[ServerProcess]:
-    port = free_port()
+    port = find_free_port()
     defaults = {
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
-        "ACCESS_SECRETS": json.dumps([SECRET]),
+        "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
         "LOCAL_USER": "local",
         "ALLOWED_ORIGINS": json.dumps([ALLOWED_ORIGIN]),
     }

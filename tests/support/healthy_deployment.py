@@ -159,7 +159,7 @@ def make_healthy_deployment(
     return FakeDeployment(live, google, storage, gateway)
 
 
-def check(name: str) -> Check[LiveDeployment]:
+def find_check(name: str) -> Check[LiveDeployment]:
     """Return the check with this name."""
     [check] = [check for check in CHECKS if check.name == name]
     return check

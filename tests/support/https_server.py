@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOST = "client.example"
-URL = f"https://{HOST}/oauth/client.json"
+DOCUMENT_URL = f"https://{HOST}/oauth/client.json"
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def write_named_certificate(path: Path, *names: str) -> Path:
     return path
 
 
-def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:
+def make_resolver(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:
     """Make a resolver that resolves only `HOST`, to these endpoints."""
 
     async def resolve(host: str, _port: int) -> list[Endpoint]:
@@ -182,4 +182,4 @@ def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[En
 def make_fetcher(server: DocumentServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
     """Make a fetcher that treats the server as a public one, and trusts its certificate."""
     tls = ssl.create_default_context(cafile=certificate)
-    return SafeFetch(replace(FETCH_RULES, seconds=seconds), resolver_for(server.endpoint), tls)
+    return SafeFetch(replace(FETCH_RULES, seconds=seconds), make_resolver(server.endpoint), tls)

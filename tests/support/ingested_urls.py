@@ -30,7 +30,7 @@ main()
 _TIMEOUT_SECONDS: Final = 120
 
 
-def ingest_url(
+def run_ingest_url(
     server: DocumentServer, url: str, *options: str, environment: Mapping[str, str]
 ) -> tuple[int, str, str]:
     """Run the command; return its exit code, output and errors."""

@@ -24,10 +24,11 @@ from shared.pipeline.forgetting import ForgottenContents
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
-from tests.support.index_postings import WORDS, History, assert_exact
+from tests.support.index_postings import WORDS, History, assert_postings_are_exact
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import embed_all, set_fields
 from tests.support.notes import EDITOR, OWNER
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ class KnowledgeHistory(History):
     async def purge(self) -> None:
         """Run the job `purge`, perhaps in a run that is killed. It has nothing to delete."""
         commits = self.chance.randrange(1, 10)
-        await self.app.survives(commits, purge(self.ctx, ample_budget()))
+        await self.app.survives(commits, purge(self.ctx, make_ample_budget()))
 
     async def erase(self) -> None:
         """Delete for good what is forgotten, as `purge` does after thirty days."""
@@ -389,11 +390,11 @@ class KnowledgeHistory(History):
         stats = await call_result(self.app, "get_stats")
         assert stats["chunks"] == len(self.model.chunks)
         assert stats["sources"] == len(self.model.sources)
-        await assert_exact(self.ctx)
+        await assert_postings_are_exact(self.ctx)
         # Repair may delete empty postings, and replace a spelling that no passage has any more.
-        await repair(self.ctx, ample_budget())
-        await assert_exact(self.ctx)
-        assert await repair(self.ctx, ample_budget()) == Report()
+        await repair(self.ctx, make_ample_budget())
+        await assert_postings_are_exact(self.ctx)
+        assert await repair(self.ctx, make_ample_budget()) == Report()
 
     async def _check_lists(self) -> None:
         listed = (await call_result(self.app, "list_sources", limit=50))["sources"]
@@ -414,7 +415,7 @@ class KnowledgeHistory(History):
         last_year = await call_result(self.app, "get_recent", period="last_year", limit=50)
         assert {chunk["chunk_id"] for chunk in last_year["chunks"]} <= self.model.chunks.keys()
         assert await self._load_cluster_members() <= self.model.chunks.keys()
-        assert (await chunks(self.ctx)).keys() == self.model.chunks.keys()
+        assert (await read_chunks(self.ctx)).keys() == self.model.chunks.keys()
 
     async def _check_chunks(self, chunk_ids: Sequence[str]) -> None:
         for chunk_id in chunk_ids:
@@ -446,7 +447,7 @@ class KnowledgeHistory(History):
         return {hit["chunk_id"] for hit in answer["results"]}
 
     async def _load_cluster_members(self) -> set[str]:
-        if not await documents(self.ctx, "clusters"):
+        if not await read_documents(self.ctx, "clusters"):
             return set()
         arguments = {"cluster_id": CLUSTER, "include_related": False, "member_limit": 50}
         members = (await call_result(self.app, "get_cluster", **arguments))["members"]

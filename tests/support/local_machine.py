@@ -93,6 +93,6 @@ def read_host(client: subprocess.Popen[str]) -> str:
     return host
 
 
-def close(client: subprocess.Popen[str]) -> None:
+def close_client(client: subprocess.Popen[str]) -> None:
     """Close a client's input and wait until it exits."""
     client.communicate(timeout=END_TIMEOUT_SECONDS)

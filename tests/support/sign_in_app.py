@@ -45,7 +45,7 @@ _HIDDEN: Final = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">
 
 
 @dataclass
-class FakeLoginLimit:
+class FakeSignInLimit:
     """A rate limit of sign-in attempts.
 
     Attributes:
@@ -81,7 +81,7 @@ class SignInApp:
         self.keyring = Keyring([SecretStr(SECRET)])
         self.access = Connection(settings.google_cloud_project, settings.access_database)
         self.clock = SettableClock()
-        self.login_limit = FakeLoginLimit()
+        self.login_limit = FakeSignInLimit()
         issuer = issuer_url(settings)
         tokens = AccessTokens(self.keyring, issuer, resource_url(settings), self.clock)
         google = (
@@ -128,11 +128,11 @@ class SignInApp:
         return len([snapshot async for snapshot in snapshots])
 
 
-def hidden_fields(page: httpx2.Response) -> dict[str, str]:
+def parse_hidden_fields(page: httpx2.Response) -> dict[str, str]:
     """Return the hidden fields of a page's form."""
     return {name: unescape(value) for name, value in _HIDDEN.findall(page.text)}
 
 
-def make_request(**changes: object) -> AuthorizationRequest:
+def make_authorization_request(**changes: object) -> AuthorizationRequest:
     """Make a request that differs from `REQUEST`."""
     return replace(REQUEST, **changes)  # type: ignore[arg-type]  # as given

@@ -61,7 +61,7 @@ class State:
         }
 
 
-def account(name: str) -> str:
+def format_member(name: str) -> str:
     """Return the IAM member of a service account of Carrel."""
     return f"serviceAccount:carrel-{name}@{PROJECT}.iam.gserviceaccount.com"
 

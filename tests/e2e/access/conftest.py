@@ -20,7 +20,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.database import Connection
 from tests.e2e.access.all_tools_gateway import Carrel
-from tests.support.gateway_process import INLINE, SECRET, RunningGateway, run_gateway
+from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, RunningGateway, run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -83,7 +83,7 @@ def laptop(realm: str, log: Path) -> Iterator[RunningGateway]:
 def carrel(realm: str, log: Path) -> Iterator[Carrel]:
     """All tools behind a gateway that requires a credential for everything but public tools."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **UNLIMITED}
-    with run_gateway(INLINE, environment, log) as gateway, httpx2.Client(timeout=60) as http:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway, httpx2.Client(timeout=60) as http:
         yield Carrel(gateway.endpoint, http)
 
 
@@ -106,7 +106,7 @@ def key_maker(realm: str) -> MakeKey:
 
     def make(user: str, scopes: frozenset[Scope] = FULL_ACCESS) -> str:
         text, key = new_key(
-            Keyring([SecretStr(SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
+            Keyring([SecretStr(ACCESS_SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
         )
 
         async def store_key(store: AccessStore) -> None:

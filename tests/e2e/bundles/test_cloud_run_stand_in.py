@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from infra.build.discovery import ROOT
 from infra.local.processes import is_listening
-from tests.support.cloud_run.cloud import cloud
+from tests.support.cloud_run.cloud import run_cloud
 
 PARENT_PROGRAM = """
 from tests.support.cloud_run.cloud import cloud
@@ -34,11 +34,11 @@ def test_a_fake_cloud_ends_with_its_parent() -> None:
 
 
 def test_a_dead_part_is_named() -> None:
-    with cloud(["get_chunk"], {}) as fake_cloud:
+    with run_cloud(["get_chunk"], {}) as fake_cloud:
         assert not fake_cloud.dead()
         fake_cloud.functions["get_chunk"].kill()
         assert fake_cloud.dead() == "The function of get_chunk"
-    with cloud(["get_chunk"], {}) as fake_cloud:
+    with run_cloud(["get_chunk"], {}) as fake_cloud:
         fake_cloud.front.kill()
         fake_cloud.front.wait()
         assert fake_cloud.dead() == "The fake Cloud Run"

@@ -23,14 +23,14 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden
 from shared.firestore.database import Connection
-from tests.support.fake_deployment import NEEDS_TERRAFORM, WORKING_CODE, failure_message
+from tests.support.fake_deployment import NEEDS_TERRAFORM, WORKING_CODE, get_message
 from tests.support.fakes.cloud_storage import FORBIDDEN, Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.accounts.access_key import AccessKey
-    from tests.support.fake_deployment import Site
+    from tests.support.fake_deployment import Checkout
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.google_cloud import FakeGoogleCloud
 
@@ -48,7 +48,7 @@ def keys_in(project: str) -> list[AccessKey]:
     return asyncio.run(list_keys())
 
 
-def read_state(site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud) -> object:
+def read_state(site: Checkout, storage: FakeCloudStorage, google: FakeGoogleCloud) -> object:
     """Return everything that a deployment creates, except for random values."""
     project = google.projects[site.project]
     bucket = f"{site.project}-carrel"
@@ -62,7 +62,7 @@ def read_state(site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud) -
 
 
 def test_a_first_deployment_creates_everything(
-    site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud
+    site: Checkout, storage: FakeCloudStorage, google: FakeGoogleCloud
 ) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     manifest = site.manifest()
@@ -81,7 +81,7 @@ def test_a_first_deployment_creates_everything(
 
 
 def test_the_manifest_names_the_generation_of_each_bundle(
-    site: Site, storage: FakeCloudStorage
+    site: Checkout, storage: FakeCloudStorage
 ) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     bucket = f"{site.project}-carrel"
@@ -94,7 +94,7 @@ def test_the_manifest_names_the_generation_of_each_bundle(
     } == {entry["bundle"]: entry["generation"] for entry in released_functions}
 
 
-def test_the_smoke_test_has_its_own_read_only_key(site: Site, google: FakeGoogleCloud) -> None:
+def test_the_smoke_test_has_its_own_read_only_key(site: Checkout, google: FakeGoogleCloud) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     [key] = keys_in(site.project)
     assert key.user_id == "smoke"
@@ -103,7 +103,7 @@ def test_the_smoke_test_has_its_own_read_only_key(site: Site, google: FakeGoogle
     assert key.key_id in text
 
 
-def test_deploying_again_updates_only_changed_functions(site: Site) -> None:
+def test_deploying_again_updates_only_changed_functions(site: Checkout) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     site.write_code(WORKING_CODE | {"search-kb": "better"})
     run_steps(site.cloud(), FULL_DEPLOY)
@@ -122,7 +122,7 @@ def test_deploying_again_updates_only_changed_functions(site: Site) -> None:
     ],
 )
 def test_a_deployment_killed_at_any_step_can_be_resumed(
-    kill_line: str, site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud
+    kill_line: str, site: Checkout, storage: FakeCloudStorage, google: FakeGoogleCloud
 ) -> None:
     arguments = json.dumps([str(site.folder), site.project, site.google, kill_line])
     command = [sys.executable, "-m", "tests.support.killed_deploy", arguments]
@@ -138,7 +138,7 @@ def test_a_deployment_killed_at_any_step_can_be_resumed(
     assert len(google.projects[site.project].secrets["ACCESS_SECRETS"]) == 1
 
 
-def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) -> None:
+def test_a_failed_release_is_rolled_back(site: Checkout, storage: FakeCloudStorage) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     release_before = site.running()
     release = storage.text(f"{site.project}-carrel", "releases/last-good.json")
@@ -147,22 +147,22 @@ def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) 
         run_steps(site.cloud(), FULL_DEPLOY)
     assert site.running() == release_before
     assert storage.text(f"{site.project}-carrel", "releases/last-good.json") == release
-    assert "The smoke test failed: the gateway runs bundles/gateway-bad" in failure_message(failure)
-    assert "The previous release is live again." in failure_message(failure)
+    assert "The smoke test failed: the gateway runs bundles/gateway-bad" in get_message(failure)
+    assert "The previous release is live again." in get_message(failure)
 
 
-def test_an_error_in_the_smoke_test_rolls_back(site: Site) -> None:
+def test_an_error_in_the_smoke_test_rolls_back(site: Checkout) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     release_before = site.running()
     site.write_code(WORKING_CODE | {"gateway": "broken"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
     assert site.running() == release_before
-    assert "KeyError: 'chunks'\nThe previous release is live again." in failure_message(failure)
+    assert "KeyError: 'chunks'\nThe previous release is live again." in get_message(failure)
 
 
 def test_a_release_is_saved_atomically_with_its_deployment(
-    site: Site, storage: FakeCloudStorage
+    site: Checkout, storage: FakeCloudStorage
 ) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     cloud = site.cloud()
@@ -177,16 +177,16 @@ def test_a_release_is_saved_atomically_with_its_deployment(
 
 
 def test_a_failed_first_release_cannot_be_rolled_back(
-    site: Site, storage: FakeCloudStorage
+    site: Checkout, storage: FakeCloudStorage
 ) -> None:
     site.write_code(WORKING_CODE | {"gateway": "bad"})
     with pytest.raises(CommandFailed, match="no earlier release to restore") as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert "Run `carrel --cloud doctor`" in failure_message(failure)
+    assert "Run `carrel --cloud doctor`" in get_message(failure)
     assert "releases/last-good.json" not in storage.names(f"{site.project}-carrel")
 
 
-def test_a_failed_apply_is_rolled_back(site: Site) -> None:
+def test_a_failed_apply_is_rolled_back(site: Checkout) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     release_before = site.running()
     site.write_code(WORKING_CODE | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
@@ -212,7 +212,7 @@ def make_hesitant_terraform(folder: Path) -> str:
     return f"{programs}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_a_first_release_is_retried(site: Site, tmp_path: Path) -> None:
+def test_a_first_release_is_retried(site: Checkout, tmp_path: Path) -> None:
     lines: list[str] = []
     run_steps(
         replace(site, path=make_hesitant_terraform(tmp_path)).cloud(lines.append), FULL_DEPLOY
@@ -222,14 +222,14 @@ def test_a_first_release_is_retried(site: Site, tmp_path: Path) -> None:
     assert "Error 403: not yet" in retry_line
 
 
-def test_a_later_release_is_not_retried(site: Site, tmp_path: Path) -> None:
+def test_a_later_release_is_not_retried(site: Checkout, tmp_path: Path) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     site.write_code(WORKING_CODE | {"embed": "better"})
     with pytest.raises(CommandFailed, match="Error 403: not yet"):
         run_steps(replace(site, path=make_hesitant_terraform(tmp_path)).cloud(), FULL_DEPLOY)
 
 
-def test_a_build_deploys_indexes_then_staged_functions(site: Site) -> None:
+def test_a_build_deploys_indexes_then_staged_functions(site: Checkout) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     site.write_code(WORKING_CODE | {"embed": "better"})
     cloud = site.cloud()
@@ -240,12 +240,12 @@ def test_a_build_deploys_indexes_then_staged_functions(site: Site) -> None:
     assert site.deployed()[3:] == ["embed"]
 
 
-def test_a_release_without_a_manifest_says_how_to_stage(site: Site) -> None:
+def test_a_release_without_a_manifest_says_how_to_stage(site: Checkout) -> None:
     with pytest.raises(CommandFailed, match=r"Nothing is staged\. Run `carrel stage`"):
         run_steps(site.cloud(), RELEASE_ONLY)
 
 
-def test_a_revoked_smoke_key_is_replaced(site: Site, google: FakeGoogleCloud) -> None:
+def test_a_revoked_smoke_key_is_replaced(site: Checkout, google: FakeGoogleCloud) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     [key] = keys_in(site.project)
 

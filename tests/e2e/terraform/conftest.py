@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.fakes.terraform_provider import TerraformProvider
-from tests.support.manifests import manifest, real_manifest
+from tests.support.manifests import build_real_manifest, make_manifest
 from tests.support.terraform_deployment import Deployment
 from tests.support.terraform_state import State
 
@@ -49,7 +49,7 @@ def small_deployment(
 ) -> Deployment:
     """A deployment with one function of each kind and all options. Tests must not change it."""
     deployment = initialized_deployment.copied(tmp_path_factory.mktemp("small"))
-    deployment.apply(manifest(), **ALL_OPTIONS)
+    deployment.apply(make_manifest(), **ALL_OPTIONS)
     return deployment
 
 
@@ -65,12 +65,12 @@ def full_deployment(
 ) -> Deployment:
     """A deployment of all functions. Tests must not change it."""
     deployment = initialized_deployment.copied(tmp_path_factory.mktemp("whole"))
-    deployment.apply(real_manifest(), **ALL_OPTIONS)
+    deployment.apply(build_real_manifest(), **ALL_OPTIONS)
     return deployment
 
 
 @pytest.fixture(scope="session", params=["small_deployment", "full_deployment"])
 def state(request: pytest.FixtureRequest) -> State:
     """The state of the small deployment, and of the full one."""
-    functions = manifest() if request.param == "small_deployment" else real_manifest()
+    functions = make_manifest() if request.param == "small_deployment" else build_real_manifest()
     return State.of(functions["functions"], request.getfixturevalue(request.param).resources())

@@ -9,9 +9,9 @@ import pytest
 
 from tests.e2e.terraform.conftest import ALL_OPTIONS, SETTINGS
 from tests.support.fakes.terraform_provider_values import PROJECT_NUMBER
-from tests.support.manifests import manifest
+from tests.support.manifests import make_manifest
 from tests.support.terraform_deployment import PROJECT, REGION
-from tests.support.terraform_state import State, account
+from tests.support.terraform_state import State, format_member
 
 if TYPE_CHECKING:
     from tests.support.terraform_deployment import Deployment
@@ -75,7 +75,7 @@ def test_each_function_records_its_bundle(state: State) -> None:
 
 
 def test_a_bundle_is_requested_in_its_uploaded_generation(deployment: Deployment) -> None:
-    uploaded_manifest = manifest()
+    uploaded_manifest = make_manifest()
     uploaded_manifest["functions"]["search-kb"]["generation"] = 1_700_000_000_000_007
     deployment.apply(uploaded_manifest, **ALL_OPTIONS)
     state = State.of(uploaded_manifest["functions"], deployment.resources())
@@ -101,7 +101,7 @@ def test_names_fit_accounts_and_urls(state: State) -> None:
 
 
 def test_the_account_of_builds_can_only_build(state: State) -> None:
-    email = account("build").removeprefix("serviceAccount:")
+    email = format_member("build").removeprefix("serviceAccount:")
     repository = f"projects/{PROJECT}/locations/{REGION}/repositories/carrel"
     for function in state.deployed().values():
         build = function["build_config"]
@@ -110,7 +110,7 @@ def test_the_account_of_builds_can_only_build(state: State) -> None:
     roles = {
         resource.values["role"]
         for resource in state.resources["google_project_iam_member"]
-        if resource.values["member"] == account("build")
+        if resource.values["member"] == format_member("build")
     }
     assert roles == {"roles/logging.logWriter", "roles/storage.objectViewer"}
 
@@ -157,13 +157,13 @@ def test_a_configured_time_limit_extends_the_timeout(state: State) -> None:
 
 def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
     expected = {
-        (account(key), name)
+        (format_member(key), name)
         for key, function in state.functions.items()
         for name in function["secrets"]
         if name in USED_SECRETS
     }
     mounted_secrets = {
-        (account(key), secret["key"])
+        (format_member(key), secret["key"])
         for key, function in state.deployed().items()
         for secret in as_list(function["service_config"]["secret_environment_variables"])
     }
@@ -189,15 +189,15 @@ def test_instances_are_as_configured_or_declared(
     deployment: Deployment,
 ) -> None:
     variables = {"min_instances": {"gateway": 1}, "max_instances": {"gateway": 3, "search-kb": 20}}
-    changes = deployment.changes(manifest(), **ALL_OPTIONS, **variables)
+    changes = deployment.changes(make_manifest(), **ALL_OPTIONS, **variables)
     functions = "google_cloudfunctions2_function.carrel"
     expected_changes = {
         f'{functions}["gateway"]': ["update"],
         f'{functions}["search-kb"]': ["update"],
     }
     assert changes == expected_changes
-    deployment.apply(manifest(), **ALL_OPTIONS, **variables)
-    deployed = State.of(manifest()["functions"], deployment.resources()).deployed()
+    deployment.apply(make_manifest(), **ALL_OPTIONS, **variables)
+    deployed = State.of(make_manifest()["functions"], deployment.resources()).deployed()
     instances = {
         key: (config["min_instance_count"], config["max_instance_count"])
         for key, config in ((key, function["service_config"]) for key, function in deployed.items())
@@ -208,8 +208,8 @@ def test_instances_are_as_configured_or_declared(
 
 def test_a_configured_public_url_is_the_gateways(deployment: Deployment) -> None:
     public_url = "https://carrel.example.com"
-    deployment.apply(manifest(), **ALL_OPTIONS, public_url=public_url)
-    functions = State.of(manifest()["functions"], deployment.resources()).deployed()
+    deployment.apply(make_manifest(), **ALL_OPTIONS, public_url=public_url)
+    functions = State.of(make_manifest()["functions"], deployment.resources()).deployed()
     config = functions["gateway"]["service_config"]
     assert config["environment_variables"]["PUBLIC_URL"] == public_url
     assert deployment.outputs()["mcp_url"] == f"{public_url}/mcp"
@@ -217,8 +217,8 @@ def test_a_configured_public_url_is_the_gateways(deployment: Deployment) -> None
 
 def test_a_configured_bucket_replaces_ours(deployment: Deployment) -> None:
     settings = SETTINGS | {"INGEST_BUCKET": "gs://my-library/notes"}
-    deployment.apply(manifest(), **ALL_OPTIONS | {"settings": settings})
-    state = State.of(manifest()["functions"], deployment.resources())
+    deployment.apply(make_manifest(), **ALL_OPTIONS | {"settings": settings})
+    state = State.of(make_manifest()["functions"], deployment.resources())
     grants = state.grants("google_storage_bucket_iam_member", "bucket")
-    assert (account("ingest"), "roles/storage.objectViewer", "my-library") in grants
+    assert (format_member("ingest"), "roles/storage.objectViewer", "my-library") in grants
     assert deployment.outputs()["texts"] == "gs://my-library/notes"

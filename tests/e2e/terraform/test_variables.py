@@ -10,7 +10,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.cloud.deployment import FILE_NAME, parse_deployment
 from tests.support.fakes.terraform_provider_schema import SCHEMA
-from tests.support.manifests import real_manifest
+from tests.support.manifests import build_real_manifest
 from tests.support.terraform_deployment import REGION
 from tests.support.terraform_state import State
 
@@ -46,7 +46,7 @@ def test_a_missing_variable_says_what_to_set(
 ) -> None:
     path = str(empty_deployment.folder / "manifest.json")
     variables = {key: value for key, value in (EXAMPLE | {"manifest": path}).items() if key != name}
-    assert expected in empty_deployment.refusal(real_manifest(), variables)
+    assert expected in empty_deployment.refusal(build_real_manifest(), variables)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_an_invalid_value_says_what_to_set(
 ) -> None:
     path = str(empty_deployment.folder / "manifest.json")
     assert expected in empty_deployment.refusal(
-        real_manifest(), EXAMPLE | {"manifest": path} | changes
+        build_real_manifest(), EXAMPLE | {"manifest": path} | changes
     )
 
 
@@ -90,8 +90,10 @@ def test_carrel_deploy_can_parse_the_example() -> None:
 
 
 def test_the_example_can_be_deployed(empty_deployment: Deployment) -> None:
-    empty_deployment.apply(real_manifest(), **EXAMPLE)
-    functions = State.of(real_manifest()["functions"], empty_deployment.resources()).deployed()
+    empty_deployment.apply(build_real_manifest(), **EXAMPLE)
+    functions = State.of(
+        build_real_manifest()["functions"], empty_deployment.resources()
+    ).deployed()
     gateway = functions["gateway"]["service_config"]["environment_variables"]
     assert json.loads(gateway["ALLOWED_EMAILS"]) == ["you@example.com"]
     search = functions["search-kb"]["service_config"]["environment_variables"]

@@ -21,7 +21,7 @@ from shared.firestore.database import Connection, Database
 from shared.firestore.runs import RunState
 from shared.index.embedding_space import EmbeddingSpace
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.healthy_deployment import DIMENSION, check
+from tests.support.healthy_deployment import DIMENSION, find_check
 
 if TYPE_CHECKING:
     from infra.cloud.google_api import GoogleApi
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def check_result(name: str, live: LiveDeployment) -> CheckResult:
-    [(_, result)] = run_checks([check(name)], live)
+    [(_, result)] = run_checks([find_check(name)], live)
     return result
 
 
@@ -294,7 +294,7 @@ def test_every_failing_job_has_its_own_command(
     record(RunState.STOPPED)
     fake.schedule("embed")
     fake.schedule("index")
-    report([check("job runs")], fake.live)
+    report([find_check("job runs")], fake.live)
     commands = [line.split("next: ")[1] for line in capsys.readouterr().out.splitlines()[1:4]]
     options = f"--project {fake.live.deployment.project} --location europe-west1"
     assert commands == [

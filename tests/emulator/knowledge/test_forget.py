@@ -22,26 +22,27 @@ from shared.knowledge.source import Section
 from shared.pipeline import forgetting
 from shared.runtime.context import App
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedApp, after
-from tests.support.commit_hooks import before as hook_before
-from tests.support.database_state import differences, read_state
+from tests.support.clock import NOON
+from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import call_before as hook_before
+from tests.support.database_state import describe_differences, read_state
 from tests.support.extractions import (
-    NOON,
-    decision,
+    make_decision,
     make_extraction,
+    make_warning,
     store_extractions,
-    warning,
 )
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import (
     BAKING,
     SAILING,
+    chunk_source,
     index_all,
     set_fields,
     store_sources,
-    with_chunks,
 )
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ LONG = replace(
 
 async def save(ctx: Context, *sources: Source) -> Counter[str]:
     """Store sources as ingest does; return the counts."""
-    chunked = [with_chunks(source) for source in sources]
+    chunked = [chunk_source(source) for source in sources]
     return await Ingestion(ctx.database).save(chunked, ctx.clock())
 
 
@@ -81,9 +82,11 @@ async def store_base(ctx: Context) -> list[Chunk]:
     fields = {"knowledge_card": CARD, "cluster_id": ["dough"], "pending": {"index": NOON}}
     await set_fields(ctx, f"chunks/{chunks[0].chunk_id}", fields)
     await index_all(ctx)
-    original = make_extraction(chunks[0], decision(), "flour")
-    copy = make_extraction(chunks[3], decision(), duplicate_of=original.extraction_id)
-    await store_extractions(ctx, original, make_extraction(chunks[0], warning(), "flour"), copy)
+    original = make_extraction(chunks[0], make_decision(), "flour")
+    copy = make_extraction(chunks[3], make_decision(), duplicate_of=original.extraction_id)
+    await store_extractions(
+        ctx, original, make_extraction(chunks[0], make_warning(), "flour"), copy
+    )
     return chunks
 
 
@@ -121,7 +124,7 @@ async def test_a_forgotten_passage_is_gone_from_every_tool_at_once(app: App, ctx
         "postings": out["removed"]["postings"],
     }
     assert out["removed"]["postings"] > 10
-    assert "Knead the dough" in str(await documents(ctx, "forgotten"))
+    assert "Knead the dough" in str(await read_documents(ctx, "forgotten"))
     assert (await call_error(app, "get_chunk", OWNER, chunk_id=chunks[0].chunk_id)).code == (
         "NOT_FOUND"
     )
@@ -132,7 +135,7 @@ async def test_a_forgotten_passage_is_gone_from_every_tool_at_once(app: App, ctx
     for name in ("get_decisions", "get_warnings"):
         assert (await call_result(app, name, OWNER))["results"] == []
     await index_all(ctx)
-    assert chunks[0].chunk_id not in await documents(ctx, "chunks")
+    assert chunks[0].chunk_id not in await read_documents(ctx, "chunks")
 
 
 async def test_a_restored_passage_is_as_it_was(app: App, ctx: Context) -> None:
@@ -144,7 +147,7 @@ async def test_a_restored_passage_is_as_it_was(app: App, ctx: Context) -> None:
     assert out["restored"]["extractions"] == 2
     assert chunks[0].chunk_id in await search_ids(app, "knead dough smooth")
     await index_all(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
 
 
 async def test_a_passage_is_restored_after_it_left_the_index(app: App, ctx: Context) -> None:
@@ -163,7 +166,7 @@ async def test_a_passage_is_restored_after_it_left_the_index(app: App, ctx: Cont
     assert chunk["knowledge_card"]["summary"] == CARD["summary"]
     assert chunk["cluster"]["cluster_name"] == "Dough"
     assert chunks[0].chunk_id in await search_ids(app, "knead")
-    assert (await repair(ctx, ample_budget())).counts == {}
+    assert (await repair(ctx, make_ample_budget())).counts == {}
 
 
 async def test_a_restored_duplicate_without_its_original_is_shown(app: App, ctx: Context) -> None:
@@ -184,15 +187,17 @@ async def test_a_source_of_many_passages_is_forgotten_and_restored(app: App, ctx
     assert out["removed"]["chunks"] == 60
     assert "remaining" not in out
     assert await search_ids(app, "bread rye number") <= {
-        name for name in await documents(ctx, "chunks") if not name.startswith("long")
+        name for name in await read_documents(ctx, "chunks") if not name.startswith("long")
     }
     await index_all(ctx)
-    assert {name for name in await documents(ctx, "chunks") if name.startswith("long")} == set()
+    assert {
+        name for name in await read_documents(ctx, "chunks") if name.startswith("long")
+    } == set()
     assert (await forget(app, source_id="long", forgotten=False))["restored"]["chunks"] == 60
     await index_all(ctx)
-    assert differences(before, await state_of(ctx)) == ""
-    assert await documents(ctx, "forgotten") == {}
-    assert await documents(ctx, "forgotten_sources") == {}
+    assert describe_differences(before, await state_of(ctx)) == ""
+    assert await read_documents(ctx, "forgotten") == {}
+    assert await read_documents(ctx, "forgotten_sources") == {}
 
 
 @pytest.mark.parametrize("original", [0, -1])
@@ -201,20 +206,20 @@ async def test_duplicates_of_many_passages_come_back_hidden(
 ) -> None:
     """The original is among the first or the last passages that are restored."""
     chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
-    first = make_extraction(chunks[original], decision(), "flour")
+    first = make_extraction(chunks[original], make_decision(), "flour")
     copies = [
-        make_extraction(chunk, decision(), "flour", duplicate_of=first.extraction_id)
+        make_extraction(chunk, make_decision(), "flour", duplicate_of=first.extraction_id)
         for chunk in (chunks[5], chunks[30], chunks[55])
     ]
     await store_extractions(ctx, first, *copies)
     await index_all(ctx)
     before = await state_of(ctx)
     await forget(app, source_id="long")
-    await promote_duplicates(ctx, ample_budget(), Report())
+    await promote_duplicates(ctx, make_ample_budget(), Report())
     await forget(app, source_id="long", forgotten=False)
-    await promote_duplicates(ctx, ample_budget(), Report())
+    await promote_duplicates(ctx, make_ample_budget(), Report())
     await index_all(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
 
 
 async def test_no_job_promotes_a_duplicate_before_its_original_is_back(
@@ -222,21 +227,21 @@ async def test_no_job_promotes_a_duplicate_before_its_original_is_back(
 ) -> None:
     """Jobs run after each commit of the restoration."""
     chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
-    original = make_extraction(chunks[-1], decision(), "flour")
-    copy = make_extraction(chunks[0], decision(), duplicate_of=original.extraction_id)
+    original = make_extraction(chunks[-1], make_decision(), "flour")
+    copy = make_extraction(chunks[0], make_decision(), duplicate_of=original.extraction_id)
     await store_extractions(ctx, original, copy)
     before = await state_of(ctx)
     calm = App(settings, embedder=WordEmbedder())
     await forget(calm, source_id="long")
 
     async def promote() -> None:
-        await promote_duplicates(ctx, ample_budget(), Report())
+        await promote_duplicates(ctx, make_ample_budget(), Report())
 
-    watched = WatchedApp(settings, after(2, promote), embedder=WordEmbedder())
+    watched = WatchedApp(settings, call_after(2, promote), embedder=WordEmbedder())
     await forget(watched, source_id="long", forgotten=False)
     await promote()
     await index_all(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
     await calm.aclose()
     await watched.aclose()
 
@@ -268,7 +273,7 @@ async def test_after_thirty_days_nothing_is_restored(
         error = await call_error(app, "forget", OWNER, **target, forgotten=False)
         assert error.code == "CONFLICT"
         assert "could be restored until" in error.message
-    await purge(ctx, ample_budget())
+    await purge(ctx, make_ample_budget())
     assert (await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False))["changed"]
     assert (await forget(app, source_id="sailing", forgotten=False))["changed"]
 
@@ -283,9 +288,9 @@ async def test_what_is_forgotten_stays_out_when_it_is_ingested_again(
     counts = await save(ctx, edited, SAILING)
     assert counts == {"sources": 1, "updated": 2, "forgotten": 1}
     await index_all(ctx)
-    stored = await documents(ctx, "chunks")
+    stored = await read_documents(ctx, "chunks")
     assert set(stored) == {chunk.chunk_id for chunk in chunks[1:3]}
-    assert (await documents(ctx, "sources"))["baking"]["chunk_count"] == 2
+    assert (await read_documents(ctx, "sources"))["baking"]["chunk_count"] == 2
     assert await save(ctx, edited) == {}
 
 
@@ -294,10 +299,10 @@ async def test_the_last_passage_takes_its_source_with_it(app: App, ctx: Context)
     await forget(app, chunk_id=chunks[0].chunk_id)
     out = await forget(app, chunk_id=chunks[1].chunk_id)
     assert "chunk_id" not in out
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "sources") == {}
     await forget(app, source_id="sailing", forgotten=False)
-    assert set(await documents(ctx, "chunks")) >= {chunks[1].chunk_id}
-    assert (await documents(ctx, "forgotten_sources"))["sailing"]["chunk_ids"] == [
+    assert set(await read_documents(ctx, "chunks")) >= {chunks[1].chunk_id}
+    assert (await read_documents(ctx, "forgotten_sources"))["sailing"]["chunk_ids"] == [
         chunks[0].chunk_id
     ]
 
@@ -308,16 +313,16 @@ async def test_a_note_is_forgotten_and_restored_as_a_whole(app: App, ctx: Contex
     note = await call_result(app, "save_note", EDITOR, text=text, title="Rye")
     await index_all(ctx)
     before = await state_of(ctx)
-    chunk_ids = sorted(await documents(ctx, "chunks"))
+    chunk_ids = sorted(await read_documents(ctx, "chunks"))
     assert len(chunk_ids) > 1
     out = await forget(app, EDITOR, chunk_id=chunk_ids[0])
     assert out["source_id"] == note["source_id"]
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "sources") == {}
     await index_all(ctx)
-    assert await documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "chunks") == {}
     await forget(app, EDITOR, source_id=note["source_id"], forgotten=False)
     await index_all(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
 
 
 async def test_a_slow_call_leaves_the_rest_to_the_index_job(
@@ -327,14 +332,14 @@ async def test_a_slow_call_leaves_the_rest_to_the_index_job(
     await store_sources(ctx, LONG)
     out = await forget(app, source_id="long")
     assert (out["removed"]["chunks"], out["remaining"]) == (25, 35)
-    await index(ctx, ample_budget())
-    assert await documents(ctx, "sources") == {}
-    assert len(await documents(ctx, "forgotten")) == 60
+    await index(ctx, make_ample_budget())
+    assert await read_documents(ctx, "sources") == {}
+    assert len(await read_documents(ctx, "forgotten")) == 60
     out = await forget(app, source_id="long", forgotten=False)
     assert out["remaining"] == 35
-    await index(ctx, ample_budget())
-    assert len(await documents(ctx, "chunks")) == 60
-    assert await documents(ctx, "forgotten_sources") == {}
+    await index(ctx, make_ample_budget())
+    assert len(await read_documents(ctx, "chunks")) == 60
+    assert await read_documents(ctx, "forgotten_sources") == {}
 
 
 async def test_a_source_is_not_forgotten_and_restored_at_once(
@@ -348,8 +353,8 @@ async def test_a_source_is_not_forgotten_and_restored_at_once(
         error = await call_error(app, "forget", OWNER, **opposite)
         assert error.code == "CONFLICT"
         assert f"still being {state}" in error.message
-        await index(ctx, ample_budget())
-    assert len(await documents(ctx, "chunks")) == 60
+        await index(ctx, make_ample_budget())
+    assert len(await read_documents(ctx, "chunks")) == 60
 
 
 async def test_a_source_that_two_calls_forget_can_be_restored(
@@ -368,7 +373,7 @@ async def test_a_source_that_two_calls_forget_can_be_restored(
     assert (out["forgotten"], out["changed"]) == (True, False)
     assert (await forget(calm, source_id="baking", forgotten=False))["restored"]["chunks"] == 3
     await index_all(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
     await calm.aclose()
     await racing.aclose()
 
@@ -385,8 +390,8 @@ async def test_a_source_does_not_come_back_while_it_is_deleted_for_good(
     error = await call_error(app, "forget", OWNER, **restoring)
     assert (error.code, "purge" in error.message) == ("CONFLICT", True)
     clock.advance(days=31)
-    await purge(ctx, ample_budget())
-    assert await documents(ctx, "forgotten") == {}
+    await purge(ctx, make_ample_budget())
+    assert await read_documents(ctx, "forgotten") == {}
     assert (await forget(app, source_id="baking", forgotten=False))["changed"]
 
 
@@ -406,10 +411,10 @@ async def test_a_job_stops_when_a_call_moves_the_same_source(
         await forget(calm, source_id="long", forgotten=False)
 
     racing = WatchedApp(settings, hook_before(2, complete_and_restore), embedder=WordEmbedder())
-    report = await index(racing.context(Caller(), Meter()), ample_budget())
+    report = await index(racing.context(Caller(), Meter()), make_ample_budget())
     assert report.failures == []
     await index_all(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
     await calm.aclose()
     await racing.aclose()
 
@@ -432,9 +437,9 @@ async def test_ingest_that_runs_meanwhile_brings_nothing_back(
     edited = replace(BAKING, title="Bread in the Oven")
     await save(racing.context(Caller(), Meter()), edited)
     await index_all(ctx)
-    stored = await documents(ctx, "chunks")
+    stored = await read_documents(ctx, "chunks")
     assert chunks[0].chunk_id not in stored
-    sources = await documents(ctx, "sources")
+    sources = await read_documents(ctx, "sources")
     assert len(stored) == (sources["baking"]["chunk_count"] if sources else 0)
     assert len(stored) == (0 if kind == "source" else 2)
     await calm.aclose()
@@ -466,11 +471,11 @@ async def test_ingest_writes_nothing_of_what_is_forgotten_meanwhile(
     else:
         assert (await saving)["forgotten"] == 1
     await index_all(ctx)
-    assert await documents(ctx, "chunks") == {}
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "sources") == {}
     await forget(calm, source_id="loaves", forgotten=False)
     assert await save(ctx, loaves) == {"sources": 1, "created": 30}
-    assert (await documents(ctx, "sources"))["loaves"]["chunk_count"] == 230
+    assert (await read_documents(ctx, "sources"))["loaves"]["chunk_count"] == 230
     await calm.aclose()
     await racing.aclose()
 
@@ -492,8 +497,8 @@ async def test_the_last_two_passages_can_be_forgotten_at_once(app: App, ctx: Con
     chunks = await store_sources(ctx, SAILING)
     await asyncio.gather(*(forget(app, chunk_id=chunk.chunk_id) for chunk in chunks))
     await index_all(ctx)
-    assert await documents(ctx, "chunks") == {}
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "sources") == {}
 
 
 async def test_a_passage_is_not_restored_while_its_source_is_forgotten(
@@ -513,7 +518,7 @@ async def test_a_passage_is_not_restored_while_its_source_is_forgotten(
     await racing.aclose()
     assert codes == ["CONFLICT"]
     await index_all(ctx)
-    assert await documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "chunks") == {}
 
 
 async def test_a_restored_passage_follows_its_source_with_the_next_ingest(
@@ -525,7 +530,7 @@ async def test_a_restored_passage_follows_its_source_with_the_next_ingest(
     await save(ctx, edited)
     await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False)
     assert (await save(ctx, edited))["updated"] == 1
-    assert (await documents(ctx, "chunks"))[chunks[0].chunk_id]["title"] == edited.title
+    assert (await read_documents(ctx, "chunks"))[chunks[0].chunk_id]["title"] == edited.title
 
 
 class _Killed(Exception):
@@ -546,15 +551,15 @@ async def test_a_killed_call_is_completed_by_the_next(
     calm = App(settings, embedder=WordEmbedder())
     if not forgotten:
         await forget(calm, source_id="long")
-    dying = WatchedApp(settings, after(commit, die), embedder=WordEmbedder())
+    dying = WatchedApp(settings, call_after(commit, die), embedder=WordEmbedder())
     await call(dying, "forget", OWNER, source_id="long", forgotten=forgotten)
     await forget(calm, source_id="long", forgotten=forgotten)
     if forgotten:
-        assert len(await documents(ctx, "forgotten")) == 60
-        assert set(await documents(ctx, "sources")) == {"sailing"}
+        assert len(await read_documents(ctx, "forgotten")) == 60
+        assert set(await read_documents(ctx, "sources")) == {"sailing"}
         await forget(calm, source_id="long", forgotten=False)
     await index_all(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
     await calm.aclose()
     await dying.aclose()
 
@@ -567,13 +572,13 @@ async def test_a_killed_call_for_the_last_passage_is_completed(
     async def die() -> None:
         raise _Killed
 
-    dying = WatchedApp(settings, after(2, die), embedder=WordEmbedder())
+    dying = WatchedApp(settings, call_after(2, die), embedder=WordEmbedder())
     await call(dying, "forget", OWNER, chunk_id=chunk.chunk_id)
     await dying.aclose()
     await forget(app, chunk_id=chunk.chunk_id)
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "sources") == {}
     await forget(app, source_id="sailing", forgotten=False)
-    assert chunk.chunk_id in await documents(ctx, "chunks")
+    assert chunk.chunk_id in await read_documents(ctx, "chunks")
 
 
 async def test_a_changed_passage_is_moved_as_it_is_now(settings: Settings, ctx: Context) -> None:
@@ -583,9 +588,9 @@ async def test_a_changed_passage_is_moved_as_it_is_now(settings: Settings, ctx: 
     async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunks[1].chunk_id}", {"knowledge_card": CARD})
 
-    app = WatchedApp(settings, after(1, write_card), embedder=WordEmbedder())
+    app = WatchedApp(settings, call_after(1, write_card), embedder=WordEmbedder())
     await forget(app, source_id="sailing")
-    stored = await documents(ctx, "forgotten")
+    stored = await read_documents(ctx, "forgotten")
     assert stored[chunks[1].chunk_id]["document"]["knowledge_card"] == CARD
     await app.aclose()
 
@@ -596,15 +601,15 @@ async def test_after_thirty_days_only_the_record_stays(
     chunks = await store_base(ctx)
     await forget(app, chunk_id=chunks[0].chunk_id, reason="outdated")
     await forget(app, source_id="sailing")
-    assert (await purge(ctx, ample_budget())).counts["forgotten"] == 0
+    assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 0
     clock.advance(days=30, minutes=1)
     assert FORGOTTEN.count
     assert await FORGOTTEN.count(ctx) == 2
-    assert (await purge(ctx, ample_budget())).counts["forgotten"] == 3
-    [record] = (await documents(ctx, "forgotten")).values()
+    assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 3
+    [record] = (await read_documents(ctx, "forgotten")).values()
     assert record.keys() == {"forgotten_at", "forgotten_by", "reason"}
     assert record["reason"] == "outdated"
-    source = (await documents(ctx, "forgotten_sources"))["sailing"]
+    source = (await read_documents(ctx, "forgotten_sources"))["sailing"]
     assert source["whole"]
     assert "document" not in source
     assert await save(ctx, SAILING) == {"forgotten": 1}
@@ -614,7 +619,7 @@ async def test_after_thirty_days_only_the_record_stays(
         )
     counts = await save(ctx, BAKING, SAILING)
     assert counts == {"sources": 2, "created": 3}
-    assert set(await documents(ctx, "chunks")) >= {chunk.chunk_id for chunk in chunks}
+    assert set(await read_documents(ctx, "chunks")) >= {chunk.chunk_id for chunk in chunks}
 
 
 async def test_only_an_owner_forgets_what_others_saved(app: App, ctx: Context) -> None:
@@ -644,7 +649,7 @@ async def test_others_learn_no_title_of_what_was_forgotten(app: App, ctx: Contex
 
 async def test_editors_repeat_forgetting_their_own_note(app: App, ctx: Context) -> None:
     note = await call_result(app, "save_note", EDITOR, text="Rye keeps for a week.", title="Rye")
-    [chunk_id] = await documents(ctx, "chunks")
+    [chunk_id] = await read_documents(ctx, "chunks")
     await forget(app, EDITOR, source_id=note["source_id"])
     for target in ({"source_id": note["source_id"]}, {"chunk_id": chunk_id}):
         again = await forget(app, EDITOR, **target)
@@ -702,12 +707,12 @@ async def test_the_answer_says_what_follows(app: App, ctx: Context) -> None:
 
 async def test_a_vector_of_another_model_is_not_restored(app: App, ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
-    await store_extractions(ctx, make_extraction(chunks[3], decision(), "flour"))
+    await store_extractions(ctx, make_extraction(chunks[3], make_decision(), "flour"))
     await forget(app, source_id="sailing")
     await set_fields(ctx, "meta/embedding", {"model": "other-model"})
     await forget(app, source_id="sailing", forgotten=False)
-    assert await documents(ctx, "extractions") == {}
-    stored = (await documents(ctx, "chunks"))[chunks[3].chunk_id]
+    assert await read_documents(ctx, "extractions") == {}
+    stored = (await read_documents(ctx, "chunks"))[chunks[3].chunk_id]
     assert "embedding" not in stored
     assert "extract" in stored["pending"]
     assert "embedding_f16" not in stored

@@ -14,8 +14,8 @@ import pytest
 
 from infra.local.emulator import export_data, import_data
 from tests.support.fakes.downloads import DownloadServer
-from tests.support.local_machine import CARREL, Machine, close, read_host
-from tests.support.ports import free_port
+from tests.support.local_machine import CARREL, Machine, close_client, read_host
+from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS, wait_for_end
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def test_concurrent_clients_share_a_database(
     assert len(machine.daemons()) == 1
     assert len(machine.emulators()) == 1
     connect(hosts[0]).document("papers/a").set({"by": "first"})
-    close(first)
+    close_client(first)
     second.kill()
     second.wait()
     assert connect(hosts[2]).document("papers/a").get().to_dict() == {"by": "first"}
@@ -55,7 +55,7 @@ def test_concurrent_clients_share_a_database(
     assert None is third.poll()
 
 
-@pytest.mark.parametrize("leave", [close, subprocess.Popen.kill])
+@pytest.mark.parametrize("leave", [close_client, subprocess.Popen.kill])
 def test_after_the_last_client_the_database_is_saved(
     machine: Machine,
     connect: Callable[..., Client],
@@ -78,12 +78,12 @@ def test_a_client_during_shutdown_gets_all_data(
         document = connect(read_host(client)).document("papers/a")
         assert len(document.get().to_dict() or {}) == edition
         document.set({str(edition): edition}, merge=True)
-        close(client)
+        close_client(client)
 
 
 def test_a_client_with_another_port_finds_the_database(machine: Machine) -> None:
     host = read_host(machine.share())
-    assert read_host(machine.share(EMULATOR_PORT=str(free_port()))) == host
+    assert read_host(machine.share(EMULATOR_PORT=str(find_free_port()))) == host
     assert len(machine.daemons()) == 1
 
 
@@ -140,7 +140,7 @@ def test_where_nothing_can_be_fetched_every_command_says_so(
 
 
 def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         other = machine.share()
@@ -151,7 +151,7 @@ def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
 
 
 def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
         assert run.stdout
         assert any("Opening the local database" in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
@@ -160,7 +160,7 @@ def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
 
 
 def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
@@ -170,7 +170,7 @@ def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> No
 
 
 def test_a_run_ends_when_its_database_dies(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         [emulator] = machine.emulators()

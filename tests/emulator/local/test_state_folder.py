@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support.local_machine import CARREL, Machine, close, read_host
-from tests.support.ports import free_port
+from tests.support.local_machine import CARREL, Machine, close_client, read_host
+from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def require(command: list[str]) -> None:
 
 def up(machine: Machine) -> subprocess.Popen[str]:
     """Start a local run and wait until it answers."""
-    run = machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())])
+    run = machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())])
     assert run.stdout
     assert any("Press Ctrl-C to stop." in line for line in run.stdout)
     return run
@@ -163,7 +163,7 @@ def test_unsaved_data_is_retained_until_it_can_be_saved(
     await_line(client, expected)
     blocker.unlink()
     await_line(client, "The local data is saved again.")
-    close(client)
+    close_client(client)
     machine.wait_until_idle()
     [chunk] = connect(read_host(machine.share())).collection("chunks").stream()
     assert "seventy degrees" in chunk.get("content")

@@ -22,9 +22,9 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     VERIFIER,
-    challenge,
-    corruptions,
-    make_parameters,
+    compute_challenge,
+    make_authorization_parameters,
+    make_corruptions,
     parse_query,
 )
 from tests.support.clock import SettableClock
@@ -40,7 +40,7 @@ REQUEST = AuthorizationRequest(
     redirect_uri_given=True,
     scopes=FULL_ACCESS,
     state="a state",
-    code_challenge=challenge(VERIFIER),
+    code_challenge=compute_challenge(VERIFIER),
 )
 
 
@@ -84,7 +84,7 @@ async def test_no_endpoint_issues_a_code_without_approval(
         "code": "c",
         "prompt": "none",
     }
-    fields = make_parameters(client.client_id) | forged_fields
+    fields = make_authorization_parameters(client.client_id) | forged_fields
     for path in ("/authorize", "/token", "/register", "/revoke"):
         arguments = {"params": fields} if method == "GET" else {"data": fields}
         answer = await server.http.request(method, path, **cast("Any", arguments))
@@ -159,7 +159,7 @@ def test_a_changed_sealed_request_is_rejected() -> None:
     time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
-    for text in (*corruptions(sealed), forged):
+    for text in (*make_corruptions(sealed), forged):
         with pytest.raises(InvalidInput):
             unseal(KEYRING, text, time)
 

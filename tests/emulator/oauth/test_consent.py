@@ -10,7 +10,13 @@ import pytest
 from functions.gateway.oauth.authorization import parse_code
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
-from tests.support.sign_in_app import REQUEST, USER, SignInApp, hidden_fields, make_request
+from tests.support.sign_in_app import (
+    REQUEST,
+    USER,
+    SignInApp,
+    make_authorization_request,
+    parse_hidden_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,7 +49,7 @@ async def load_form(browser: httpx2.AsyncClient, address: str) -> dict[str, str]
     """Load the page; return its form as the Allow button sends it."""
     page = await browser.get(address)
     assert page.status_code == 200
-    return {**hidden_fields(page), "decision": "allow"}
+    return {**parse_hidden_fields(page), "decision": "allow"}
 
 
 async def send(
@@ -127,7 +133,7 @@ async def test_a_key_without_a_requested_scope_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
-    address = sign_in_app.consent_path(make_request(scopes=frozenset({Scope.WRITE})))
+    address = sign_in_app.consent_path(make_authorization_request(scopes=frozenset({Scope.WRITE})))
     answer = await send(browser, await load_form(browser, address) | {"key": key})
     assert answer.status_code == 403
     assert "has none of the scopes that the program requests" in answer.text
@@ -164,7 +170,7 @@ async def test_the_page_accepts_a_valid_key_after_a_wrong_one(
     error_page = await send(
         browser, await load_form(browser, sign_in_app.consent_path()) | {"key": "wrong"}
     )
-    form = {**hidden_fields(error_page), "decision": "allow", "key": key}
+    form = {**parse_hidden_fields(error_page), "decision": "allow", "key": key}
     assert (await send(browser, form)).status_code == 303
 
 
@@ -235,7 +241,7 @@ async def test_a_form_is_valid_only_for_its_own_request(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     form = await load_form(browser, sign_in_app.consent_path())
-    other = sign_in_app.sealed(make_request(redirect_uri="https://evil.example/"))
+    other = sign_in_app.sealed(make_authorization_request(redirect_uri="https://evil.example/"))
     answer = await send(browser, form | {"key": key, "request": other})
     assert answer.status_code == 403
     assert await sign_in_app.count_grants() == 0

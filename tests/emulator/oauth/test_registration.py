@@ -11,9 +11,9 @@ from shared.accounts.keyring import Keyring
 from shared.core.errors import RateLimited
 from tests.support.authorization_server import (
     REDIRECT,
-    authorization_server,
     parse_error,
     parse_tokens,
+    serve_authorization_server,
 )
 
 if TYPE_CHECKING:
@@ -177,12 +177,12 @@ async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
 
 @pytest.mark.anyio
 async def test_clients_survive_a_rotation_of_the_secrets(project: str) -> None:
-    async with authorization_server(project, "o" * 32) as old_server:
+    async with serve_authorization_server(project, "o" * 32) as old_server:
         client = await old_server.register()
         code = await old_server.issue_code(client.client_id)
-    async with authorization_server(project, "n" * 32, "o" * 32) as rotating_server:
+    async with serve_authorization_server(project, "n" * 32, "o" * 32) as rotating_server:
         token = parse_tokens(await rotating_server.exchange(client, code)).refresh_token
         token = parse_tokens(await rotating_server.refresh(client, token)).refresh_token
-    async with authorization_server(project, "n" * 32) as new_server:
+    async with serve_authorization_server(project, "n" * 32) as new_server:
         assert parse_error(await new_server.refresh(client, token)) == (401, "invalid_client")
     assert Keyring([SecretStr("n" * 32)]).newest_id != Keyring([SecretStr("o" * 32)]).newest_id

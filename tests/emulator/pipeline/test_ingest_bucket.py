@@ -17,10 +17,11 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
-from tests.support.notes import RYE, save
-from tests.support.readwise_runs import run_ingest, stored_state, stored_texts
-from tests.support.source_files import json_lines, write_file
-from tests.support.stored_documents import ample_budget, chunks, documents, one_step, spent_budget
+from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
+from tests.support.notes import RYE, save_note
+from tests.support.readwise_runs import read_ingested_documents, read_texts, run_ingest
+from tests.support.source_files import format_json_lines, write_file
+from tests.support.stored_documents import read_chunks, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,12 +76,12 @@ def remove(storage: Storage, name: str) -> None:
 
 def record_lines(**texts: str) -> str:
     """Return these records as JSON Lines."""
-    return json_lines(*({"id": name, "text": text} for name, text in texts.items()))
+    return format_json_lines(*({"id": name, "text": text} for name, text in texts.items()))
 
 
 async def chunk_texts(ctx: Context) -> list[str]:
     """Return the texts of all chunks."""
-    return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
+    return sorted(chunk["content"] for chunk in (await read_chunks(ctx)).values())
 
 
 async def test_files_of_every_kind_are_ingested(app: App, ctx: Context, storage: Storage) -> None:
@@ -103,7 +104,7 @@ async def test_folder_and_bucket_give_the_same_base(
 ) -> None:
     dated = f"---\ndate: 2024-05-31\n---\n{REEF}"
     record = {"id": "x", "text": "One.", "date": "2024-05-31"}
-    notes = {"a.md": dated, "deep/b.txt": dated, "c.jsonl": json_lines(record)}
+    notes = {"a.md": dated, "deep/b.txt": dated, "c.jsonl": format_json_lines(record)}
     for name, content in notes.items():
         upload(storage, name, content)
         write_file(tmp_path / "notes", name, content)
@@ -111,7 +112,9 @@ async def test_folder_and_bucket_give_the_same_base(
     settings = Settings(google_cloud_project=f"{project}-disk", ingest_path=f"{tmp_path}/notes")
     by_path = App(settings)
     await run_ingest(by_path)
-    assert await stored_state(by_path.context(Caller(), Meter())) == await stored_state(ctx)
+    assert await read_ingested_documents(
+        by_path.context(Caller(), Meter())
+    ) == await read_ingested_documents(ctx)
     await by_path.aclose()
 
 
@@ -166,21 +169,21 @@ async def test_files_missing_from_the_prefix_are_deleted(
     remove(storage, "c.jsonl")
     assert (await run_ingest(app, forgets_all=True)).failures == []
     assert await chunk_texts(ctx) == [REEF]
-    assert len(await documents(ctx, "sources")) == 1
+    assert len(await read_documents(ctx, "sources")) == 1
     upload(storage, "b.md", DOUGH)
     await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == [DOUGH, REEF]
 
 
 async def test_a_missing_file_deletes_no_note(app: App, ctx: Context, storage: Storage) -> None:
-    note = await save(app)
+    note = await save_note(app)
     upload(storage, "a.md", REEF)
     upload(storage, "b.md", DOUGH)
     await run_ingest(app, forgets_all=True)
     remove(storage, "b.md")
     await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == [REEF, RYE]
-    assert note["source_id"] in await documents(ctx, "sources")
+    assert note["source_id"] in await read_documents(ctx, "sources")
 
 
 async def test_record_missing_from_its_file_is_deleted(
@@ -417,7 +420,7 @@ async def test_file_changed_while_read_is_read_again_next_time(
 async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storage: Storage) -> None:
     for number in range(70):
         upload(storage, f"{number}.md", f"Note {number}.")
-    report = await ingest(ctx, one_step())
+    report = await ingest(ctx, make_one_step_budget())
     assert (report.finished, report.counts["read"]) == (False, 30)
     assert (await run_ingest(app)).counts == {"read": 40, "sources": 40, "created": 40}
     assert len(await chunk_texts(ctx)) == 70
@@ -425,7 +428,7 @@ async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storag
 
 
 async def test_run_without_time_lists_nothing(ctx: Context, storage: Storage) -> None:
-    assert await ingest(ctx, spent_budget()) == Report(finished=False)
+    assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
     assert storage.calls == {}
 
 
@@ -442,11 +445,9 @@ async def test_exports_are_skipped_if_readwise_is_followed(
     settings = app.settings.model_copy(update=token)
     with_token = replace(app.context(Caller(), Meter()), settings=settings)
     report = Report()
-    await sync_bucket(ADDRESS, with_token, ample_budget(), report)
+    await sync_bucket(ADDRESS, with_token, make_ample_budget(), report)
     assert report.failures == []
-    assert {name for name in await stored_texts(ctx) if name.startswith("readwise")} == {
-        "readwise-7"
-    }
+    assert {name for name in await read_texts(ctx) if name.startswith("readwise")} == {"readwise-7"}
 
 
 async def test_bucket_of_unknown_size_has_no_total(ctx: Context) -> None:

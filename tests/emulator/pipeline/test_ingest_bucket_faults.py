@@ -21,7 +21,7 @@ from tests.support.fakes.cloud_storage import (
     Fault,
 )
 from tests.support.readwise_runs import run_ingest
-from tests.support.stored_documents import chunks
+from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG0
 
 async def chunk_texts(ctx: Context) -> list[str]:
     """Return the texts of all chunks."""
-    return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
+    return sorted(chunk["content"] for chunk in (await read_chunks(ctx)).values())
 
 
 async def download_text(path: Path, **seconds: float) -> str:

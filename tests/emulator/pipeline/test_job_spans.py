@@ -19,11 +19,12 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import run_job
-from tests.support.cards import card_reply, make_generator, make_source_of_notes, store_and_prepare
+from tests.support.cards import make_card_reply, make_generator, make_source_of_notes
 from tests.support.fakes import openai
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.otlp import FakeCollector
-from tests.support.fakes.vertex import MODEL, FakeVertex, refusal
+from tests.support.fakes.vertex import MODEL, FakeVertex, make_error_reply
+from tests.support.knowledge import ingest_sources
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -51,7 +52,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
 def vertex() -> Iterator[FakeVertex]:
     """A fake of Vertex AI."""
     with FakeVertex() as server:
-        server.answers["GeneratedCard"] = card_reply
+        server.answers["GeneratedCard"] = make_card_reply
         yield server
 
 
@@ -80,7 +81,7 @@ async def embedder(
 
 async def record(job: Job, app: App, collector: FakeCollector) -> dict[str, CollectedSpan]:
     """Store three chunks, run a job, and return its spans by name."""
-    await store_and_prepare(app.context(Caller(), Meter()), make_source_of_notes(3))
+    await ingest_sources(app.context(Caller(), Meter()), make_source_of_notes(3))
     try:
         await run_job(job, app)
     finally:
@@ -132,7 +133,7 @@ async def test_a_request_to_a_language_model_has_its_tokens(
 async def test_a_failed_job_has_the_code_of_its_error_not_its_message(
     settings: Settings, collector: FakeCollector, vertex: FakeVertex
 ) -> None:
-    vertex.usual = refusal(403, "PERMISSION_DENIED", "Dough is not allowed.")
+    vertex.usual = make_error_reply(403, "PERMISSION_DENIED", "Dough is not allowed.")
     embedder = VertexEmbedder(
         project="p",
         location="europe-west1",

@@ -14,8 +14,8 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.job import Budget
 from shared.runtime.pagination import BYTES_PER_TOKEN, PagedArguments
-from tests.support.cluster_chunks import themed_source
-from tests.support.extractions import decision, make_extraction, store_extractions
+from tests.support.cluster_chunks import make_themed_source
+from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.knowledge import index_all, store_sources
 from tests.support.tasks import add_tasks
 from tests.support.tool_calls import ANNA, call, call_error, call_result
@@ -55,11 +55,11 @@ async def app(new_backend: NewBackend) -> App:
     for number in range(4):
         await contribute(app, number)
     ctx = app.context(Caller.of(ANNA), Meter())
-    chunks = await store_sources(ctx, *(themed_source(theme) for theme in ("bread", "boats")))
+    chunks = await store_sources(ctx, *(make_themed_source(theme) for theme in ("bread", "boats")))
     await cluster(ctx, Budget(time.monotonic() + 3600))
     await index_all(ctx)
     extractions = [
-        make_extraction(chunk, decision(f"Is it {chunk.chunk_id}?"), f"topic {number % 6}")
+        make_extraction(chunk, make_decision(f"Is it {chunk.chunk_id}?"), f"topic {number % 6}")
         for number, chunk in enumerate(chunks)
     ]
     await store_extractions(ctx, *extractions)

@@ -44,7 +44,7 @@ class Accounts:
         claims = {
             "aud": audience,
             "azp": account,
-            "email": email(account),
+            "email": format_email(account),
             "email_verified": True,
             "exp": int((now + LIFETIME).timestamp()),
             "iat": int(now.timestamp()),
@@ -66,7 +66,7 @@ class Accounts:
         return str(claims["email"])
 
 
-def email(account: str) -> str:
+def format_email(account: str) -> str:
     """Return the email of a service account."""
     return account + _DOMAIN
 
@@ -102,7 +102,7 @@ class MetadataServers:
             case "/", _:
                 return PlainTextResponse("computeMetadata/\n", headers=_FLAVOR)
             case path, _ if path == _ACCOUNT:
-                description = {"aliases": ["default"], "email": email(account), "scopes": []}
+                description = {"aliases": ["default"], "email": format_email(account), "scopes": []}
                 return JSONResponse(description, headers=_FLAVOR)
             case path, str(audience) if path == f"{_ACCOUNT}identity":
                 token = self._accounts.token(account, audience)

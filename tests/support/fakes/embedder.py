@@ -53,7 +53,7 @@ class WordEmbedder:
         """Do nothing."""
 
 
-def cosine(first_vector: Sequence[float], second_vector: Sequence[float]) -> float:
+def compute_similarity(first_vector: Sequence[float], second_vector: Sequence[float]) -> float:
     """Return the cosine similarity of two unit vectors, at least 0."""
     return max(0.0, sum(a * b for a, b in zip(first_vector, second_vector, strict=True)))
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.fakes.http_server import HANGS, LoopbackServer
-from tests.support.fakes.vertex import Call, embedding_answer, hash_words
+from tests.support.fakes.vertex import Call, hash_words, make_embedding_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -272,7 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _embed(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         call = Call(self.path, self.headers["Authorization"], body, time.monotonic())
         self.server.embedded.append(call.text)
-        return 200, embedding_answer(call)
+        return 200, make_embedding_answer(call)
 
     def _answer_metadata(self) -> None:
         self.server.arrive("token")

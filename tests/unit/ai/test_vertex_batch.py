@@ -38,7 +38,7 @@ from tests.support.fakes.vertex_batch import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
 
@@ -78,7 +78,7 @@ def offline() -> VertexBatch:
 @pytest.fixture
 async def files(
     storage: FakeCloudStorage,  # noqa: ARG001 - stands where Google's client looks
-    monotonic: Monotonic,
+    monotonic: MonotonicClock,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[BatchFiles]:

@@ -22,7 +22,7 @@ from tests.support.cloud_run.front_end import (
 )
 from tests.support.cloud_run.google_accounts import LIFETIME, Accounts
 from tests.support.fakes.http_server import LoopbackServer
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -158,7 +158,7 @@ async def test_an_expired_token_is_refused() -> None:
 async def test_a_dead_function_is_unavailable_until_it_restarts(
     accounts: Accounts, authorization: str
 ) -> None:
-    async with make_client(f"http://127.0.0.1:{free_port()}", accounts) as client:
+    async with make_client(f"http://127.0.0.1:{find_free_port()}", accounts) as client:
         response = await client.post("/", headers={"authorization": authorization})
     assert response.status_code == 503
     assert "503 Service Unavailable" in response.text

@@ -10,7 +10,7 @@ import pytest
 
 from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH, sanitize_name
 from shared.core.caller import Scope
-from tests.support.sign_in_app import SignInApp, make_request
+from tests.support.sign_in_app import SignInApp, make_authorization_request
 
 if TYPE_CHECKING:
     import httpx2
@@ -27,7 +27,9 @@ async def load_page(
 ) -> httpx2.Response:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
-        return await browser.get(path or sign_in_app.consent_path(make_request(**request_fields)))
+        return await browser.get(
+            path or sign_in_app.consent_path(make_authorization_request(**request_fields))
+        )
 
 
 def visible_words(page: httpx2.Response) -> str:

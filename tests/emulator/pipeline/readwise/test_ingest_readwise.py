@@ -24,11 +24,17 @@ from shared.knowledge.readwise_sync import (
 )
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Failure, Report, run_job
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.readwise import START, FakeReadwise
-from tests.support.readwise_runs import progress, run_ingest, stored_state, stored_texts
+from tests.support.jobs import make_one_step_budget, make_spent_budget
+from tests.support.readwise_runs import (
+    read_ingested_documents,
+    read_progress,
+    read_texts,
+    run_ingest,
+)
 from tests.support.source_files import write_export
-from tests.support.stored_documents import documents, one_step, spent_budget
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +64,7 @@ async def test_first_run_ingests_the_whole_library(
     readwise.put(8, "Knead well.", title="bread", readable_title="Bread")
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 2, "created": 3, "read": 2}))
-    assert await stored_texts(ctx) == {
+    assert await read_texts(ctx) == {
         "readwise-7": ["Reef early.", "Heave to."],
         "readwise-8": ["Knead well."],
     }
@@ -66,7 +72,7 @@ async def test_first_run_ingests_the_whole_library(
         {"includeDeleted": "true"},
         {"includeDeleted": "true", "ids": "7,8"},
     ]
-    assert await progress(ctx) == SyncProgress(updated_after=START - MARGIN)
+    assert await read_progress(ctx) == SyncProgress(updated_after=START - MARGIN)
 
 
 async def test_export_and_api_give_the_same_base(
@@ -82,7 +88,7 @@ async def test_export_and_api_give_the_same_base(
     by_file = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
     await run_ingest(by_file)
     other = by_file.context(Caller(), Meter())
-    assert await stored_state(other) == await stored_state(ctx)
+    assert await read_ingested_documents(other) == await read_ingested_documents(ctx)
     await by_file.aclose()
 
 
@@ -128,7 +134,7 @@ async def test_only_changed_books_are_read_again_completely(
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1}))
     assert new_requests(readwise)[-1]["ids"] == "7"
-    assert (await stored_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
+    assert (await read_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
 
 
 async def test_edits_and_new_titles_are_stored(
@@ -140,7 +146,7 @@ async def test_edits_and_new_titles_are_stored(
     readwise.highlight(7, 0, "Reef earlier.")
     readwise.put(7, readable_title="Sails")
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails"
 
@@ -155,8 +161,8 @@ async def test_deleted_highlights_and_books_are_removed(
     readwise.delete_highlight(7, 0)
     readwise.delete(8)
     assert (await run_ingest(app)).failures == []
-    assert await stored_texts(ctx) == {"readwise-7": ["Heave to."]}
-    assert set(await documents(ctx, "forgotten_sources")) == {"readwise-8"}
+    assert await read_texts(ctx) == {"readwise-7": ["Heave to."]}
+    assert set(await read_documents(ctx, "forgotten_sources")) == {"readwise-8"}
 
 
 async def test_deleted_book_that_is_not_returned_is_removed(
@@ -170,7 +176,7 @@ async def test_deleted_book_that_is_not_returned_is_removed(
     call_count = len(readwise.calls)
     readwise.on_request = before_request(call_count + 2, lambda: readwise.forget(8))
     assert (await run_ingest(app)).failures == []
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_book_without_highlights_is_removed(
@@ -181,7 +187,7 @@ async def test_book_without_highlights_is_removed(
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
     await run_ingest(app)
-    assert await stored_texts(ctx) == {}
+    assert await read_texts(ctx) == {}
 
 
 async def test_book_missing_from_an_answer_stays_and_is_retried(
@@ -196,11 +202,11 @@ async def test_book_missing_from_an_answer_stays_and_is_retried(
     report = await run_ingest(app)
     reason = "was requested, but is missing from the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     readwise.advance(days=1)
     readwise.put(7, "Reef earlier.")
     assert (await run_ingest(app)).failures == []
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier."]}
 
 
 async def test_changes_on_days_without_a_run_are_ingested(
@@ -214,7 +220,7 @@ async def test_changes_on_days_without_a_run_are_ingested(
     readwise.advance(days=10)
     await run_ingest(app)
     days = [f"Day {day}." for day in range(1, 5)]
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early.", *days]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early.", *days]}
 
 
 async def test_next_run_ingests_changes_made_during_a_run(
@@ -232,9 +238,9 @@ async def test_next_run_ingests_changes_made_during_a_run(
     readwise.page_size = 1
     readwise.on_request = before_request(5, edit)
     await run_ingest(app)
-    assert (await stored_texts(ctx))["readwise-8"] == ["Knead well."]
+    assert (await read_texts(ctx))["readwise-8"] == ["Knead well."]
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]}
 
 
 async def test_book_over_several_pages_is_whole_and_in_order(
@@ -245,7 +251,7 @@ async def test_book_over_several_pages_is_whole_and_in_order(
     readwise.put(7, *thoughts)
     readwise.put(8, "After.")
     await run_ingest(app)
-    assert (await stored_texts(ctx))["readwise-7"] == thoughts
+    assert (await read_texts(ctx))["readwise-7"] == thoughts
 
 
 async def test_broken_book_is_retried_and_blocks_no_other(
@@ -257,9 +263,9 @@ async def test_broken_book_is_retried_and_blocks_no_other(
     readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     missed = {"8": FailedBook("Book 8", reason)}
-    assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await progress(ctx)
+    assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await read_progress(ctx)
     readwise.advance(days=1)
     new_requests(readwise)
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
@@ -267,8 +273,8 @@ async def test_broken_book_is_retried_and_blocks_no_other(
     readwise.advance(days=1)
     readwise.put(8, "Knead well.", "Rest it.")
     assert (await run_ingest(app)).failures == []
-    assert SyncProgress(START + timedelta(days=3) - MARGIN) == await progress(ctx)
-    assert await stored_texts(ctx) == {
+    assert SyncProgress(START + timedelta(days=3) - MARGIN) == await read_progress(ctx)
+    assert await read_texts(ctx) == {
         "readwise-7": ["Reef early."],
         "readwise-8": ["Knead well.", "Rest it."],
     }
@@ -280,10 +286,10 @@ async def test_highlight_with_an_invalid_date_is_stored_without(
     readwise.put(8, "Knead well.")
     readwise.highlight(8, 1, "Rest it.", highlighted_at="May 31")
     report = await run_ingest(app)
-    assert (report.failures, (await progress(ctx)).missed) == ([], {})
+    assert (report.failures, (await read_progress(ctx)).missed) == ([], {})
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
     assert [Failure("Readwise: Book 8", f"{reason}; field ignored")] == report.warnings
-    assert await stored_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
+    assert await read_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
 
 
 async def test_unknown_fields_are_named_once_a_run(
@@ -297,7 +303,7 @@ async def test_unknown_fields_are_named_once_a_run(
         " highlights.mood (32 times), shelf (32 times); kept without them"
     )
     assert (await run_ingest(app)).warnings == [Failure("Readwise: fields", reason)]
-    assert len(await stored_texts(ctx)) == 32
+    assert len(await read_texts(ctx)) == 32
 
 
 async def test_note_and_summary_of_a_book_are_stored(
@@ -305,7 +311,7 @@ async def test_note_and_summary_of_a_book_are_stored(
 ) -> None:
     readwise.put(7, "Reef early.", document_note="Lent to Bo.", summary="On sails.")
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Lent to Bo.", "On sails.", "Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Lent to Bo.", "On sails.", "Reef early."]}
 
 
 async def test_broken_book_is_dead_lettered_until_it_changes(
@@ -326,7 +332,7 @@ async def test_broken_book_is_dead_lettered_until_it_changes(
     assert len((await run_ingest(app)).failures) == 1
     readwise.put(8, "Knead well.")
     assert (await run_ingest(app)).failures == []
-    assert (await progress(ctx)).missed == {}
+    assert (await read_progress(ctx)).missed == {}
 
 
 async def test_too_many_broken_books_cause_a_full_read(
@@ -338,7 +344,7 @@ async def test_too_many_broken_books_cause_a_full_read(
     readwise.advance(days=1)
     readwise.put(8, "Knead well.")
     await run_ingest(app)
-    after = await progress(ctx)
+    after = await read_progress(ctx)
     assert (
         after.updated_after,
         len(after.missed),
@@ -353,7 +359,7 @@ async def test_book_without_an_id_is_reported(
     readwise.put(8, "Knead well.", user_book_id=None)
     report = await run_ingest(app)
     assert report.failures == [Failure("Readwise: Book 8", "has no id by which to request it")]
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_next_run_continues_after_the_saved_books(
@@ -362,9 +368,9 @@ async def test_next_run_continues_after_the_saved_books(
     readwise.page_size = 100
     for number in range(1, 66):
         readwise.put(number, "Reef early.")
-    report = await ingest(ctx, one_step())
+    report = await ingest(ctx, make_one_step_budget())
     assert (report.finished, report.counts["read"]) == (False, 30)
-    assert await progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
+    assert await read_progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
     readwise.advance(days=1)
     readwise.highlight(3, 0, "Reef earlier.")
     new_requests(readwise)
@@ -374,13 +380,13 @@ async def test_next_run_continues_after_the_saved_books(
         "31",
         "61",
     ]
-    assert await progress(ctx) == SyncProgress(START - MARGIN)
+    assert await read_progress(ctx) == SyncProgress(START - MARGIN)
     await run_ingest(app)
-    assert (await stored_texts(ctx))["readwise-3"] == ["Reef earlier."]
+    assert (await read_texts(ctx))["readwise-3"] == ["Reef earlier."]
 
 
 async def test_run_without_time_sends_no_request(ctx: Context, readwise: FakeReadwise) -> None:
-    assert await ingest(ctx, spent_budget()) == Report(finished=False)
+    assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
     assert readwise.calls == []
 
 
@@ -405,7 +411,7 @@ async def test_concurrent_runs_exclude_each_other(
         others.append(await run_job(JOB, second))
         await second.aclose()
 
-    first = WatchedApp(settings, before(2, another))
+    first = WatchedApp(settings, call_before(2, another))
     report = await run_job(JOB, first)
     await first.aclose()
     assert isinstance(report, Report)
@@ -426,7 +432,7 @@ async def test_failing_origin_blocks_no_other(
     readwise.put(7, "Reef early.")
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN"):
         await run_ingest(app)
-    assert list((await stored_texts(ctx)).values()) == [["Trim the jib."]]
+    assert list((await read_texts(ctx)).values()) == [["Trim the jib."]]
 
 
 async def test_missing_configuration_is_explained(app: App, project: str) -> None:

@@ -36,12 +36,12 @@ from tests.support.fakes.readwise import (
     Reply,
     make_throttled_reply,
 )
-from tests.support.readwise_runs import progress, run_ingest, stored_texts
-from tests.support.stored_documents import one_step
+from tests.support.jobs import make_one_step_budget
+from tests.support.readwise_runs import read_progress, read_texts, run_ingest
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +79,9 @@ async def test_temporary_error_is_retried(readwise: FakeReadwise, reply: Reply) 
     assert len(readwise.calls) == 2
 
 
-async def test_hanging_request_is_retried(readwise: FakeReadwise, monotonic: Monotonic) -> None:
+async def test_hanging_request_is_retried(
+    readwise: FakeReadwise, monotonic: MonotonicClock
+) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.advance_soon, 60)
@@ -119,7 +121,7 @@ async def test_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None:
 
 
 async def test_no_request_is_sent_after_the_budget(
-    readwise: FakeReadwise, monotonic: Monotonic
+    readwise: FakeReadwise, monotonic: MonotonicClock
 ) -> None:
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.advance_soon, 30)
@@ -135,7 +137,7 @@ async def test_next_run_completes_one_told_to_wait_too_long(
     report = await ingest(ctx, Budget(asyncio.get_running_loop().time() + 60))
     assert report == Report(finished=False)
     assert (await run_ingest(app)).finished
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ async def test_repeated_pages_change_nothing(
     readwise.repeats = True
     report = await run_ingest(app)
     assert (report.counts["read"], report.failures) == (2, [])
-    assert await stored_texts(ctx) == {"readwise-7": thoughts, "readwise-8": ["Knead well."]}
+    assert await read_texts(ctx) == {"readwise-7": thoughts, "readwise-8": ["Knead well."]}
 
 
 async def test_highlight_changed_between_pages_is_current(
@@ -207,7 +209,7 @@ async def test_highlight_changed_between_pages_is_current(
         ]
     )
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
 
 
 async def test_empty_list_of_changes_deletes_nothing(
@@ -218,7 +220,7 @@ async def test_empty_list_of_changes_deletes_nothing(
     readwise.advance(days=1)
     readwise.script.append(NOTHING)
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_empty_page_does_not_end_the_list(
@@ -227,16 +229,16 @@ async def test_empty_page_does_not_end_the_list(
     readwise.page_size = 100
     for number in range(1, 61):
         readwise.put(number, "Reef early.")
-    assert not (await ingest(ctx, one_step())).finished
+    assert not (await ingest(ctx, make_one_step_budget())).finished
     half = SyncProgress(under_way=UnfinishedRun(START, "30"))
-    assert await progress(ctx) == half
+    assert await read_progress(ctx) == half
     readwise.script.append(NOTHING)
     reason = "is empty, although a run is unfinished; the next run requests it again"
     failure = Failure("Readwise: the list of changes", reason)
     assert Report(failures=[failure]) == await run_ingest(app)
-    assert await progress(ctx) == half
+    assert await read_progress(ctx) == half
     assert (await run_ingest(app)).counts["read"] == 30
-    assert len(await stored_texts(ctx)) == 60
+    assert len(await read_texts(ctx)) == 60
 
 
 async def test_incomplete_list_is_requested_again(
@@ -251,10 +253,10 @@ async def test_incomplete_list_is_requested_again(
     report = await run_ingest(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
     assert report.counts["read"] == 31
-    assert await progress(ctx) == SyncProgress()
+    assert await read_progress(ctx) == SyncProgress()
     assert (await run_ingest(app)).failures == []
-    assert len(await stored_texts(ctx)) == 62
-    assert await progress(ctx) == SyncProgress(START - MARGIN)
+    assert len(await read_texts(ctx)) == 62
+    assert await read_progress(ctx) == SyncProgress(START - MARGIN)
 
 
 @pytest.mark.parametrize("count", [None, "many", [], -1])
@@ -294,9 +296,9 @@ async def test_book_without_its_listed_highlights_stays(
     readwise.script.extend([Reply(), Reply(alter=emptied)])
     (failure,) = (await run_ingest(app)).failures
     assert failure.reason == "was sent without the highlights that were listed"
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}
 
 
 async def test_malformed_record_blocks_no_other(
@@ -306,7 +308,7 @@ async def test_malformed_record_blocks_no_other(
     strange: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
     readwise.script.append(Reply(alter=lambda now: now | {"results": strange + now["results"]}))
     assert len(strange) == len((await run_ingest(app)).failures)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_circular_cursors_end_the_run(app: App, ctx: Context, readwise: FakeReadwise) -> None:
@@ -314,7 +316,7 @@ async def test_circular_cursors_end_the_run(app: App, ctx: Context, readwise: Fa
     readwise.script.extend([Reply(alter=lambda now: now | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="again and again"):
         await run_ingest(app)
-    assert (await progress(ctx)).updated_after is None
+    assert (await read_progress(ctx)).updated_after is None
 
 
 async def test_control_characters_go_and_bidi_marks_stay(
@@ -325,6 +327,6 @@ async def test_control_characters_go_and_bidi_marks_stay(
     readwise.put(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
     reason = "has no id by which to request it"
     assert [Failure("Readwise: Oars 2J", reason)] == (await run_ingest(app)).failures
-    assert await stored_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
+    assert await read_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails [31mup down"
