@@ -10,7 +10,6 @@ key costs two concurrent ones.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -22,10 +21,15 @@ from typing import TYPE_CHECKING, Final
 import httpx2
 from pydantic import SecretStr
 
-from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
+from benchmarks.emulator import use_emulator
+from benchmarks.measurement import (
+    compute_ratio,
+    format_milliseconds,
+    make_measurement,
+    measure_interleaved,
+    print_table,
+)
 from functions.gateway.access import Access
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
@@ -70,11 +74,13 @@ async def measure(local_endpoint: str, cloud_endpoint: str, rounds: int) -> None
             ),
             "key": partial(call_tool, cloud_endpoint, {"authorization": f"Bearer {key}"}),
         }
-        timed_operations = {name: timed(operation) for name, operation in operations.items()}
-        measurements = await interleaved(timed_operations, rounds, WARM_UP)
+        timed_operations = {
+            name: make_measurement(operation) for name, operation in operations.items()
+        }
+        measurements = await measure_interleaved(timed_operations, rounds, WARM_UP)
     without_credential = measurements["no credential, on a laptop"]
     rows = [
-        [name, milliseconds(seconds), f"{ratio(seconds, without_credential):.2f}"]
+        [name, format_milliseconds(seconds), f"{compute_ratio(seconds, without_credential):.2f}"]
         for name, seconds in measurements.items()
     ]
     print_table("A call that does nothing", ["credential", "ms", "to no credential"], rows)
@@ -91,7 +97,7 @@ async def _call_tool(http: httpx2.AsyncClient, endpoint: str, headers: Mapping[s
 def main(rounds: int) -> None:
     """Start an emulator and two gateways, and measure."""
     with ExitStack() as stack:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        stack.enter_context(use_emulator())
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "gateway.log"
         project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
         local_gateway = stack.enter_context(run_gateway(NOTEBOOK, project, log))
@@ -102,7 +108,4 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)

@@ -100,7 +100,7 @@ class CallMethod:
         self.receipts.append(result["_meta"][RECEIPT])
 
 
-def official_client(client: Client) -> CallMethod:
+def call_with_official_client(client: Client) -> CallMethod:
     """Call with the official client, which validates results against the schema."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def official_client(client: Client) -> CallMethod:
     return CallMethod(send)
 
 
-def bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+def call_with_bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
     """Post only the JSON-RPC message of revision 2026-07-28, and read JSON."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
     return CallMethod(send)
 
 
-def bare_http_older_revision(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+def call_with_bare_http_of_older_revision(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
     """Post only the JSON-RPC message of an older revision, without the handshake it prescribes."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

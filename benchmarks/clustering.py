@@ -14,15 +14,15 @@ import argparse
 import asyncio
 import multiprocessing
 import resource
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.dataset import read_sources
 from benchmarks.measurement import print_table
+from benchmarks.scifact import VECTORS, require_file
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import FOLDER, SampleKnowledge, map_chunks_by_highlight
 from shared.ai.embedding import Purpose
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     Labels = NDArray[np.intp]
     Matrix = NDArray[np.float32]
 
-VECTORS: Final = SCIFACT / "minilm-int8.documents.npy"
 SIZES: Final = (1_000, 5_000, 20_000)
 NOISE_DEVIATION: Final = 0.035
 """The standard deviation of a copy on each axis; its cosine similarity to the original is 0.82."""
@@ -157,8 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     sizes: list[int] = parser.parse_args().sizes
-    if not VECTORS.is_file():
-        sys.exit(f"Skipped: {VECTORS} is missing.")
+    require_file(VECTORS)
     processes = multiprocessing.get_context("spawn")
     with processes.Pool(1, maxtasksperchild=1) as pool:
         rows = [

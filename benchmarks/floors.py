@@ -173,7 +173,7 @@ class BareSearches(Generic[DocumentT]):
             sum(map(mul, search.vector, from_compact(snapshot.get(COMPACT))))
 
 
-def knowledge_searches(ctx: Context) -> BareSearches[Chunk]:
+def make_knowledge_searches(ctx: Context) -> BareSearches[Chunk]:
     """Return the searches of the knowledge base."""
     client, corpus = ctx.database.client, knowledge(ctx.database)
     return BareSearches(client, corpus, CHUNKS, CHUNK_FIELDS, KNOWLEDGE)
@@ -187,7 +187,7 @@ class Floors:
         self._ctx = ctx
         self._texts = texts
         self._client = client = ctx.database.client
-        self._knowledge = knowledge_searches(ctx)
+        self._knowledge = make_knowledge_searches(ctx)
         self._traces = BareSearches(
             client, trace_corpus(ctx.database), "traces", TRACE_FIELDS, TRACES
         )
@@ -244,7 +244,7 @@ class Floors:
             "list_topics": [most_frequent_query(client, 101, None, None)],
             "list_tags": [
                 prefix_query(tags, Kind.TAG, "", 101),
-                count_query(commonest_query(tags, Kind.TAG)),
+                make_count_query(commonest_query(tags, Kind.TAG)),
             ],
             "list_tasks": [page_query(client, f"users/{READER}/tasks", tasks, 26, None)],
             "get_stats": [
@@ -252,7 +252,7 @@ class Floors:
                     commonest_query(facets, kind).select(["name", "df"]).limit(limit)
                     for kind, limit in kinds.items()
                 ),
-                *map(count_query, counts),
+                *map(make_count_query, counts),
                 newest_query(client.collection(CHUNKS), 1, (), ALL_DATES, None).select(
                     ["dated_at"]
                 ),
@@ -314,7 +314,7 @@ class Floors:
         async def floor() -> None:
             await asyncio.gather(
                 _run(query.select(CHUNK_FIELDS)),
-                _run(count_query(pending_query(self._client, "index"))),
+                _run(make_count_query(pending_query(self._client, "index"))),
                 get_all(self._client, months),
                 _run(links.newest_query(self._client, 5)),
             )
@@ -341,7 +341,7 @@ class Floors:
         return self._texts.vector(arguments["query"])
 
 
-def count_query(query: AsyncQuery) -> AsyncAggregationQuery:
+def make_count_query(query: AsyncQuery) -> AsyncAggregationQuery:
     """Return the query that counts the results of another."""
     counting: AsyncAggregationQuery = AsyncAggregationQuery(query).count()
     return counting

@@ -114,7 +114,7 @@ class PriceList:
 
 
 @cache
-def price_list() -> PriceList:
+def load_price_list() -> PriceList:
     """Load the prices of `prices.json`."""
     content = json.loads(_PRICES_FILE.read_text("utf-8"))
     node = content["vector_search_node"]
@@ -191,7 +191,7 @@ class Bill:
 
 def make_bill(items: Iterable[Item]) -> Bill:
     """Price the items. Each free allowance may apply to one item only."""
-    prices = price_list().prices
+    prices = load_price_list().prices
     rows = []
     for item in items:
         price = prices[item.price]

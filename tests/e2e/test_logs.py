@@ -22,8 +22,8 @@ from tests.support.gateway_process import (
 )
 from tests.support.log_metrics import extract_values, parse_log_entry
 from tests.support.mcp_wire import TOOL_NAMES, make_call, post
-from tests.support.planted_words import send_calls, send_private_word
 from tests.support.ports import find_free_port
+from tests.support.private_requests import send_calls, send_private_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Library, RunningGateway
 
 
-FAULTY = ROOT / "tests" / "support" / "faulty_gateway.py"
+FAULTY = ROOT / "tests" / "support" / "failing_gateway.py"
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_an_internal_error_is_logged_without_content(faulty: RunningGateway) -> 
     assert all(response.status_code for response in send_calls(faulty))
     logged = read_lines(size_before, faulty.log)
     assert [line for line in logged if PRIVATE_WORD in line.lower()] == []
-    entries = [json.loads(line) for line in logged if "faulty_gateway.py" not in line]
+    entries = [json.loads(line) for line in logged if "failing_gateway.py" not in line]
     assert {(entry["message"], entry["code"]) for entry in entries} == {
         ("tool_call", "INTERNAL_ERROR")
     }

@@ -19,9 +19,9 @@ from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from tests.support.accessibility import find_violations
-from tests.support.cluster_chunks import THEMES, add_sources, make_themed_source
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import index_all
+from tests.support.themed_passages import THEMES, add_sources, make_themed_source
 from tests.unit.console.test_escaping import PAYLOADS
 
 if TYPE_CHECKING:

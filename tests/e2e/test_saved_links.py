@@ -15,7 +15,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.cloud_run.cloud import run_cloud
 from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
-from tests.support.ingested_urls import run_ingest_url
+from tests.support.ingest_command import run_ingest_url
 from tests.support.links import SITE, make_link_fetcher, make_text_page, serve_site
 from tests.support.web_pages import make_article_page
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.ai.local_embedding import LocalEmbedder
     from tests.support.gateway_process import RunningGateway
-    from tests.support.https_server import DocumentServer
+    from tests.support.public_web_server import DocumentServer
 
 pytestmark = pytest.mark.anyio
 

@@ -28,8 +28,8 @@ from tests.support.gateway_process import (
 )
 from tests.support.log_metrics import parse_log_entry
 from tests.support.mcp_wire import make_call, post
-from tests.support.planted_words import send_private_word
 from tests.support.ports import find_free_port
+from tests.support.private_requests import send_private_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

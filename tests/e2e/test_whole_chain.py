@@ -16,7 +16,7 @@ import pytest
 from mcp import Client
 
 from infra.build.discovery import ROOT
-from tests.support.exports import find_differing_files
+from tests.support.folder_comparison import find_differing_files
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.source_files import write_file
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from infra.cloud.plan import FULL_DEPLOY, run_steps
-from tests.support.fake_deployment import Checkout
+from tests.support.deploying_checkout import Checkout
 
 
 def _main(folder: str, project: str, google: str, kill_line: str) -> None:

@@ -11,8 +11,8 @@ from shared.core.caller import Caller, Role
 from shared.core.safe_fetch import SafeFetch
 from shared.links.repository import SavedLinks
 from shared.runtime.job import Report
-from tests.support.https_server import HOST, DocumentServer, Page, make_resolver
 from tests.support.jobs import make_ample_budget
+from tests.support.public_web_server import HOST, DocumentServer, Page, make_resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

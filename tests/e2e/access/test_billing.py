@@ -11,7 +11,7 @@ import pytest
 from shared.core.dates import utc_now
 from tests.e2e.access.conftest import FUNDS, in_access
 from tests.support.mcp_wire import ENVELOPE, MODERN, make_call, make_request, post
-from tests.support.note_tools import PRICE
+from tests.support.notebook_tools import PRICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from tests.support.mcp_wire import (
     post,
     post_modern,
 )
-from tests.support.planted_words import SIGN_IN_PATHS
+from tests.support.private_requests import SIGN_IN_PATHS
 
 if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.cloud.smoke_key import SECRET_NAME
-from tests.support.fake_deployment import make_checkout
+from tests.support.deploying_checkout import make_checkout
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.fake_deployment import Checkout
+    from tests.support.deploying_checkout import Checkout
 
 
 @pytest.fixture

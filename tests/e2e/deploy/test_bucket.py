@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.cloud.errors import CommandFailed
-from tests.support.fake_deployment import get_message
+from tests.support.deploying_checkout import get_message
 from tests.support.fakes.google_cloud import NUMBER
 
 if TYPE_CHECKING:
-    from tests.support.fake_deployment import Checkout
+    from tests.support.deploying_checkout import Checkout
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 SAFE = {

@@ -17,7 +17,7 @@ from infra.cloud.errors import CommandFailed
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.secret_values import SecretValues
 from shared.core.settings import Settings
-from tests.support.fake_deployment import get_message
+from tests.support.deploying_checkout import get_message
 
 if TYPE_CHECKING:
     from pathlib import Path

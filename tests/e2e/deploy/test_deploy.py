@@ -23,14 +23,14 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden
 from shared.firestore.database import Connection
-from tests.support.fake_deployment import NEEDS_TERRAFORM, WORKING_CODE, get_message
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, WORKING_CODE, get_message
 from tests.support.fakes.cloud_storage import FORBIDDEN, Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.accounts.access_key import AccessKey
-    from tests.support.fake_deployment import Checkout
+    from tests.support.deploying_checkout import Checkout
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.google_cloud import FakeGoogleCloud
 

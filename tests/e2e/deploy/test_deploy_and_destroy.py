@@ -16,7 +16,7 @@ from infra.cloud.smoke import SmokeReport
 from infra.cloud.smoke_key import SECRET_NAME
 from infra.cloud.teardown import destroy, is_preserved
 from infra.cloud.terraform import FOLDER, Terraform
-from tests.support.fake_deployment import NEEDS_TERRAFORM, get_message
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, get_message
 from tests.support.fakes.terraform_provider import TerraformProvider
 from tests.support.manifests import make_manifest
 from tests.support.terraform_deployment import Deployment as Copy
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.cloud.cloud import Cloud
-    from tests.support.fake_deployment import Checkout
+    from tests.support.deploying_checkout import Checkout
     from tests.support.fakes.google_cloud import FakeGoogleCloud
 
 pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]

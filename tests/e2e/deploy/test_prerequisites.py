@@ -20,11 +20,11 @@ from infra.cloud.google_api import GoogleApi, open_google_session
 from infra.cloud.plan import FULL_DEPLOY, run_steps
 from infra.cloud.services import SERVICES, TELEMETRY_SERVICES, add_budget, look_up_project_number
 from infra.cloud.terraform import Terraform
-from tests.support.fake_deployment import NEEDS_TERRAFORM, get_message
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, get_message
 from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
 
 if TYPE_CHECKING:
-    from tests.support.fake_deployment import Checkout
+    from tests.support.deploying_checkout import Checkout
 
 
 def api(address: str) -> GoogleApi:

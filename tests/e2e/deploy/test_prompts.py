@@ -21,7 +21,7 @@ from infra.cloud import deployment
 from infra.cloud.deployment import Deployment, parse_deployment, parse_valid_deployment
 from infra.cloud.errors import CommandFailed
 from infra.cloud.prompts import ask_for_deployment, confirm, confirm_project
-from tests.support.fake_deployment import SECRET_VALUE, get_message
+from tests.support.deploying_checkout import SECRET_VALUE, get_message
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from infra.cloud.errors import CommandFailed
 from infra.cloud.plan import FULL_DEPLOY, run_steps
 from infra.cloud.smoke_key import SECRET_NAME
-from tests.support.fake_deployment import NEEDS_TERRAFORM, SECRET_VALUE, make_checkout
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, SECRET_VALUE, make_checkout
 
 if TYPE_CHECKING:
     from pathlib import Path

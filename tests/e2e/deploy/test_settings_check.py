@@ -8,7 +8,7 @@ import pytest
 
 from infra.cloud.deployment import Deployment, parse_valid_deployment
 from infra.cloud.errors import CommandFailed
-from tests.support.fake_deployment import get_message
+from tests.support.deploying_checkout import get_message
 
 VERTEX = {"EMBEDDING_PROVIDER": "vertex"}
 SIGN_IN = {"GOOGLE_CLIENT_ID": "1-a.apps.googleusercontent.com"}

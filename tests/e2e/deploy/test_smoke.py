@@ -152,7 +152,7 @@ def test_an_unhealthy_part_is_quoted() -> None:
 @pytest.mark.slow
 def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     key = make_read_only_key(PROJECT)
-    source = ROOT / "tests" / "support" / "forgetful_gateway.py"
+    source = ROOT / "tests" / "support" / "incomplete_gateway.py"
     with run_gateway(
         source, {"GOOGLE_CLOUD_PROJECT": PROJECT}, tmp_path / "log"
     ) as gateway_process:

@@ -9,12 +9,12 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.ingested_urls import run_ingest_url
+from tests.support.ingest_command import run_ingest_url
 from tests.support.links import ESSAY, SITE, make_text_page, serve_site
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
-    from tests.support.https_server import DocumentServer
+    from tests.support.public_web_server import DocumentServer
 
 
 def run_ingest(

@@ -28,7 +28,7 @@ from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
-from tests.support.exports import find_differing_files
+from tests.support.folder_comparison import find_differing_files
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, chunk_source, index_all, store_sources
 from tests.support.odd_sources import make_odd_sources, make_odd_text

@@ -17,7 +17,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.fake_catalog import make_tool
-from tests.support.faulty_tool_server import FakeToolServer, Reply
+from tests.support.fakes.tool_server import FakeToolServer, Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,8 +14,8 @@ from shared.index.posting_changes import (
     PostingsTruncation,
     build_postings_writes,
 )
+from tests.support.jottings import NAMES
 from tests.support.query_recorder import record_queries
-from tests.support.second_corpus import NAMES
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from shared.index.facets import Facet, Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import FacetValue
+from tests.support.jottings import NAMES, Jotting, delete_jotting, make_corpus, save_jottings
 from tests.support.query_recorder import record_queries
-from tests.support.second_corpus import NAMES, Jotting, delete_jotting, make_corpus, save_jottings
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:

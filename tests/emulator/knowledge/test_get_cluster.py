@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from functions.tools.knowledge.get_cluster.tool import In, get_cluster, in_words
 from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import index_all, set_fields
-from tests.support.many_sources import (
+from tests.support.small_sources import (
     NOON,
     get_read_cost,
     make_metered_context,

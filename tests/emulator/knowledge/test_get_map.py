@@ -19,7 +19,13 @@ from shared.core.meter import Meter
 from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, KnowledgeMap, MapPoint, Maps
 from shared.knowledge.source import Source
 from shared.runtime.job import Report
-from tests.support.cluster_chunks import (
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after, send_commit
+from tests.support.database_dump import read_root_documents, write_documents
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget, make_hasty_budget
+from tests.support.knowledge import set_fields
+from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.themed_passages import (
     SIZE,
     THEMES,
     add_sources,
@@ -27,12 +33,6 @@ from tests.support.cluster_chunks import (
     make_themed_source,
     make_unrelated_source,
 )
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after, send_commit
-from tests.support.database_dump import read_root_documents, write_documents
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.jobs import make_ample_budget, make_hasty_budget
-from tests.support.knowledge import set_fields
-from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:

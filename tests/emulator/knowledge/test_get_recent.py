@@ -19,7 +19,7 @@ from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.links import EDITOR, SITE
-from tests.support.many_sources import (
+from tests.support.small_sources import (
     NOON,
     get_read_cost,
     make_metered_context,

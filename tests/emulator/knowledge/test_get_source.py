@@ -13,13 +13,13 @@ from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.knowledge.views import MAX_LINKS
 from shared.runtime.pagination import MAX_PAGE_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
-from tests.support.many_sources import (
+from tests.support.notes import save_note
+from tests.support.small_sources import (
     get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
 )
-from tests.support.notes import save_note
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from functions.tools.knowledge.get_stats.tool import In, get_stats
 from shared.knowledge.golden_queries import NightlyScore, SearchHealth
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, chunk_source, embed_all, index_all, set_fields
-from tests.support.many_sources import (
+from tests.support.notes import OWNER
+from tests.support.small_sources import (
     NOON,
     get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
 )
-from tests.support.notes import OWNER
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functions.tools.knowledge.list_sources.tool import EMPTY_MESSAGE, In, list_
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, chunk_source, set_fields
-from tests.support.many_sources import (
+from tests.support.small_sources import (
     NOON,
     get_read_cost,
     make_metered_context,

@@ -15,7 +15,7 @@ from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
 from tests.support.extractions import TOOLS, make_decision, make_extraction, store_extractions
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.many_sources import make_source
+from tests.support.small_sources import make_source
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from shared.knowledge.source_repository import SourceOrder, Sources
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.many_sources import NOON, make_source, store_and_index
+from tests.support.small_sources import NOON, make_source, store_and_index
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:

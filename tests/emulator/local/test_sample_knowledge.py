@@ -27,9 +27,9 @@ from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
-from tests.support.cluster_chunks import add_sources, read_clustering
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.themed_passages import add_sources, read_clustering
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

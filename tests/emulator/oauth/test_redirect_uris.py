@@ -12,7 +12,7 @@ from functions.gateway.oauth.redirect_uris import Destination, is_registered, pa
 from shared.core.errors import InvalidInput
 from shared.core.public_url import DocumentRejected
 from tests.support.authorization_server import REDIRECT, parse_error
-from tests.support.https_server import DOCUMENT_URL
+from tests.support.public_web_server import DOCUMENT_URL
 
 if TYPE_CHECKING:
     from tests.support.authorization_server import AuthorizationServer

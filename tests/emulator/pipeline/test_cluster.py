@@ -24,7 +24,17 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.cluster_chunks import (
+from tests.support.database_dump import read_root_documents, write_documents
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import (
+    make_ample_budget,
+    make_hasty_budget,
+    make_one_step_budget,
+    make_spent_budget,
+)
+from tests.support.knowledge import set_fields
+from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.themed_passages import (
     SIZE,
     THEMES,
     add_sources,
@@ -36,16 +46,6 @@ from tests.support.cluster_chunks import (
     read_clustering,
     read_sources_by_cluster,
 )
-from tests.support.database_dump import read_root_documents, write_documents
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.jobs import (
-    make_ample_budget,
-    make_hasty_budget,
-    make_one_step_budget,
-    make_spent_budget,
-)
-from tests.support.knowledge import set_fields
-from tests.support.stored_documents import read_chunks, read_documents
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings

@@ -11,7 +11,12 @@ from functions.jobs.cluster.job import cluster
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from tests.support.cluster_chunks import (
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after
+from tests.support.database_dump import read_root_documents, write_documents
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget
+from tests.support.killable_children import start_killable_children
+from tests.support.themed_passages import (
     SIZE,
     add_sources,
     count_pending_chunks,
@@ -21,11 +26,6 @@ from tests.support.cluster_chunks import (
     read_cluster_sizes,
     read_clustering,
 )
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after
-from tests.support.database_dump import read_root_documents, write_documents
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.jobs import make_ample_budget
-from tests.support.killable_children import start_killable_children
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -16,10 +16,10 @@ from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.meter import Meter
 from shared.knowledge.map_repository import Maps
 from shared.runtime.context import App
-from tests.support.cluster_chunks import SIZE, THEMES, add_sources, make_themed_source
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_documents
+from tests.support.themed_passages import SIZE, THEMES, add_sources, make_themed_source
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,11 +14,11 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from tests.support.cluster_chunks import THEMES, add_sources, make_themed_source
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, make_error_reply
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_documents
+from tests.support.themed_passages import THEMES, add_sources, make_themed_source
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -21,7 +21,6 @@ from shared.links.model import RETENTION, LinkState
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.https_server import Page
 from tests.support.jobs import make_ample_budget, make_spent_budget
 from tests.support.knowledge import embed_all, index_all
 from tests.support.links import (
@@ -36,6 +35,7 @@ from tests.support.links import (
     serve_site,
 )
 from tests.support.pdf_files import Annotation, make_pdf
+from tests.support.public_web_server import Page
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result, find_tool, make_call_request
 from tests.support.web_pages import make_article_page

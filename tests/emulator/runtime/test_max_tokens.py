@@ -14,10 +14,10 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.job import Budget
 from shared.runtime.pagination import BYTES_PER_TOKEN, PagedArguments
-from tests.support.cluster_chunks import make_themed_source
 from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.knowledge import index_all, store_sources
 from tests.support.tasks import add_tasks
+from tests.support.themed_passages import make_themed_source
 from tests.support.tool_calls import ANNA, call, call_error, call_result
 from tests.support.traces import contribute
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
 from tests.support.knowledge import set_fields
-from tests.support.many_sources import (
+from tests.support.small_sources import (
     get_read_cost,
     make_metered_context,
     make_source,

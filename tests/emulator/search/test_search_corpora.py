@@ -19,10 +19,7 @@ from shared.search.hybrid import rank
 from shared.search.listing import list_newest
 from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.fakes.embedder import WordEmbedder, compute_similarity
-from tests.support.knowledge import set_fields, store_sources
-from tests.support.query_recorder import record_queries
-from tests.support.search_brute_force import make_source_of_text, make_source_of_texts
-from tests.support.second_corpus import (
+from tests.support.jottings import (
     NAMES,
     NOON,
     Jotting,
@@ -31,6 +28,9 @@ from tests.support.second_corpus import (
     make_jottings,
     save_jottings,
 )
+from tests.support.knowledge import set_fields, store_sources
+from tests.support.query_recorder import record_queries
+from tests.support.search_brute_force import make_source_of_text, make_source_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

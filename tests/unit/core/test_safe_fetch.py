@@ -24,8 +24,9 @@ from shared.core.safe_fetch import (
     require_public_endpoints,
     resolve_public,
 )
-from tests.support.faulty_tool_server import write_certificate
-from tests.support.https_server import (
+from tests.support.fakes.tool_server import write_certificate
+from tests.support.ports import find_free_port
+from tests.support.public_web_server import (
     DOCUMENT_URL,
     HOST,
     DocumentServer,
@@ -34,7 +35,6 @@ from tests.support.https_server import (
     make_resolver,
     write_named_certificate,
 )
-from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from functions.gateway.mcp.prompts import Prompt, PromptArgument
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
 from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
-from tests.support.faulty_tool_server import FakeToolServer, Reply
+from tests.support.fakes.tool_server import FakeToolServer, Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -21,7 +21,7 @@ from shared.runtime.tool import Effect
 from tests.support.clock import SettableSeconds
 from tests.support.fake_catalog import make_tool
 from tests.support.fakes.http_server import HANGS
-from tests.support.faulty_tool_server import WELL, FakeToolServer, Reply
+from tests.support.fakes.tool_server import WELL, FakeToolServer, Reply
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from shared.core.settings import Settings
 from tests.support.fakes.http_server import HANGS
 from tests.support.fakes.metadata import FakeMetadata, decode_claims
-from tests.support.faulty_tool_server import FakeToolServer, write_certificate
+from tests.support.fakes.tool_server import FakeToolServer, write_certificate
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:

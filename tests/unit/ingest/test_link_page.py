@@ -12,8 +12,8 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.core.public_url import PublicUrl
 from shared.core.safe_fetch import SafeFetch
 from shared.links.model import Link, derive_link_source_id
-from tests.support.https_server import HOST, DocumentServer, Page
 from tests.support.links import ESSAY, SITE, make_link_fetcher, make_text_page, serve_site
+from tests.support.public_web_server import HOST, DocumentServer, Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

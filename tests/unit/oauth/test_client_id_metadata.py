@@ -17,7 +17,8 @@ from functions.gateway.oauth.client_id_metadata import (
 from shared.core.errors import Unavailable
 from shared.core.safe_fetch import Endpoint, SafeFetch
 from tests.support.clock import SettableClock
-from tests.support.https_server import (
+from tests.support.ports import find_free_port
+from tests.support.public_web_server import (
     DOCUMENT_URL,
     HOST,
     DocumentServer,
@@ -26,7 +27,6 @@ from tests.support.https_server import (
     make_resolver,
     write_named_certificate,
 )
-from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from shared.core.errors import NotFound, Unavailable
 from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outcome import Outcome
-from tests.support.note_tools import TOOLS, Notes, Nothing
+from tests.support.notebook_tools import TOOLS, Notes, Nothing
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
