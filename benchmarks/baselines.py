@@ -45,7 +45,7 @@ class FirestoreBaseline:
         """Read a chunk, then its nearest neighbours."""
         reference = self.client.collection(COLLECTION).document(chunk_id)
         snapshot = await reference.get([*READ_FIELDS, COMPACT])
-        await self.nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
+        await self.find_nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
 
     async def search_kb(self, question: str) -> None:
         """Embed a question, and read what a search for it needs."""
@@ -56,7 +56,7 @@ class FirestoreBaseline:
         """Read a question's postings and nearest neighbours concurrently, then the candidates."""
         question, vector = question_and_vector
         postings_per_term, _ = await asyncio.gather(
-            self.read_postings(question), self.nearest(vector, DENSE_POOL)
+            self.read_postings(question), self.find_nearest(vector, DENSE_POOL)
         )
         chunk_ids = [chunk_id for postings in postings_per_term for chunk_id in postings]
         chunks = self.client.collection(COLLECTION)
@@ -73,7 +73,7 @@ class FirestoreBaseline:
         ]
         return [snapshot.get("postings") for snapshot in snapshots]
 
-    async def nearest(self, vector: Vector, limit: int) -> None:
+    async def find_nearest(self, vector: Vector, limit: int) -> None:
         """Find the nearest neighbours of a vector."""
         chunks = self.client.collection(COLLECTION)
         async for _ in nearest_query(chunks, READ_FIELDS, vector, limit).stream():

@@ -62,7 +62,7 @@ class ClusteringResult:
     noise: float
     agreement: float
 
-    def row(self, name: str) -> list[str]:
+    def make_row(self, name: str) -> list[str]:
         """Return the row of the table."""
         return [
             name,
@@ -160,10 +160,14 @@ def main() -> None:
     processes = multiprocessing.get_context("spawn")
     with processes.Pool(1, maxtasksperchild=1) as pool:
         rows = [
-            pool.apply(cluster_sample, (0,)).row("the sample, against its clusters made by hand")
+            pool.apply(cluster_sample, (0,)).make_row(
+                "the sample, against its clusters made by hand"
+            )
         ]
         rows += [
-            pool.apply(cluster_scifact, (size,)).row(f"{size:,} abstracts, against nine in ten")
+            pool.apply(cluster_scifact, (size,)).make_row(
+                f"{size:,} abstracts, against nine in ten"
+            )
             for size in sizes
         ]
     columns = ("passages", "seconds", "MB", "clusters", "noise", "ARI")

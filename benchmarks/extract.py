@@ -78,21 +78,21 @@ class Ranks:
 
     ranks: list[float]
 
-    def in_best(self, depth: int) -> list[bool]:
+    def find_in_best(self, depth: int) -> list[bool]:
         """Return for each case whether the rank is at most `depth`."""
         return [rank <= depth for rank in self.ranks]
 
-    def reciprocal(self) -> list[float]:
+    def compute_reciprocals(self) -> list[float]:
         """Return the reciprocal ranks."""
         return [1 / rank for rank in self.ranks]
 
-    def row(self, name: str) -> list[str]:
+    def make_row(self, name: str) -> list[str]:
         """Return the row of the table."""
         return [
             name,
-            f"{mean(self.in_best(1)):.3f}",
-            f"{mean(self.in_best(5)):.3f}",
-            f"{mean(self.reciprocal()):.4f}",
+            f"{mean(self.find_in_best(1)):.3f}",
+            f"{mean(self.find_in_best(5)):.3f}",
+            f"{mean(self.compute_reciprocals()):.4f}",
         ]
 
 
@@ -216,10 +216,14 @@ def compute_confidence_interval(
 
 def describe_comparison(ours: Ranks, theirs: Ranks, name: str) -> str:
     """Describe how the tool's ranking compares with another method."""
-    low, high = compute_confidence_interval(ours.reciprocal(), theirs.reciprocal())
+    low, high = compute_confidence_interval(
+        ours.compute_reciprocals(), theirs.compute_reciprocals()
+    )
     parts = [f"MRR {low:+.4f} to {high:+.4f}"]
     for depth in (1, 5):
-        won, lost, p_value = compare_by_mcnemar(ours.in_best(depth), theirs.in_best(depth))
+        won, lost, p_value = compare_by_mcnemar(
+            ours.find_in_best(depth), theirs.find_in_best(depth)
+        )
         parts.append(f"best {depth}: {won} won, {lost} lost, p = {p_value:.3g}")
     return f"  against {name}: {'; '.join(parts)}"
 
@@ -238,7 +242,7 @@ async def measure_quality(folder: Path) -> None:
         }
         title = f"{folder.name}: {len(test_cases)} cases, the relevant abstract and {distractors}"
         columns = ("", "at rank 1", "in the best five", "MRR")
-        print_table(title, columns, [rank.row(name) for name, rank in ranks.items()])
+        print_table(title, columns, [rank.make_row(name) for name, rank in ranks.items()])
         for name in (SEMANTIC_ONLY, LEXICAL_ONLY):
             print(describe_comparison(ranks[HYBRID], ranks[name], name))  # noqa: T201 - a benchmark prints
         expected = [ranking[HYBRID] for ranking in rankings]

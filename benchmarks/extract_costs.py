@@ -103,7 +103,7 @@ class CallCosts:
     cpu_seconds: list[float] = field(default_factory=list)
     embedding_cpu_seconds: list[float] = field(default_factory=list)
 
-    def row(self, name: str) -> list[str]:
+    def make_row(self, name: str) -> list[str]:
         """Return the table's row for these calls, with the medians of their costs."""
         receipts = [answer.receipt for answer in self.answers]
         total = median(receipt.milliseconds for receipt in receipts)
@@ -205,7 +205,7 @@ async def measure() -> None:
         rows = []
         for size in SIZES:
             costs = await calls.measure(size)
-            rows += [cost.row(f"{size}, {name}") for name, cost in costs.items()]
+            rows += [cost.make_row(f"{size}, {name}") for name, cost in costs.items()]
         print_table(f"embedder {embedder.model}; target: below 15 % at 100 kB", columns, rows)
         if isinstance(embedder, InstantEmbedder):
             await _print_steps(calls.app)

@@ -134,14 +134,14 @@ class BareSearches(Generic[DocumentT]):
             lexical=best,
         )
 
-    async def nearest(self, search: BareSearch) -> list[str]:
+    async def find_nearest(self, search: BareSearch) -> list[str]:
         """Find the nearest documents."""
         query = nearest_query(
             self._collection, self._fields, search.vector, search.limit, search.facets
         )
         return [snapshot.id async for snapshot in query.stream()]
 
-    async def hybrid(self, search: BareSearch) -> None:
+    async def search_by_both(self, search: BareSearch) -> None:
         """Read postings and the nearest documents together, then the documents that words find.
 
         If few documents pass the filters, these are read instead, once the postings are known.
@@ -152,11 +152,11 @@ class BareSearches(Generic[DocumentT]):
             await self._compare(search, search.passing)
         else:
             _, nearest = await asyncio.gather(
-                get_all(self._client, references), self.nearest(search)
+                get_all(self._client, references), self.find_nearest(search)
             )
             await self._compare(search, [name for name in search.lexical if name not in nearest])
 
-    async def words(self, search: BareSearch) -> None:
+    async def search_by_words(self, search: BareSearch) -> None:
         """Read postings, then the first ten documents."""
         references = [self._client.document(*name) for name in search.postings]
         await get_all(self._client, references)
@@ -221,7 +221,8 @@ class Floors:
             case "search_traces":
                 question, vector = arguments["query"], self._get_vector(arguments)
                 return partial(
-                    self._traces.hybrid, await self._traces.prepare(question, vector, Selection())
+                    self._traces.search_by_both,
+                    await self._traces.prepare(question, vector, Selection()),
                 )
             case "get_trace":
                 return partial(self._get_trace, arguments["trace_id"])
@@ -270,8 +271,13 @@ class Floors:
             return partial(self._run_all, lambda: [query.select(CHUNK_FIELDS)])
         vector = self._get_vector(arguments)
         search = await self._knowledge.prepare(arguments["query"], vector, selection)
-        by_mode = {"semantic": self._knowledge.nearest, "lexical": self._knowledge.words}
-        return partial(by_mode.get(arguments.get("mode", ""), self._knowledge.hybrid), search)
+        by_mode = {
+            "semantic": self._knowledge.find_nearest,
+            "lexical": self._knowledge.search_by_words,
+        }
+        return partial(
+            by_mode.get(arguments.get("mode", ""), self._knowledge.search_by_both), search
+        )
 
     async def _get_chunk(self, chunk_id: str) -> None:
         chunks = self._client.collection(CHUNKS)
@@ -338,7 +344,7 @@ class Floors:
         await asyncio.gather(*map(_run, queries()))
 
     def _get_vector(self, arguments: dict[str, Any]) -> Vector:
-        return self._texts.vector(arguments["query"])
+        return self._texts.embed(arguments["query"])
 
 
 def make_count_query(query: AsyncQuery) -> AsyncAggregationQuery:

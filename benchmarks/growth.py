@@ -63,7 +63,7 @@ class Cost:
 
 def list_calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the calls to measure: a name, the tool and its arguments."""
-    question = base.texts.question(number)
+    question = base.texts.write_question(number)
     yield "search_kb", "search_kb", {"query": question}
     yield "search_kb, semantic", "search_kb", {"query": question, "mode": "semantic"}
     yield "search_kb, lexical", "search_kb", {"query": question, "mode": "lexical"}

@@ -75,7 +75,7 @@ class JobProgress:
     meter: Meter = field(default_factory=Meter)
     relative_speeds: list[float] = field(default_factory=list)
 
-    def table_cells(self, chunks: int) -> list[str]:
+    def make_cells(self, chunks: int) -> list[str]:
         """Return the cells of the job's row."""
         relative_speed = f"{median(self.relative_speeds):.2f}" if self.relative_speeds else ""
         work_done = ", ".join(f"{number} {name}" for name, number in self.counts.items())
@@ -131,7 +131,7 @@ async def measure(app: MeteredApp, path: Path) -> None:
     for number, job in enumerate(JOB_RUNS):
         progress = await run(job, app, embedder_speed if job is EMBED else None)
         repetition = "again" if job in JOB_RUNS[:number] else "first time"
-        rows.append([f"{job.name}, {repetition}", *progress.table_cells(len(chunks))])
+        rows.append([f"{job.name}, {repetition}", *progress.make_cells(len(chunks))])
     columns = ["", "seconds", "chunks/s", "ratio to embedder", "read", "written", "done"]
     print_table(f"{len(chunks)} chunks of SciFact", columns, rows)
     for question in QUESTIONS:

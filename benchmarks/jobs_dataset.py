@@ -114,6 +114,6 @@ def fill_library(readwise: FakeReadwise, number: int) -> None:
     for index, row in enumerate(read_abstracts(number)):
         book, position = divmod(index, HIGHLIGHTS_PER_BOOK)
         if position == 0:
-            readwise.put(book + 1)
-        readwise.highlight(book + 1, position, row["text"])
+            readwise.put_book(book + 1)
+        readwise.put_highlight(book + 1, position, row["text"])
     readwise.advance(days=1)

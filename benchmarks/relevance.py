@@ -155,7 +155,7 @@ class MemoryCorpus:
             for mode, ranking in zip(MODES, (hybrid, dense, lexical), strict=True)
         }
 
-    def containing(self, words: str) -> frozenset[str]:
+    def find_containing(self, words: str) -> frozenset[str]:
         """Return the ids of the documents that contain these words, in this order."""
         return frozenset(document for document, text in self.texts.items() if words in text)
 
@@ -183,7 +183,7 @@ class Vectors:
         """Start without vectors."""
         self._vectors: dict[str, Array] = {}
 
-    def read(self, texts: Iterable[str], path: Path) -> None:
+    def load(self, texts: Iterable[str], path: Path) -> None:
         """Load the vectors of these texts from a file, which has them in the same order."""
         self._vectors.update(zip(texts, np.load(path), strict=True))
 
@@ -220,7 +220,7 @@ def read_claims(half: str, vectors: Vectors) -> list[Query]:
     folder = SCIFACT.with_name(HALVES[half])
     relevant = read_relevance(folder)
     claims = read_rows(folder / "queries.jsonl")
-    vectors.read((claim["text"] for claim in claims), folder / "minilm-int8.queries.npy")
+    vectors.load((claim["text"] for claim in claims), folder / "minilm-int8.queries.npy")
     return [Query(claim["text"], frozenset(relevant.get(claim["_id"], ()))) for claim in claims]
 
 
@@ -229,7 +229,7 @@ async def build_corpora(claims: Iterable[Query], vectors: Vectors) -> Corpora:
     abstracts = {
         row["_id"]: embedding_text(row["title"], row["text"]) for row in read_rows(ABSTRACTS)
     }
-    vectors.read(abstracts.values(), VECTORS)
+    vectors.load(abstracts.values(), VECTORS)
     answers = sorted({document for claim in claims for document in claim.relevant})
     step = len(answers) // SMALL_CORPUS_SIZE
     samples = [answers[start::step][:SMALL_CORPUS_SIZE] for start in range(SMALL_CORPUS_COUNT)]
@@ -263,7 +263,7 @@ def list_answerable(half: str, corpora: Corpora, claims: list[Query]) -> list[Qu
     ]
     shortened = [replace(claim, text=corpora.scifact.shorten(claim.text)) for claim in claims]
     questions = [
-        Query(question, corpora.sample.containing(answer))
+        Query(question, corpora.sample.find_containing(answer))
         for question, answer in QUESTIONS["sample"]["answered"][half].items()
     ]
     small = [(corpus, claim) for corpus in corpora.small for claim in claims]

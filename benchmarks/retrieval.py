@@ -84,7 +84,7 @@ class Result:
     reads: list[int] = field(default_factory=list)
     round_trips: list[int] = field(default_factory=list)
 
-    def row(self, name: str, relevant: Sequence[set[str]]) -> list[str]:
+    def make_row(self, name: str, relevant: Sequence[set[str]]) -> list[str]:
         """Return the row of the table."""
         pairs = list(zip(self.rankings, relevant, strict=True))
         return [
@@ -165,12 +165,12 @@ async def measure(folder: Path, limit: int | None) -> None:
     app = App(settings, embedder=CachingEmbedder(LocalEmbedder(), vectors))
     documents = await ingest_corpus(app.context(Caller(), Meter()))
     rows = [
-        result.row(name, queries.relevant)
+        result.make_row(name, queries.relevant)
         for name, result in rank_with_alternatives(queries).items()
     ]
     for mode in Mode:
         result = await search(app, queries, mode, documents)
-        rows.append(result.row(mode.value, queries.relevant))
+        rows.append(result.make_row(mode.value, queries.relevant))
     await app.aclose()
     columns = ("", "nDCG@10", "Recall@10", "Recall@100", "reads", "round trips")
     title = f"{folder.name}: {len(queries.texts)} queries, {len(documents)} documents; {TARGETS}"

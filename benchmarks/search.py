@@ -87,12 +87,14 @@ async def measure(chunks: int, dimension: int, rounds: int) -> bool:
     app = App(settings, embedder=SyntheticEmbedder(texts))
     await SyntheticBase(app.context(_CALLER, Meter()), texts).grow(chunks)
     bare = make_knowledge_searches(app.context(_CALLER, Meter()))
-    questions = [texts.question(number) for number in range(QUESTIONS)]
+    questions = [texts.write_question(number) for number in range(QUESTIONS)]
     meters: dict[str, list[Meter]] = {name: [] for name in SEARCHES}
     measurements: dict[str, Measurement] = {}
     for name, search in SEARCHES.items():
         prepared = [await _prepare(bare, texts, question, search) for question in questions]
-        floor = {"dense only": bare.nearest, "words only": bare.words}.get(name, bare.hybrid)
+        floor = {"dense only": bare.find_nearest, "words only": bare.search_by_words}.get(
+            name, bare.search_by_both
+        )
         measurements[name] = make_measurement(_make_search(app, search, questions, meters[name]))
         measurements[f"bare {name}"] = make_measurement(_make_repetition(floor, prepared))
     seconds = await measure_interleaved(measurements, rounds, warm_up=QUESTIONS)
@@ -106,7 +108,7 @@ async def _prepare(
 ) -> BareSearch:
     args = In(query=question, **search.arguments)
     selection = to_selection(args.filters, utc_now(), cards_only=False)
-    return await bare.prepare(question, texts.vector(question), selection)
+    return await bare.prepare(question, texts.embed(question), selection)
 
 
 def _make_search(

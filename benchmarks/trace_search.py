@@ -106,7 +106,7 @@ class Query:
     answers: frozenset[str]
     hits: Sequence[Candidate[Trace]]
 
-    def ranking(self, method: ScoreMethod, with_votes: Callable[[str, bool], Trace]) -> list[str]:
+    def rank(self, method: ScoreMethod, with_votes: Callable[[str, bool], Trace]) -> list[str]:
         """Rank the hits after `with_votes` has assigned votes to their traces; best first."""
         traces = {hit.id: with_votes(hit.id, hit.id in self.answers) for hit in self.hits}
         scores = method(self.hits, traces)
@@ -192,17 +192,13 @@ def _print(
     for title, method in METHODS.items():
         vote_assignments = [no_votes, randomly, unvoted_answers, adverse, split]
         gains = [
-            mean(
-                compute_ndcg(query.ranking(method, assignment), query.answers) for query in queries
-            )
+            mean(compute_ndcg(query.rank(method, assignment), query.answers) for query in queries)
             for assignment in vote_assignments
         ]
         upvoted_first = [
             is_first
             for query in queries
-            for is_first in _check_upvoted_first(
-                query.ranking(method, split), query, copies, upvoted
-            )
+            for is_first in _check_upvoted_first(query.rank(method, split), query, copies, upvoted)
         ]
         rows.append(
             [title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(upvoted_first):.0f} %"]

@@ -60,7 +60,7 @@ class Run:
         """The documents read by all calls."""
         return sum(answer.receipt.documents_read for answer in self.answers)
 
-    def row(self, name: str, baseline: Run, errors: str) -> list[str]:
+    def make_row(self, name: str, baseline: Run, errors: str) -> list[str]:
         """Return the row of the table."""
         milliseconds = median(answer.receipt.milliseconds for answer in self.answers)
         retries = (self.reads / baseline.reads - 1) if baseline.reads else 0.0
@@ -111,8 +111,8 @@ async def measure_votes(app: App, voters: int) -> list[list[str]]:
     tally = stored.trace.tally
     errors = abs(voters - tally.upvotes) + abs(50 * voters - tally.up)
     return [
-        separate.row("votes on different traces", separate, "-"),
-        shared.row("votes on one trace", separate, f"{errors}"),
+        separate.make_row("votes on different traces", separate, "-"),
+        shared.make_row("votes on one trace", separate, f"{errors}"),
     ]
 
 
@@ -130,8 +130,8 @@ async def measure_tasks(app: App, clients: int) -> list[list[str]]:
     duplicates = len(task_numbers) - len(set(task_numbers))
     errors = len(expected ^ set(task_numbers)) + duplicates
     return [
-        separate.row("tasks of different users", separate, "-"),
-        shared.row("tasks of one user", separate, f"{errors}"),
+        separate.make_row("tasks of different users", separate, "-"),
+        shared.make_row("tasks of one user", separate, f"{errors}"),
     ]
 
 

@@ -127,7 +127,7 @@ class MeasuredKnowledgeBase:
             figures.append({name: mean(sample[name] for sample in samples) for name in samples[0]})
         return figures
 
-    async def stored_bytes(self) -> int:
+    async def count_stored_bytes(self) -> int:
         """Return the bytes of all documents and their index entries."""
         indexes = json.loads(INDEXES.read_text("utf-8"))
         total = 0
@@ -163,7 +163,7 @@ class MeasuredKnowledgeBase:
         cost = report.cost
         return {
             "read": cost.documents_read,
-            "index_reads": await self.entries.billed(queries),
+            "index_reads": await self.entries.count_billed_reads(queries),
             "written": cost.documents_written,
             "seconds": round(seconds, 3),
             "cpu_seconds": round(cpu_seconds, 3),
@@ -183,7 +183,7 @@ class MeasuredKnowledgeBase:
             raise RuntimeError(f"{tool.name}: {answer.error}")
         return {
             "read": answer.receipt.documents_read,
-            "index_reads": await self.entries.billed(queries),
+            "index_reads": await self.entries.count_billed_reads(queries),
             "written": answer.receipt.documents_written,
             "seconds": answer.receipt.milliseconds / 1000,
             "cpu_seconds": cpu_seconds,
@@ -237,7 +237,7 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
             knowledge_base = MeasuredKnowledgeBase(size, folder, readwise)
             figures: dict[str, Any] = {"ingestion": await knowledge_base.process_texts()}
             await knowledge_base.add_traces()
-            figures["stored"] = await knowledge_base.stored_bytes()
+            figures["stored"] = await knowledge_base.count_stored_bytes()
             figures["calls"] = await knowledge_base.measure_calls()
             figures["idle"] = await knowledge_base.run_idle_jobs()
             await knowledge_base.aclose()

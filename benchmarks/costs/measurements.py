@@ -58,7 +58,7 @@ class Usage:
         """Add each figure."""
         return Usage(*(getattr(self, name) + getattr(other, name) for name in Usage.__slots__))
 
-    def times(self, factor: float) -> Usage:
+    def multiply(self, factor: float) -> Usage:
         """Multiply each figure by a factor."""
         return Usage(*(factor * getattr(self, name) for name in Usage.__slots__))
 

@@ -248,7 +248,7 @@ def _list_assumptions() -> list[str]:
 
 def _compute_mean_call(scenario: UsageScenario) -> Usage:
     """Return the mean usage of a call in the mix."""
-    return compute_daily_call_usage(scenario.plan).times(1 / scenario.calls_per_day)
+    return compute_daily_call_usage(scenario.plan).multiply(1 / scenario.calls_per_day)
 
 
 def _compute_embedding_share(scenario: UsageScenario) -> float:

@@ -79,7 +79,7 @@ def _write_origin_note(day: date) -> str:
         f"Computed on {day} by `python -m benchmarks.costs.tables`, from measurements on the"
         f" emulator of\n{make_plan(SIZES[0]).measured.on} and prices of {prices.region} read on"
         f" {prices.read} (`benchmarks/costs`). Uncertain prices:\n"
-        f"{', '.join(prices.uncertain).lower()}.\n"
+        f"{', '.join(prices.uncertain_titles).lower()}.\n"
     )
 
 

@@ -111,7 +111,7 @@ def list_monthly_items(plan: DeploymentPlan) -> list[Item]:
             _spread_evenly(gib if plan.recovery else 0.0),
         ),
         *_list_cloud_run_items(plan),
-        *_list_model_items(_compute_daily_usage(plan).times(DAYS_PER_MONTH), model=plan.model),
+        *_list_model_items(_compute_daily_usage(plan).multiply(DAYS_PER_MONTH), model=plan.model),
         *_list_fixed_items(plan),
     ]
 
@@ -137,7 +137,7 @@ def compute_daily_call_usage(plan: DeploymentPlan) -> Usage:
     """Return the usage of the tools' functions for the calls of a day."""
     measured = plan.measured
     return _sum(
-        call.usage.times(call.per_day * plan.calls_per_day / measured.calls_in_mix)
+        call.usage.multiply(call.per_day * plan.calls_per_day / measured.calls_in_mix)
         for call in measured.calls
     )
 
@@ -177,13 +177,13 @@ def _list_firestore_items(plan: DeploymentPlan) -> list[Item]:
 def _compute_daily_usage(plan: DeploymentPlan) -> Usage:
     """Return the daily usage of calls, daily jobs and new passages."""
     runs = [
-        _get_idle_usage(job, plan).times(parse_schedule(job.schedule).per_day)
+        _get_idle_usage(job, plan).multiply(parse_schedule(job.schedule).per_day)
         for job in _list_jobs(plan, daily=True)
     ]
     usage = (
         compute_daily_call_usage(plan)
         + _sum(runs)
-        + _sum_ingestion_usage(plan).times(plan.new_chunks / plan.chunks)
+        + _sum_ingestion_usage(plan).multiply(plan.new_chunks / plan.chunks)
     )
     return replace(usage, index_reads=usage.index_reads * plan.index_read_share)
 
@@ -197,7 +197,9 @@ def _compute_occasional_usage(plan: DeploymentPlan) -> tuple[Usage, float]:
     """
     schedules = [(job, parse_schedule(job.schedule)) for job in _list_jobs(plan, daily=False)]
     days = max((runs.days for _, runs in schedules), default=0.0)
-    usage = _sum(_get_idle_usage(job, plan).times(runs.per_month / days) for job, runs in schedules)
+    usage = _sum(
+        _get_idle_usage(job, plan).multiply(runs.per_month / days) for job, runs in schedules
+    )
     return replace(usage, index_reads=usage.index_reads * plan.index_read_share), days
 
 
@@ -258,8 +260,8 @@ def _compute_usage_by_tool(measured: Measurements) -> dict[str, tuple[float, Usa
     for call in measured.calls:
         share, usage = totals.get(call.tool, (0.0, Usage()))
         share_of_call = call.per_day / measured.calls_in_mix
-        totals[call.tool] = (share + share_of_call, usage + call.usage.times(share_of_call))
-    return {name: (share, usage.times(1 / share)) for name, (share, usage) in totals.items()}
+        totals[call.tool] = (share + share_of_call, usage + call.usage.multiply(share_of_call))
+    return {name: (share, usage.multiply(1 / share)) for name, (share, usage) in totals.items()}
 
 
 def _compute_instance_seconds(

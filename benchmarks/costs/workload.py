@@ -271,7 +271,7 @@ class IndexEntries:
         self._client = client
         self._counts: dict[tuple[str, str], int] = {}
 
-    async def billed(self, queries: Sequence[Scan]) -> int:
+    async def count_billed_reads(self, queries: Sequence[Scan]) -> int:
         """Return the reads that Firestore bills for these queries."""
         counts = [await self._count_entries(*query) for query in queries]
         return sum(math.ceil(count / ENTRIES_PER_READ) for count in counts)

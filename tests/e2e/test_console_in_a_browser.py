@@ -87,7 +87,7 @@ class Console:
         await browser.open(self.url + path)
         await browser.fill("Your access key", self.key)
         await browser.press("Sign in")
-        await browser.arrive(self.url + path)
+        await browser.wait_for_url(self.url + path)
 
     async def make_key(self, browser: Browser, name: str) -> str:
         """Make a key on the page of the account, and return its text, which is shown."""
@@ -116,7 +116,7 @@ def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
 async def test_one_searches_reads_corrects_and_leaves_without_scripts(
     browsers: Browsers, console: Console
 ) -> None:
-    async with browsers.window(scripts=False) as browser:
+    async with browsers.open_window(scripts=False) as browser:
         await console.sign_in(browser)
         await browser.fill("Search what you have read", "how do I keep a starter alive?")
         await browser.press("Search")
@@ -181,7 +181,7 @@ async def test_an_expired_session_leads_back_after_sign_in(
     await browser.page.get_by_role("link", name="Sign in", exact=True).click()
     await browser.fill("Your access key", console.key)
     await browser.press("Sign in")
-    await browser.arrive(f"{console.url}/sources/baking")
+    await browser.wait_for_url(f"{console.url}/sources/baking")
 
 
 async def test_a_limit_says_when_to_go_on(browser: Browser, console: Console, log: Path) -> None:
@@ -217,7 +217,7 @@ async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: C
     assert await browser.page.evaluate("document.activeElement.id") == "q"
     await browser.page.keyboard.type("bread")
     await browser.page.keyboard.press("Enter")
-    await browser.arrive(f"{console.url}/?q=bread")
+    await browser.wait_for_url(f"{console.url}/?q=bread")
     keyboard = browser.page.keyboard
     await keyboard.press("/")
     assert await browser.page.evaluate("document.activeElement.id") == "q"
@@ -226,7 +226,7 @@ async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: C
     second = browser.page.locator(".hit [data-hit]").nth(1)
     assert await second.evaluate("link => link === document.activeElement")
     await keyboard.press("Enter")
-    await browser.arrive(f"{console.url}/sources/")
+    await browser.wait_for_url(f"{console.url}/sources/")
     assert browser.console_errors == []
 
 
@@ -260,7 +260,7 @@ async def test_one_makes_a_key_which_going_back_does_not_show(
 
 
 async def test_numbers_and_dates_follow_the_locale(browsers: Browsers, console: Console) -> None:
-    async with browsers.window(locale="de-DE") as browser:
+    async with browsers.open_window(locale="de-DE") as browser:
         await console.sign_in(browser, "/sources/baking")
         [day, *_] = await browser.page.locator("header time").all_inner_texts()
     assert re.fullmatch(r"\d\d\.\d\d\.\d{4}", day)
@@ -310,7 +310,7 @@ async def test_a_form_that_another_site_submits_changes_nothing(
 
 @pytest.mark.parametrize("width", [320, 360, 1024, 1280])
 async def test_no_page_scrolls_sideways(browsers: Browsers, console: Console, width: int) -> None:
-    async with browsers.window(width=width) as browser:
+    async with browsers.open_window(width=width) as browser:
         await console.sign_in(browser)
         for path in (*PAGES, "/?q=wide+passage", "/sources/wide", "/sources/hostile"):
             await browser.open(console.url + path)
@@ -326,7 +326,7 @@ async def test_axe_finds_nothing(
     browsers: Browsers, console: Console, axe: str, scheme: Literal["light", "dark"]
 ) -> None:
     violations: dict[str, Any] = {}
-    async with browsers.window(scheme=scheme) as browser:
+    async with browsers.open_window(scheme=scheme) as browser:
         await browser.open(console.url)
         violations["sign in"] = await find_violations(browser.page, axe)
         await console.sign_in(browser)

@@ -207,7 +207,7 @@ class AuthorizationServer:
         account = await self.store.accounts.get(token.user_id)
         return account.accepts(token.made_at, token.grant_id)
 
-    async def list_documents(self, collection: str) -> list[dict[str, Any]]:
+    async def read_documents(self, collection: str) -> list[dict[str, Any]]:
         """Return all documents of a collection."""
         stream = self.access.connection.client.collection(collection).stream()
         return [{"id": snapshot.id, **(snapshot.to_dict() or {})} async for snapshot in stream]

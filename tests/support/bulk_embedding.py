@@ -124,12 +124,12 @@ async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names
     expected = {content: pytest.approx(compute_expected_vector(content)) for content in contents}
     assert await read_vectors(ctx) == expected
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
-    assert vertex.paid == dict.fromkeys(map(build_embedded_text, contents), 1)
+    assert vertex.embedding_counts == dict.fromkeys(map(build_embedded_text, contents), 1)
 
 
 async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
     """Assert that the bucket and the record of the bulk run are empty."""
-    assert storage.names("bulk") == []
+    assert storage.list_names("bulk") == []
     assert await read_documents(ctx, "meta") == {}
 
 

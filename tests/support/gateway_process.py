@@ -94,7 +94,9 @@ def run_deployed_gateway(
 ) -> Iterator[RunningGateway]:
     """Serve the deployed gateway, with its tools in a fake cloud."""
     program = (
-        tools.gateway if tools else lambda variables: make_deployed_program("gateway", variables)
+        tools.make_gateway_program
+        if tools
+        else lambda variables: make_deployed_program("gateway", variables)
     )
     with _serve_gateway(program, environment, log) as gateway:
         yield RunningGateway(gateway, tools.functions if tools else {}, log)

@@ -38,16 +38,16 @@ async def open_sign_in_app(
 ) -> AsyncIterator[tuple[SignInApp, httpx2.AsyncClient]]:
     """Open the sign-in pages, with a new browser."""
     sign_in_app = SignInApp(settings)
-    async with sign_in_app.client() as browser:
+    async with sign_in_app.make_client() as browser:
         yield sign_in_app, browser
-    await sign_in_app.access.aclose()
+    await sign_in_app.connection.aclose()
 
 
 async def press_google_button(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> httpx2.Response:
     """Press the button that leads to Google."""
-    page = await browser.get(sign_in_app.consent_path())
+    page = await browser.get(sign_in_app.make_consent_target())
     return await browser.post("/consent", data={**parse_hidden_fields(page), "decision": "allow"})
 
 

@@ -164,28 +164,28 @@ class History:
     def __init__(self, ctx: Context, seed: int, **limits: int) -> None:
         """Change this knowledge base."""
         self.ctx = ctx
-        self.chance = random.Random(seed)  # noqa: S311 - no secret
+        self.generator = random.Random(seed)  # noqa: S311 - no secret
         self.sources: dict[str, Source] = {}
         self.moment = NOON
         self.indexing = RacingIndexing(ctx.database)
         self._limits = limits
 
-    async def event(self) -> None:
+    async def make_change(self) -> None:
         """Make one random change."""
-        await self.chance.choice(self.events())()
+        await self.generator.choice(self.list_changes())()
 
-    def events(self) -> list[Callable[[], Awaitable[None]]]:
+    def list_changes(self) -> list[Callable[[], Awaitable[None]]]:
         """Return the possible changes; one that occurs twice is twice as likely."""
         return [self.ingest, self.ingest, self.index, self.begin_to_index, self.edit_meanwhile]
 
     async def ingest(self) -> None:
         """Ingest sources that are new, changed, deleted, restored or unchanged."""
-        changed = self.chance.sample(SOURCES, self.chance.randint(1, 3))
+        changed = self.generator.sample(SOURCES, self.generator.randint(1, 3))
         for name in changed:
             self.sources[name] = self._change_source(
                 self.sources.get(name) or Source(name, "Bread")
             )
-        self.moment += timedelta(minutes=self.chance.choice([0, 1, 50_000]))
+        self.moment += timedelta(minutes=self.generator.choice([0, 1, 50_000]))
         await self.save([chunk_source(self.sources[name]) for name in changed])
 
     async def save(self, sources: Sequence[ChunkedSource]) -> None:
@@ -207,7 +207,7 @@ class History:
         await self.index()
 
     def _change_source(self, source: Source) -> Source:
-        chance = self.chance
+        chance = self.generator
         sections = [*source.sections]
         match chance.randrange(8):
             case 0:
@@ -228,7 +228,7 @@ class History:
         return replace(source, sections=tuple(sections))
 
     def _make_section(self) -> Section:
-        chance = self.chance
+        chance = self.generator
         days = chance.choice([None, None, 0, -1, -40, -20_000])
         return Section(
             text=" ".join(chance.choices(WORDS, k=chance.randint(1, 6))),

@@ -77,7 +77,7 @@ class KillableChildren:
             raise RuntimeError(f"The child exited with code {code}.")
         return code == 0
 
-    def ingests_killed(self, settings: dict[str, Any]) -> int:
+    def count_ingest_kills(self, settings: dict[str, Any]) -> int:
         """Run ingest, killed after one commit, until a run finishes; return the number of kills."""
         count = 0
         while not self.survives(settings, 1, ingest=True):

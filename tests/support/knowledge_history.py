@@ -1,7 +1,7 @@
 """Random histories of a knowledge base that people save in, edit, forget and restore.
 
 `KnowledgeHistory` makes random calls and runs jobs, and kills some of them. `KnowledgeModel` is
-what the base must have in the end. To add an operation, add a method to `KnowledgeHistory.events`
+what the base must have in the end. To add an operation, add a method to `KnowledgeHistory.list_changes`
 that makes the call through `_call` and changes the model.
 """
 
@@ -200,19 +200,19 @@ class KnowledgeHistory(History):
         self.model = KnowledgeModel()
         self._number = 0
 
-    def events(self) -> list[Callable[[], Awaitable[None]]]:
+    def list_changes(self) -> list[Callable[[], Awaitable[None]]]:
         """Return the possible changes."""
         notes = [self.save_note, self.change_note, self.bring_back_revision, self.change_at_once]
         forgets = [self.forget_chunk, self.forget_source, self.forget_and_change]
         restores = [self.restore_source, self.restore_chunk, self.restore_source]
         forgets += [self.edit_source, self.edit_source, self.erase]
         jobs = [self.embed, self.kill_index, self.fill_cluster, self.purge]
-        return [*super().events(), *notes, *forgets, *restores, *jobs]
+        return [*super().list_changes(), *notes, *forgets, *restores, *jobs]
 
     async def save(self, sources: Sequence[ChunkedSource]) -> None:
         """Ingest sources, perhaps in a run that is killed and in the next one."""
         if self._is_killed():
-            await self.app.survives(self.chance.randrange(MAX_COMMITS), super().save(sources))
+            await self.app.survives(self.generator.randrange(MAX_COMMITS), super().save(sources))
         await super().save(sources)
         for source in sources:
             self.model.put(source)
@@ -239,7 +239,7 @@ class KnowledgeHistory(History):
         """Bring back a former revision of a note."""
         for note in self._draw_sample(self.model.notes):
             revisions = self.model.revisions[note]
-            number = self.chance.randint(1, len(revisions))
+            number = self.generator.randint(1, len(revisions))
             arguments = {"source_id": note, "revision": len(revisions)}
             answer = await self._call("save_note", **arguments, restore_revision=number)
             if answer.result and answer.result["duplicate"]:
@@ -321,7 +321,7 @@ class KnowledgeHistory(History):
         names = [name for name in self.model.sources if name not in self.model.revisions]
         for source_id in self._draw_sample(names):
             source = await call_result(self.app, "get_source", source_id=source_id)
-            title = f"Edited {self.chance.randrange(3)}"
+            title = f"Edited {self.generator.randrange(3)}"
             edit = {"source_id": source_id, "revision": source["revision"], "title": title}
             answer = await self._call("edit_source", **edit)
             assert answer.result, answer.error
@@ -329,13 +329,13 @@ class KnowledgeHistory(History):
 
     async def purge(self) -> None:
         """Run the job `purge`, perhaps in a run that is killed. It has nothing to delete."""
-        commits = self.chance.randrange(1, 10)
+        commits = self.generator.randrange(1, 10)
         await self.app.survives(commits, purge(self.ctx, make_ample_budget()))
 
     async def erase(self) -> None:
         """Delete for good what is forgotten, as `purge` does after thirty days."""
-        if self.chance.random() < 0.3:
-            await self.app.survives(self.chance.randrange(MAX_COMMITS), self._erase())
+        if self.generator.random() < 0.3:
+            await self.app.survives(self.generator.randrange(MAX_COMMITS), self._erase())
         await self._erase()
         self.model.erase()
 
@@ -346,7 +346,7 @@ class KnowledgeHistory(History):
     async def embed(self) -> None:
         """Embed what waits, perhaps in a run that is killed."""
         if self._is_killed():
-            await self.app.survives(self.chance.randrange(MAX_COMMITS), embed_all(self.ctx))
+            await self.app.survives(self.generator.randrange(MAX_COMMITS), embed_all(self.ctx))
         else:
             await embed_all(self.ctx)
 
@@ -356,7 +356,7 @@ class KnowledgeHistory(History):
         The kill would also end that ingest, perhaps after its commit.
         """
         self.indexing.race = None
-        await self.app.survives(self.chance.randrange(MAX_COMMITS), self.index())
+        await self.app.survives(self.generator.randrange(MAX_COMMITS), self.index())
 
     async def fill_cluster(self) -> None:
         """Put a passage into the cluster, as the job `cluster` does."""
@@ -458,9 +458,9 @@ class KnowledgeHistory(History):
         self._number += 1
         arguments["idempotency_key"] = f"key-{self._number}"
         if self._is_killed():
-            commits = self.chance.randrange(MAX_COMMITS)
+            commits = self.generator.randrange(MAX_COMMITS)
             if not await self.app.survives(commits, self._send(tool, **arguments)):
-                await self.chance.choice([self.index, self._wait])()
+                await self.generator.choice([self.index, self._wait])()
         return await self._send(tool, **arguments)
 
     async def _send(self, tool: str, **arguments: Any) -> CallAnswer:
@@ -485,18 +485,18 @@ class KnowledgeHistory(History):
     def _make_content(self, note: str | None = None) -> NoteContent:
         """Return the content of a new note, or of a change, which keeps some paragraphs."""
         paragraphs = self._make_paragraph(), self._make_paragraph(), self._make_paragraph()
-        text = "\n\n".join(paragraphs[: self.chance.choice([1, 1, 3])])
-        title = self.chance.choice(["Log", "Bread"])
-        tags = tuple(self.chance.sample(["food", "sea", "a/b"], self.chance.randrange(3)))
+        text = "\n\n".join(paragraphs[: self.generator.choice([1, 1, 3])])
+        title = self.generator.choice(["Log", "Bread"])
+        tags = tuple(self.generator.sample(["food", "sea", "a/b"], self.generator.randrange(3)))
         if note:
             former = self.model.revisions[note][-1]
             begin = former.text.partition("\n\n")[0]
-            text = self.chance.choice([former.text, text, f"{begin}\n\n{text}"])
+            text = self.generator.choice([former.text, text, f"{begin}\n\n{text}"])
         return NoteContent(title=title, text=f"{text}\n\n{self._make_mark()}", tags=tags)
 
     def _make_paragraph(self) -> str:
         return " ".join(
-            [self._make_mark(), *self.chance.choices(WORDS, k=self.chance.randint(3, 150))]
+            [self._make_mark(), *self.generator.choices(WORDS, k=self.generator.randint(3, 150))]
         )
 
     def _make_section(self) -> Section:
@@ -515,10 +515,10 @@ class KnowledgeHistory(History):
     def _draw_sample(self, names: Iterable[str], limit: int = 1) -> list[str]:
         """Return some names, the same ones for the same seed although ids of notes are random."""
         in_order = list(names)
-        return self.chance.sample(in_order, min(limit, len(in_order)))
+        return self.generator.sample(in_order, min(limit, len(in_order)))
 
     def _is_killed(self) -> bool:
-        return self.chance.random() < 0.3
+        return self.generator.random() < 0.3
 
     async def _wait(self) -> None:
         """Do nothing before a call is sent again."""

@@ -46,23 +46,23 @@ class FakeEmbeddingModel:
     """A fake embedding model. Texts that share words get similar vectors.
 
     Attributes:
-        down: Whether the model is unavailable.
-        refuses: If not empty, texts that contain this are rejected.
+        is_down: Whether the model is unavailable.
+        rejected_words: If not empty, texts that contain this are rejected.
         embedding_counts: The number of times that each text was embedded.
     """
 
     model: str
     dimension: int
     batch_size: int = 4
-    down: bool = False
-    refuses: str = ""
+    is_down: bool = False
+    rejected_words: str = ""
     embedding_counts: Counter[str] = field(default_factory=Counter)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed each text."""
-        if self.down:
+        if self.is_down:
             raise Unavailable("The embedding provider does not answer.", retry_after=5)
-        if self.refuses and any(self.refuses in text for text in texts):
+        if self.rejected_words and any(self.rejected_words in text for text in texts):
             raise InvalidInput("The model refuses text 0.", details={"text": 0})
         if purpose is Purpose.DOCUMENT:
             self.embedding_counts.update(texts)
@@ -155,12 +155,12 @@ async def complete_migration(app: App, clock: SettableClock) -> Report:
 async def clear_vectors(app: App, clock: SettableClock) -> None:
     """Run a migration until all old vectors are deleted and no new one is stored."""
     model = get_model(app)
-    model.down = True
+    model.is_down = True
     await announce_migration(app)
     clock.advance(minutes=2)
     with suppress(Unavailable):
         await run_reembed(app)
-    model.down = False
+    model.is_down = False
 
 
 async def read_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:

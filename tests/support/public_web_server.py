@@ -84,11 +84,11 @@ class DocumentServer(ThreadingHTTPServer):
         self.gate = threading.Event()
         self.gate.set()
         self.closing = threading.Event()
-        self.names: list[str | None] = []
+        self.server_names: list[str | None] = []
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
-            context.sni_callback = lambda _socket, name, _context: self.names.append(name)
+            context.sni_callback = lambda _socket, name, _context: self.server_names.append(name)
             self.socket = context.wrap_socket(self.socket, server_side=True)
         self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
 
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: DocumentServer
 
     def do_GET(self) -> None:
-        name = self.server.names[-1] if self.server.names else None
+        name = self.server.server_names[-1] if self.server.server_names else None
         headers = {key.lower(): value for key, value in self.headers.items()}
         _, target, _ = self.requestline.split()  # self.path is normalized
         self.server.requests.append(ReceivedRequest(target, headers, name))

@@ -69,9 +69,9 @@ class SignInApp:
     Attributes:
         settings: The gateway's settings.
         keyring: The gateway's keyring.
-        access: The database connection.
+        connection: The database connection.
         clock: The clock, which tests set.
-        login_limit: The rate limit, which tests set.
+        sign_in_limit: The rate limit, which tests set.
         app: The ASGI app with the pages.
     """
 
@@ -79,9 +79,9 @@ class SignInApp:
         """Assemble the pages as the gateway does."""
         self.settings = settings
         self.keyring = Keyring([SecretStr(SECRET)])
-        self.access = Connection(settings.google_cloud_project, settings.access_database)
+        self.connection = Connection(settings.google_cloud_project, settings.access_database)
         self.clock = SettableClock()
-        self.login_limit = FakeSignInLimit()
+        self.sign_in_limit = FakeSignInLimit()
         issuer = issuer_url(settings)
         tokens = AccessTokens(self.keyring, issuer, resource_url(settings), self.clock)
         google = (
@@ -90,41 +90,41 @@ class SignInApp:
         consent = Consent(
             settings=settings,
             keyring=self.keyring,
-            callers=Callers(settings, self.keyring, tokens, self.access, self.clock),
-            approvals=Approvals(self.keyring, self.access, issuer, self.clock),
+            callers=Callers(settings, self.keyring, tokens, self.connection, self.clock),
+            approvals=Approvals(self.keyring, self.connection, issuer, self.clock),
             clock=self.clock,
-            login_limit=self.login_limit,
+            login_limit=self.sign_in_limit,
             google=google,
         )
         self.app = Starlette(routes=consent.routes())
 
-    def client(self) -> httpx2.AsyncClient:
+    def make_client(self) -> httpx2.AsyncClient:
         """Make a client that stores cookies and does not follow redirects."""
         return httpx2.AsyncClient(
             transport=httpx2.ASGITransport(self.app), base_url=issuer_url(self.settings)
         )
 
-    def sealed(self, request: AuthorizationRequest = REQUEST) -> str:
+    def seal_request(self, request: AuthorizationRequest = REQUEST) -> str:
         """Seal a request."""
         return seal(self.keyring, request, self.clock)
 
-    def consent_path(self, request: AuthorizationRequest = REQUEST) -> str:
+    def make_consent_target(self, request: AuthorizationRequest = REQUEST) -> str:
         """Return the path and query of the consent page."""
-        return f"/consent?request={quote(self.sealed(request))}"
+        return f"/consent?request={quote(self.seal_request(request))}"
 
-    def consent_url(self, request: AuthorizationRequest = REQUEST) -> str:
+    def make_consent_url(self, request: AuthorizationRequest = REQUEST) -> str:
         """Return the URL of the consent page."""
-        return issuer_url(self.settings) + self.consent_path(request)
+        return issuer_url(self.settings) + self.make_consent_target(request)
 
     async def make_key(self, scopes: frozenset[Scope] = FULL_ACCESS) -> tuple[str, str]:
         """Create a key for `USER`, and return its text and its id."""
         text, key = new_key(self.keyring, USER, "a key", scopes, created_at=self.clock())
-        await AccessStore(self.access).keys.add(key)
+        await AccessStore(self.connection).keys.add(key)
         return text, key.key_id
 
     async def count_grants(self) -> int:
         """Count the stored grants."""
-        snapshots = AccessStore(self.access).database.collection("oauth_grants").stream()
+        snapshots = AccessStore(self.connection).database.collection("oauth_grants").stream()
         return len([snapshot async for snapshot in snapshots])
 
 

@@ -220,9 +220,9 @@ def fill_library(readwise: FakeReadwise) -> None:
     """Add the sample's books to a library."""
     for book in read_exported_books():
         fields = {name: value for name, value in book.items() if name != "highlights"}
-        readwise.put(book["user_book_id"], **fields)
+        readwise.put_book(book["user_book_id"], **fields)
         for position, highlight in enumerate(book["highlights"]):
-            readwise.highlight(position=position, **highlight)
+            readwise.put_highlight(position=position, **highlight)
 
 
 def read_exported_books() -> list[dict[str, Any]]:

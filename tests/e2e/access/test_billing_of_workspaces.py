@@ -119,7 +119,7 @@ def reset_model(deployment: Deployment) -> Iterator[None]:
     """Let the model work again after each test."""
     yield
     deployment.fake.usual = Reply()
-    deployment.fake.refuses = ""
+    deployment.fake.rejected_words = ""
 
 
 def outcome(result: dict[str, Any]) -> tuple[str, int | None]:
@@ -158,7 +158,7 @@ def test_a_call_with_rejected_materials_costs_nothing(
     deployment: Deployment, make_key: MakeKey
 ) -> None:
     key = make_key("materials.refused")
-    deployment.fake.refuses = make_paragraph(3)
+    deployment.fake.rejected_words = make_paragraph(3)
     for arguments in ({"materials": TEXT}, {"materials": " "}, {"document": "0" * 32}, {}):
         code, _ = outcome(deployment.ask(key, **arguments))
         assert code in ("VALIDATION_ERROR", "NOT_FOUND")

@@ -220,7 +220,7 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
         "OPENAI_API_KEY": KEY,
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
-    assert openai.sizes == [5, 1]
+    assert openai.text_counts == [5, 1]
 
 
 @pytest.mark.anyio

@@ -24,7 +24,7 @@ SAFE = {
 
 
 def test_a_new_bucket_is_versioned_and_private(site: Checkout, storage: FakeCloudStorage) -> None:
-    cloud = site.cloud()
+    cloud = site.make_cloud()
     assert cloud.bucket.ensure(NUMBER, "europe-west1")
     assert not cloud.bucket.ensure(NUMBER, "europe-west1")
     assert SAFE.items() <= storage.buckets[cloud.deployment.bucket].items()
@@ -48,7 +48,7 @@ def test_a_new_bucket_is_versioned_and_private(site: Checkout, storage: FakeClou
 def test_an_existing_bucket_becomes_versioned_and_private(
     existing: dict[str, Any], site: Checkout, storage: FakeCloudStorage
 ) -> None:
-    cloud = site.cloud()
+    cloud = site.make_cloud()
     bucket = storage.buckets[cloud.deployment.bucket] = {
         "projectNumber": NUMBER,
         "labels": {"mine": "yes"},
@@ -59,7 +59,7 @@ def test_an_existing_bucket_becomes_versioned_and_private(
 
 
 def test_a_correct_bucket_is_not_changed(site: Checkout, storage: FakeCloudStorage) -> None:
-    cloud = site.cloud()
+    cloud = site.make_cloud()
     cloud.bucket.ensure(NUMBER, "europe-west1")
     calls_before = storage.calls["bucket"]
     cloud.bucket.ensure(NUMBER, "europe-west1")
@@ -70,7 +70,7 @@ def test_a_correct_bucket_is_not_changed(site: Checkout, storage: FakeCloudStora
 def test_a_bucket_of_another_project_is_never_used(
     bucket: dict[str, Any], site: Checkout, storage: FakeCloudStorage
 ) -> None:
-    cloud = site.cloud()
+    cloud = site.make_cloud()
     storage.buckets[cloud.deployment.bucket] = dict(bucket)
     with pytest.raises(CommandFailed) as failure:
         cloud.bucket.ensure(NUMBER, "europe-west1")

@@ -41,8 +41,8 @@ def provider() -> Iterator[TerraformProvider]:
 @pytest.fixture
 def cloud(site: Checkout, provider: TerraformProvider, tmp_path: Path) -> Cloud:
     """A new deployment of the real configuration."""
-    copy = Copy.prepared(tmp_path / "copy", provider.environment)
-    base = site.cloud()
+    copy = Copy.prepare(tmp_path / "copy", provider.environment)
+    base = site.make_cloud()
     terraform = Terraform(
         folder=copy.folder / "infra" / "terraform",
         environment={**base.terraform.environment, **provider.environment},

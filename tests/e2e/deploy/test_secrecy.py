@@ -44,7 +44,7 @@ def test_no_secret_is_printed_passed_or_left_on_disk(
         path=make_recording_terraform(tmp_path / "bin"),
     )
     lines: list[str] = []
-    run_steps(site.cloud(lines.append), FULL_DEPLOY)
+    run_steps(site.make_cloud(lines.append), FULL_DEPLOY)
     values = google.projects[project].secrets
     secret = [*values["READWISE_TOKEN"], *values["ACCESS_SECRETS"], *values[SECRET_NAME]]
     assert secret[0] == SECRET_VALUE
@@ -60,7 +60,7 @@ def test_a_secret_that_has_a_value_is_not_asked_for(
 ) -> None:
     google.projects[project].secrets["READWISE_TOKEN"] = ["known"]
     site = make_checkout(tmp_path, project, google.address, secrets=("READWISE_TOKEN",))
-    run_steps(site.cloud(), FULL_DEPLOY)
+    run_steps(site.make_cloud(), FULL_DEPLOY)
     assert google.projects[project].secrets["READWISE_TOKEN"] == ["known"]
 
 
@@ -71,5 +71,5 @@ def test_a_secret_without_an_answer_stops_the_deployment(
         tmp_path, project, google.address, secrets=("READWISE_TOKEN",), answers="\n"
     )
     with pytest.raises(CommandFailed, match="gcloud secrets versions add READWISE_TOKEN"):
-        run_steps(site.cloud(), FULL_DEPLOY)
-    assert not site.running()
+        run_steps(site.make_cloud(), FULL_DEPLOY)
+    assert not site.read_running()

@@ -21,17 +21,17 @@ OPTIONS_WITHOUT_PROTECTION = {**ALL_OPTIONS, "protect_data": False}
 
 
 def test_applying_again_changes_nothing(small_deployment: Deployment) -> None:
-    assert small_deployment.changes(make_manifest(), **ALL_OPTIONS) == {}
+    assert small_deployment.plan_changes(make_manifest(), **ALL_OPTIONS) == {}
 
 
 def test_applying_all_functions_again_changes_nothing(full_deployment: Deployment) -> None:
-    assert full_deployment.changes(build_real_manifest(), **ALL_OPTIONS) == {}
+    assert full_deployment.plan_changes(build_real_manifest(), **ALL_OPTIONS) == {}
 
 
 def test_a_new_bundle_changes_only_its_function(small_deployment: Deployment) -> None:
     new_manifest = make_manifest()
     new_manifest["functions"]["search-kb"]["bundle"] = "bundles/search-kb-fedcba9876543210.zip"
-    changes = small_deployment.changes(new_manifest, **ALL_OPTIONS)
+    changes = small_deployment.plan_changes(new_manifest, **ALL_OPTIONS)
     assert changes == {'google_cloudfunctions2_function.carrel["search-kb"]': ["update"]}
 
 
@@ -40,7 +40,7 @@ def test_a_new_tool_changes_only_the_gateway(small_deployment: Deployment) -> No
     new_manifest["functions"]["list-tags"] = make_function(
         "tool", "list_tags", effect="read", databases=READER
     )
-    changes = small_deployment.changes(new_manifest, **ALL_OPTIONS)
+    changes = small_deployment.plan_changes(new_manifest, **ALL_OPTIONS)
     updated_names = {name for name, actions in changes.items() if actions == ["update"]}
     assert updated_names == {'google_cloudfunctions2_function.carrel["gateway"]'}
     created_names = {name for name, actions in changes.items() if actions == ["create"]}
@@ -54,7 +54,7 @@ def test_a_new_tool_changes_only_the_gateway(small_deployment: Deployment) -> No
 def test_spans_for_google_need_a_role_and_two_apis(full_deployment: Deployment) -> None:
     settings = {**ALL_OPTIONS["settings"], "TELEMETRY": "gcp"}
     options = {**ALL_OPTIONS, "settings": settings}
-    changes = full_deployment.changes(build_real_manifest(), **options)
+    changes = full_deployment.plan_changes(build_real_manifest(), **options)
     created_names = {name for name, actions in changes.items() if actions == ["create"]}
     assert created_names == {
         'google_project_service.carrel["cloudtrace"]',
@@ -70,7 +70,7 @@ def test_spans_for_google_need_a_role_and_two_apis(full_deployment: Deployment) 
 def test_prerequisites_can_be_created_separately(
     initialized_deployment: Deployment, tmp_path: Path
 ) -> None:
-    deployment = initialized_deployment.copied(tmp_path)
+    deployment = initialized_deployment.copy_to(tmp_path)
     deployment.apply(build_real_manifest(), *DATABASES, *SECRETS, **ALL_OPTIONS)
     assert {
         "google_project",
@@ -79,14 +79,16 @@ def test_prerequisites_can_be_created_separately(
         "google_firestore_field",
         "google_firestore_index",
         "google_secret_manager_secret",
-    } >= {resource.kind for resource in deployment.resources()}
-    assert "google_secret_manager_secret" in {resource.kind for resource in deployment.resources()}
+    } >= {resource.kind for resource in deployment.read_resources()}
+    assert "google_secret_manager_secret" in {
+        resource.kind for resource in deployment.read_resources()
+    }
 
 
 def test_protected_data_survives_destroy(deployment: Deployment) -> None:
     result = deployment.destroy(make_manifest(), **ALL_OPTIONS)
     assert "delete_protection_state is DELETE_PROTECTION_ENABLED" in result.stderr
-    remaining_kinds = {resource.kind for resource in deployment.resources()} - {
+    remaining_kinds = {resource.kind for resource in deployment.read_resources()} - {
         "google_project_service"
     }
     assert {"google_firestore_database", "google_secret_manager_secret"} <= remaining_kinds
@@ -101,6 +103,8 @@ def test_unprotected_data_is_destroyed(deployment: Deployment) -> None:
 
 
 def test_without_all_users_the_gateway_has_no_public_invoker(small_deployment: Deployment) -> None:
-    changes = small_deployment.changes(make_manifest(), **{**ALL_OPTIONS, "grant_all_users": False})
+    changes = small_deployment.plan_changes(
+        make_manifest(), **{**ALL_OPTIONS, "grant_all_users": False}
+    )
     invoker = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
     assert changes == {invoker: ["delete"]}

@@ -122,10 +122,10 @@ def test_indexes_have_readable_names(state: State) -> None:
 def test_another_dimension_changes_vector_indexes_and_settings(
     deployment: Deployment,
 ) -> None:
-    changes = deployment.changes(make_manifest(), **ALL_OPTIONS, embedding_dimension=1536)
+    changes = deployment.plan_changes(make_manifest(), **ALL_OPTIONS, embedding_dimension=1536)
     changed_indexes = {
         f'google_firestore_index.carrel["{resource.key}"]'
-        for resource in deployment.resources()
+        for resource in deployment.read_resources()
         if resource.kind == "google_firestore_index" and str(resource.key).endswith("VECTOR")
     }
     # The indexes themselves are compared above, so it suffices here that no vector index is missed.
@@ -158,7 +158,7 @@ def test_databases_are_protected_if_configured(
             resource.values["type"],
             resource.values["point_in_time_recovery_enablement"],
         )
-        for resource in deployment.resources()
+        for resource in deployment.read_resources()
         if resource.kind == "google_firestore_database"
     }
     expected = (protection, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")

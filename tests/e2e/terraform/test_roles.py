@@ -23,21 +23,21 @@ ROLES = {
 def test_a_tools_effect_decides_its_accounts_role(state: State) -> None:
     expected = {
         (format_member(key), ROLES[state.functions[key]["effect"]], "(default)")
-        for key in state.of_kind("tool")
+        for key in state.list_keys("tool")
     }
-    tools = {format_member(key) for key in state.of_kind("tool")}
-    assert {grant for grant in state.database_roles() if grant[0] in tools} == expected
+    tools = {format_member(key) for key in state.list_keys("tool")}
+    assert {grant for grant in state.get_database_roles() if grant[0] in tools} == expected
 
 
 def test_jobs_write_only_to_the_first_database(state: State) -> None:
-    jobs = {format_member(key) for key in state.of_kind("job")}
-    grants = {grant for grant in state.database_roles() if grant[0] in jobs}
+    jobs = {format_member(key) for key in state.list_keys("job")}
+    grants = {grant for grant in state.get_database_roles() if grant[0] in jobs}
     assert grants == {(job, "roles/datastore.user", "(default)") for job in jobs}
 
 
 def test_only_the_gateway_has_access_to_credentials(state: State) -> None:
     gateway = {(format_member("gateway"), "roles/datastore.user", "access")}
-    roles = state.database_roles()
+    roles = state.get_database_roles()
     assert gateway == {grant for grant in roles if grant[2] == "access"}
     assert gateway == {grant for grant in roles if grant[0] == format_member("gateway")}
 
@@ -52,21 +52,21 @@ def test_every_database_role_has_a_condition(state: State) -> None:
 
 
 def test_only_the_gateway_is_public(state: State) -> None:
-    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
+    invokers = state.get_grants("google_cloud_run_v2_service_iam_member", "name")
     grants = {grant for grant in invokers if grant[0] in {"allUsers", "allAuthenticatedUsers"}}
     assert grants == {("allUsers", "roles/run.invoker", "carrel-gateway")}
 
 
 def test_only_the_gateway_invokes_tools(state: State) -> None:
-    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
-    tools = {f"carrel-{key}" for key in state.of_kind("tool")}
+    invokers = state.get_grants("google_cloud_run_v2_service_iam_member", "name")
+    tools = {f"carrel-{key}" for key in state.list_keys("tool")}
     expected = {(format_member("gateway"), "roles/run.invoker", tool) for tool in tools}
     assert {grant for grant in invokers if grant[2] in tools} == expected
 
 
 def test_only_the_schedules_invoke_jobs(state: State) -> None:
-    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
-    jobs = {f"carrel-{key}" for key in state.of_kind("job")}
+    invokers = state.get_grants("google_cloud_run_v2_service_iam_member", "name")
+    jobs = {f"carrel-{key}" for key in state.list_keys("job")}
     expected = {(format_member("scheduler"), "roles/run.invoker", job) for job in jobs}
     assert {grant for grant in invokers if grant[2] in jobs} == expected
 
@@ -74,7 +74,7 @@ def test_only_the_schedules_invoke_jobs(state: State) -> None:
 def test_each_function_has_its_own_account(state: State) -> None:
     accounts = {
         key: function["service_config"]["service_account_email"]
-        for key, function in state.deployed().items()
+        for key, function in state.get_functions().items()
     }
     assert accounts == {
         key: format_member(key).removeprefix("serviceAccount:") for key in state.functions

@@ -34,7 +34,7 @@ def test_only_jobs_with_a_schedule_have_one(state: State) -> None:
 
 
 def test_the_scheduler_waits_as_long_as_the_function(state: State) -> None:
-    functions = state.deployed()
+    functions = state.get_functions()
     for resource in state.resources["google_cloud_scheduler_job"]:
         seconds = functions[str(resource.key)]["service_config"]["timeout_seconds"]
         assert resource.values["attempt_deadline"] == f"{seconds}s"

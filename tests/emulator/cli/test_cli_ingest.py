@@ -29,19 +29,19 @@ PROGRAM = """
 import os, signal, sys
 from infra.cli.main import main
 from infra.local import jobs
-from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import WatchedApp, call_after
 from tests.support.fakes.embedder import WordEmbedder
 
 embedder = WordEmbedder()
-embedder.down = "down" in sys.argv
-if embedder.down:
+embedder.is_down = "down" in sys.argv
+if embedder.is_down:
     sys.argv.remove("down")
 
 async def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
-around = after(int(sys.argv.pop(1)), interrupt)
+around = call_after(int(sys.argv.pop(1)), interrupt)
 jobs.App = lambda settings: WatchedApp(settings, around, embedder=embedder)
 main()
 """

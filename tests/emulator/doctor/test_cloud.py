@@ -124,7 +124,7 @@ def test_an_index_that_is_not_ready_fails(fake: FakeDeployment) -> None:
 
 
 def test_vector_indexes_of_another_dimension_fail(fake: FakeDeployment) -> None:
-    message, _ = expect_failure("indexes", fake.changed(embedding_dimension=768))
+    message, _ = expect_failure("indexes", fake.copy_with(embedding_dimension=768))
     assert "embedding VECTOR" in message
 
 
@@ -329,7 +329,7 @@ def test_a_base_with_another_model_fails(fake: FakeDeployment) -> None:
 
 def test_vectors_that_do_not_fit_the_indexes_fail(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
-    message, command = expect_failure("embedding model", fake.changed(embedding_dimension=768))
+    message, command = expect_failure("embedding model", fake.copy_with(embedding_dimension=768))
     assert message == "vectors have 384 dimensions, but the indexes have 768"
     assert command.startswith("correct embedding_dimension in deployment.tfvars.json")
 

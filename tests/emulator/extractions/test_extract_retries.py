@@ -108,11 +108,11 @@ async def test_an_outage_of_the_model_ends_the_run(
     model = make_generator()
     async with open_extract_context(settings, model) as ctx:
         await ingest_books(ctx, make_book("tables", KEYS, RETRIES))
-        model.down = True
+        model.is_down = True
         with pytest.raises(Unavailable):
             await run_extract(ctx)
         assert [chunk["tries"] for chunk in (await read_chunks_by_text(ctx)).values()] == [{}, {}]
-        model.down = False
+        model.is_down = False
         assert (await run_extract(ctx)).counts["read"] == 2
 
 
@@ -122,12 +122,12 @@ async def test_an_outage_of_the_embedder_ends_the_run(
     async with open_extract_context(settings) as ctx:
         await ingest_books(ctx, make_book("tables", KEYS, NOTHING))
         assert isinstance(ctx.embedder, WordEmbedder)
-        ctx.embedder.down = True
+        ctx.embedder.is_down = True
         with pytest.raises(Unavailable):
             await run_extract(ctx)
         assert await read_pending_texts(ctx) == {KEYS}
         assert (await read_chunks_by_text(ctx))[KEYS]["tries"] == {}
-        ctx.embedder.down = False
+        ctx.embedder.is_down = False
         assert (await run_extract(ctx)).counts["found"] == 1
 
 

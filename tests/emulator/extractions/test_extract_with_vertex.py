@@ -183,7 +183,7 @@ async def test_a_passage_without_an_answer_is_deferred_alone(
 
     vertex.answers["Findings"] = answer
     vertex.on_hang = time_out
-    vertex.troubles[KEYS] = reply
+    vertex.replies_by_words[KEYS] = reply
     report = await run_extract(vertex_context)
     [failure] = report.failures
     assert failure.reason.startswith(reason)

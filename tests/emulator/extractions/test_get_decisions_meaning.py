@@ -150,7 +150,7 @@ async def test_an_outage_of_the_provider_is_an_error(
     app: App, decisions: list[Extraction], embedder: WordEmbedder
 ) -> None:
     assert decisions
-    embedder.down = True
+    embedder.is_down = True
     app.query_vectors.clear()
     error = await call_error(app, "get_decisions", query="something else")
     assert error.code == "UNAVAILABLE"

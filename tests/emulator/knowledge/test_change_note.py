@@ -130,7 +130,7 @@ async def test_without_the_provider_a_change_is_stored(
     app: App, ctx: Context, embedder: WordEmbedder
 ) -> None:
     note = await save_note(app)
-    embedder.down = True
+    embedder.is_down = True
     changed = await change_note(app, note, title="Keeping bread")
     assert changed["waiting"] == 1
     [stored] = (await read_chunks(ctx)).values()

@@ -96,9 +96,9 @@ async def scheduled(
 async def test_a_deployment_starts_the_job(scheduled: tuple[App, FakeCloudScheduler]) -> None:
     app, scheduler = scheduled
     out = await save(app)
-    assert (out["started"], scheduler.started) == (True, [(JOB, "a-test")])
+    assert (out["started"], scheduler.started_jobs) == (True, [(JOB, "a-test")])
     again = await save(app)  # the job may have been busy
-    assert (again["started"], len(scheduler.started)) == (True, 2)
+    assert (again["started"], len(scheduler.started_jobs)) == (True, 2)
     text = await call_text(app, "save_link", EDITOR, url=f"{URL}/2")
     assert "search finds it within 20 minutes, 20" in text
 
@@ -110,7 +110,7 @@ async def test_a_link_is_queued_although_the_job_does_not_start(
     app, scheduler = scheduled
     scheduler.status = status
     out = await save(app)
-    assert (out["started"], scheduler.started) == (False, [])
+    assert (out["started"], scheduler.started_jobs) == (False, [])
     assert (await read_only_link(ctx)).state == "waiting"
 
 
@@ -118,7 +118,7 @@ async def test_taking_a_link_back_starts_nothing(scheduled: tuple[App, FakeCloud
     app, scheduler = scheduled
     await save(app)
     out = await save(app, cancel=True)
-    assert (out["started"], len(scheduler.started)) == (False, 1)
+    assert (out["started"], len(scheduler.started_jobs)) == (False, 1)
 
 
 async def test_a_laptop_fetches_at_once(app: App) -> None:

@@ -168,7 +168,7 @@ async def test_a_passage_of_a_book_is_no_duplicate(app: App, ctx: Context) -> No
 async def test_without_the_provider_words_find_a_note(
     app: App, ctx: Context, embedder: WordEmbedder
 ) -> None:
-    embedder.down = True
+    embedder.is_down = True
     note = await save_note(app)
     assert note["waiting"] == 1
     assert await search_source_ids(app, "linen") == [note["source_id"]]

@@ -131,7 +131,7 @@ async def test_an_outage_of_google_is_reported_without_details(
 async def test_a_discovery_document_of_another_issuer_is_rejected(
     google_settings: Settings, google: FakeGoogle
 ) -> None:
-    document = google.discovery() | {"issuer": "https://evil.example"}
+    document = google.make_discovery_document() | {"issuer": "https://evil.example"}
     google.bodies[DISCOVERY] = json.dumps(document).encode()
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         assert (await press_google_button(sign_in_app, browser)).status_code == 503

@@ -55,7 +55,7 @@ async def test_an_allowed_person_signs_in_with_their_email(google_settings: Sett
         assert answer.headers["location"].startswith("https://claude.example/callback?code=")
         code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
         grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
-        grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
+        grant = await AccessStore(sign_in_app.connection).grants.get(grant_id or "")
     assert grant is not None
     assert grant.user_id == ADA
     assert grant.scopes == FULL_ACCESS
@@ -83,7 +83,7 @@ async def test_google_gets_a_request_for_email_and_account_choice(
 
 async def test_the_page_offers_google_and_no_field_for_a_key(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        page = await browser.get(sign_in_app.consent_path())
+        page = await browser.get(sign_in_app.make_consent_target())
     assert "Continue with Google" in page.text
     assert 'name="key"' not in page.text
 
@@ -91,7 +91,7 @@ async def test_the_page_offers_google_and_no_field_for_a_key(google_settings: Se
 async def test_a_key_is_ignored_where_google_is_configured(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         key, _ = await sign_in_app.make_key()
-        form = parse_hidden_fields(await browser.get(sign_in_app.consent_path()))
+        form = parse_hidden_fields(await browser.get(sign_in_app.make_consent_target()))
         answer = await browser.post("/consent", data={**form, "decision": "allow", "key": key})
         assert await sign_in_app.count_grants() == 0
     assert urlsplit(answer.headers["location"]).path == "/o/oauth2/v2/auth"
@@ -101,7 +101,7 @@ async def test_deny_informs_the_client_without_google(
     google_settings: Settings, google: FakeGoogle
 ) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        form = parse_hidden_fields(await browser.get(sign_in_app.consent_path()))
+        form = parse_hidden_fields(await browser.get(sign_in_app.make_consent_target()))
         answer = await browser.post("/consent", data={**form, "decision": "deny"})
     assert "error=access_denied" in answer.headers["location"]
     assert google.requests == []
@@ -167,9 +167,9 @@ async def test_a_sign_in_that_another_browser_began_is_rejected(
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         redirect = await press_google_button(sign_in_app, browser)
         callback_url = await sign_in_at_google(redirect.headers["location"])
-        async with sign_in_app.client() as stranger:
+        async with sign_in_app.make_client() as stranger:
             without_cookie = await stranger.get(callback_url)
-            await stranger.get(sign_in_app.consent_path())
+            await stranger.get(sign_in_app.make_consent_target())
             with_other_cookie = await stranger.get(callback_url)
         assert await sign_in_app.count_grants() == 0
     assert without_cookie.status_code == 403
@@ -181,7 +181,7 @@ async def test_a_sign_in_that_another_browser_began_is_rejected(
 @pytest.mark.parametrize("state", ["", "a", "a.b.c", "..", "é.é.é"])
 async def test_a_forged_state_is_rejected(google_settings: Settings, state: str) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        await browser.get(sign_in_app.consent_path())
+        await browser.get(sign_in_app.make_consent_target())
         answer = await browser.get("/signin/google", params={"state": state, "code": "c"})
     assert answer.status_code in (400, 403)
 
@@ -191,7 +191,7 @@ async def test_the_code_of_another_sign_in_is_rejected(google_settings: Settings
         own_callback = await sign_in_at_google(
             (await press_google_button(sign_in_app, browser)).headers["location"]
         )
-        async with sign_in_app.client() as other:
+        async with sign_in_app.make_client() as other:
             other_callback = await sign_in_at_google(
                 (await press_google_button(sign_in_app, other)).headers["location"]
             )
@@ -236,7 +236,7 @@ async def test_a_late_callback_says_to_start_again(google_settings: Settings) ->
 
 async def test_redirects_and_callbacks_count_as_attempts(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        sign_in_app.login_limit.max_attempts = 1
+        sign_in_app.sign_in_limit.max_attempts = 1
         callback_url = await sign_in_at_google(
             (await press_google_button(sign_in_app, browser)).headers["location"]
         )

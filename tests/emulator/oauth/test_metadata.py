@@ -157,4 +157,4 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
     assert storage.tokens.refresh_token != first_tokens.refresh_token
     assert storage.client
     assert (storage.client.client_id == document) == published
-    assert bool(await server.list_documents("oauth_clients")) == (not published)
+    assert bool(await server.read_documents("oauth_clients")) == (not published)

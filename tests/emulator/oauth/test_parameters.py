@@ -33,7 +33,7 @@ async def endpoints(
     """The HTTP client of each path."""
     async with (
         serve_authorization_server(project) as server,
-        SignInApp(settings).client() as browser,
+        SignInApp(settings).make_client() as browser,
     ):
         yield {path: browser if path == "/consent" else server.http for path in PATHS}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def registration_error(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
     body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
     error = parse_error(await server.http.post("/register", json=body))
-    assert await server.list_documents("oauth_clients") == []
+    assert await server.read_documents("oauth_clients") == []
     return error
 
 
@@ -34,7 +34,7 @@ async def test_a_client_secret_is_returned_but_not_stored(server: AuthorizationS
     assert client.client_secret_expires_at == 0
     secret = client.client_secret or ""
     assert len(secret) == 43
-    [stored] = await server.list_documents("oauth_clients")
+    [stored] = await server.read_documents("oauth_clients")
     assert stored["id"] == client.client_id
     assert stored["redirect_uris"] == ["https://program.example/back"]
     assert secret not in str(stored)
@@ -118,7 +118,7 @@ async def test_registration_is_limited_by_address(server: AuthorizationServer) -
     assert parse_error(answer) == (429, "temporarily_unavailable")
     assert answer.headers["retry-after"] == "30"
     assert server.limit.attempts == ["1.2.3.4"]
-    assert await server.list_documents("oauth_clients") == []
+    assert await server.read_documents("oauth_clients") == []
 
 
 @pytest.mark.anyio
@@ -152,13 +152,13 @@ async def test_a_registration_in_use_is_written_once_a_day(server: Authorization
     expiries = []
     for hours in (1, 1, 23):
         await server.sign_in(client)
-        [stored] = await server.list_documents("oauth_clients")
+        [stored] = await server.read_documents("oauth_clients")
         expiries.append(stored["expires_at"])
         server.clock.advance(hours=hours)
     assert len(set(expiries)) == 1
     server.clock.advance(seconds=1)
     await server.sign_in(client)
-    [stored] = await server.list_documents("oauth_clients")
+    [stored] = await server.read_documents("oauth_clients")
     assert stored["expires_at"] > expiries[0]
 
 

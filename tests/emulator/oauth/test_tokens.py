@@ -55,7 +55,7 @@ async def test_no_code_or_token_is_stored(
     tokens = parse_tokens(await server.exchange(client, code))
     stored = str(
         [
-            await server.list_documents(collection)
+            await server.read_documents(collection)
             for collection in ("oauth_grants", "oauth_clients")
         ]
     )

@@ -139,8 +139,8 @@ async def test_tokens_of_the_probe_are_counted(
 ) -> None:
     ctx = make_context()
     await ingest_sources(ctx, make_source_of_notes(1))
-    server.troubles["number 0 "] = make_text_reply("", finish="SAFETY", tokens=(60, 2, 0))
-    server.troubles[PROBE] = probed
+    server.replies_by_words["number 0 "] = make_text_reply("", finish="SAFETY", tokens=(60, 2, 0))
+    server.replies_by_words[PROBE] = probed
     with suppress(PlatformFault):
         await cards(ctx, make_ample_budget())
     probes = sum(call.text.endswith(PROBE) for call in server.calls)
@@ -286,7 +286,7 @@ async def test_refused_text_gets_an_extractive_card_at_once(
     make_context: Callable[..., Context], server: FakeVertex, reply: Reply
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(10))
-    server.troubles[ODD] = reply
+    server.replies_by_words[ODD] = reply
     report = await cards(make_context(), make_ample_budget())
     assert report.counts == {"cards": 10, "by language model": 9, "extractive": 1}
     assert report.failures == []
@@ -308,7 +308,7 @@ async def test_repeated_bad_answers_end_in_an_extractive_card(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(10))
-    server.troubles[ODD] = make_json_reply(LONG)
+    server.replies_by_words[ODD] = make_json_reply(LONG)
     report, _ = await run_hourly(make_context, 4)
     assert len(report.failures) == 1
     assert "answered twice" in report.failures[0].reason
@@ -324,7 +324,7 @@ async def test_text_that_always_fails_is_dead_lettered(
 ) -> None:
     generator = make_generator(server)
     await ingest_sources(make_cards_context(settings), make_source_of_notes(10))
-    server.troubles[ODD] = make_error_reply(503, retry_after="3600")
+    server.replies_by_words[ODD] = make_error_reply(503, retry_after="3600")
     report, moment = await run_hourly(
         lambda moment: make_cards_context(settings, generator, moment), 5
     )
@@ -335,7 +335,7 @@ async def test_text_that_always_fails_is_dead_lettered(
     assert "card" not in odd["pending"]
     assert odd["parked"]["card"].startswith("UNAVAILABLE")
     assert await cards(ctx, make_ample_budget()) == Report()
-    server.troubles.clear()
+    server.replies_by_words.clear()
     assert JOB.dead_letters is not None
     assert await JOB.dead_letters.retry(ctx) == 1
     assert (await cards(ctx, make_ample_budget())).counts == {"cards": 1, "by language model": 1}
@@ -364,7 +364,7 @@ async def test_probe_is_long_enough_for_the_model(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(1))
-    server.troubles[ODD.replace("3", "0")] = make_blocked_reply()
+    server.replies_by_words[ODD.replace("3", "0")] = make_blocked_reply()
     ctx = make_context()
     await cards(ctx, make_ample_budget())
     assert server.calls[-1].text.endswith(PROBE)

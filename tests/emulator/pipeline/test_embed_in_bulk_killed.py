@@ -114,10 +114,10 @@ async def test_no_text_is_paid_twice_after_a_kill(
     with start_embed(project, vertex, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     assert len(vertex.jobs) == 1
-    assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.paid
+    assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.embedding_counts
     stored = (await read_chunks_by_text(ctx)).values()
     assert [len(data["embedding"]) for data in stored] == [8] * NOTES
     assert await read_documents(ctx, "meta") == {
         "embedding": {"model": "gemini-embedding-001", "dimension": 8}
     }
-    assert storage.names("bulk") == []
+    assert storage.list_names("bulk") == []

@@ -84,7 +84,7 @@ async def test_next_run_completes_one_stopped_by_an_outage(
 
 
 async def test_refused_text_is_deferred(cloud: Context, vertex: FakeVertex) -> None:
-    vertex.refuses = "sourdough"
+    vertex.rejected_words = "sourdough"
     report = await run(cloud)
     assert report.counts == {"embedded": 4}
     [failure] = report.failures

@@ -249,7 +249,7 @@ async def test_nothing_is_stored_without_semantic_search(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await store_sources(ctx, BAKING)
-    embedder.down = True
+    embedder.is_down = True
     report = await health(ctx, make_ample_budget())
     assert (
         replace(report, note=""),

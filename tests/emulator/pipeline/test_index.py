@@ -81,7 +81,7 @@ async def test_postings_are_exact_after_any_history(ctx: Context, seed: int) -> 
     history = History(ctx, seed)
     for _ in range(3):
         for _ in range(6):
-            await history.event()
+            await history.make_change()
         await history.index()
         await assert_postings_are_exact(ctx)
 
@@ -91,7 +91,7 @@ async def test_truncated_postings_are_correct_after_any_history(ctx: Context, se
     history = History(ctx, seed, cap=4, slack=2)
     for _ in range(3):
         for _ in range(6):
-            await history.event()
+            await history.make_change()
         await history.index()
         await assert_postings_are_sound(ctx)
         lists = await read_postings(ctx)

@@ -71,7 +71,7 @@ def upload(storage: Storage, name: str, content: str | bytes) -> None:
 
 
 def remove(storage: Storage, name: str) -> None:
-    storage.remove(BUCKET, f"notes/{name}")
+    storage.delete(BUCKET, f"notes/{name}")
 
 
 def record_lines(**texts: str) -> str:

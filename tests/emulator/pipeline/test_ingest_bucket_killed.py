@@ -63,7 +63,7 @@ def change_files(storage: FakeCloudStorage) -> None:
         upload(storage, f"{number}.md", f"Note {number}, again.")
     upload_records(storage, "renamed.jsonl", "a", "b", "c")
     for name in ("0.md", "1.md", "records.jsonl"):
-        storage.remove(BUCKET, f"notes/{name}")
+        storage.delete(BUCKET, f"notes/{name}")
 
 
 async def test_next_run_completes_one_killed_after_any_commit(
@@ -83,7 +83,7 @@ async def test_next_run_completes_one_killed_after_any_commit(
     with start_killable_children() as dying:
         # One more: `renamed.jsonl` is read again after the run that was killed before it could
         # forget `records.jsonl`.
-        assert calm.commits + 1 == dying.ingests_killed(fields(project))
+        assert calm.commits + 1 == dying.count_ingest_kills(fields(project))
     assert await run_ingest(app) == Report()
     assert await read_ingested_documents(
         calm.context(Caller(), Meter())
@@ -101,7 +101,7 @@ async def test_records_of_a_killed_run_and_deleted_file_go(
     with start_killable_children() as dying:
         assert not dying.survives(fields(project), 2, ingest=True)
     assert len(await read_chunks(ctx)) == 3
-    storage.remove(BUCKET, "notes/a.md")
+    storage.delete(BUCKET, "notes/a.md")
     upload_records(storage, "records.jsonl", "b")
     await run_ingest(app, forgets_all=True)
     assert [chunk["content"] for chunk in (await read_chunks(ctx)).values()] == ["Record b."]

@@ -77,7 +77,7 @@ class Bucket(Origin):
         self._storage.put(BUCKET, "a.md", markdown(title, author, tags))
 
     def remove(self) -> None:
-        self._storage.remove(BUCKET, "a.md")
+        self._storage.delete(BUCKET, "a.md")
 
     def put_others(self) -> None:
         for number in range(3):
@@ -93,11 +93,11 @@ class Library(Origin):
         names = [{"id": number, "name": tag} for number, tag in enumerate(tags)]
         self._readwise.advance(hours=1)
         fields = {"title": title, "readable_title": title, "author": author, "book_tags": names}
-        self._readwise.put(7, "Reef early.", **fields, is_deleted=False)
+        self._readwise.put_book(7, "Reef early.", **fields, is_deleted=False)
 
     def remove(self) -> None:
         self._readwise.advance(hours=1)
-        self._readwise.delete(7)
+        self._readwise.delete_book(7)
 
 
 def markdown(title: str, author: str, tags: Sequence[str]) -> str:

@@ -167,12 +167,12 @@ async def test_an_outage_ends_a_run_and_the_next_resumes(
 
 
 async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
-    fake.refuses = make_paragraph(35)
+    fake.rejected_words = make_paragraph(35)
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
     report = await run_job(JOB, app)
-    start = TEXT.index(fake.refuses)
-    message = f"characters {start} to {start + len(fake.refuses)}"
+    start = TEXT.index(fake.rejected_words)
+    message = f"characters {start} to {start + len(fake.rejected_words)}"
     assert isinstance(report, Report)
     assert report.counts == {"embedded": 62, "failed": 1, "ready": 1}
     assert [failure.name for failure in report.failures] == [ID]
@@ -184,7 +184,7 @@ async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpen
     result = await extract_result(app, QUERY, scope="task")
     assert result["considered"] == 30
     assert await count_waiting(job_context(app)) == 0
-    fake.refuses = ""
+    fake.rejected_words = ""
     second = await extract_result(app, QUERY, materials=TEXT)
     assert second["status"] == "pending"
     await run_job(JOB, app)
@@ -195,14 +195,14 @@ async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: Fa
     """The provider sends an invalid answer to one text only."""
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
-    fake.omits_vector_for = make_paragraph(35)
+    fake.words_without_vector = make_paragraph(35)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert report.counts == {"embedded": 62, "ready": 1}
     assert [failure.name for failure in report.failures] == [ID]
     assert await count_waiting(job_context(app)) == 1
     assert await run_job(JOB, app) == Report()
-    fake.omits_vector_for = ""
+    fake.words_without_vector = ""
     assert (await extract_result(app, QUERY, document=ID))["status"] == "ready"
 
 

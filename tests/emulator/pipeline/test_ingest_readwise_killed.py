@@ -25,15 +25,15 @@ BOOKS: Final = 65
 def change_library(readwise: FakeReadwise) -> None:
     """Edit every book of a library, and delete from it."""
     for number in range(1, BOOKS + 1):
-        readwise.highlight(number, 1, f"Thought {number}, again.")
+        readwise.put_highlight(number, 1, f"Thought {number}, again.")
     readwise.delete_highlight(5, 0)
-    readwise.delete(35)
+    readwise.delete_book(35)
 
 
 async def test_next_run_completes_one_killed_after_any_commit(project: str, ctx: Context) -> None:
     with FakeReadwise(page_size=40) as readwise:
         for number in range(1, BOOKS + 1):
-            readwise.put(number, f"Thought {number}.")
+            readwise.put_book(number, f"Thought {number}.")
         readwise.advance(days=1)
         calmly, stormily = (
             make_readwise_settings(readwise, f"{project}-calm"),
@@ -53,7 +53,7 @@ async def test_next_run_completes_one_killed_after_any_commit(project: str, ctx:
             "readwise_token": TOKEN,
         }
         with start_killable_children() as dying:
-            assert calm.commits == dying.ingests_killed(fields)
+            assert calm.commits == dying.count_ingest_kills(fields)
     expected = await read_ingested_documents(calm.context(Caller(), Meter()), "meta")
     assert await read_ingested_documents(ctx, "meta") == expected
     await calm.aclose()

@@ -92,8 +92,8 @@ async def test_oversized_book_is_dead_lettered(
 ) -> None:
     app.settings = make_readwise_settings(readwise, project)
     for number in range(1, 41):
-        readwise.put(number, "Reef early.")
-    readwise.put(7, book_tags=LONG_TAGS)
+        readwise.put_book(number, "Reef early.")
+    readwise.put_book(7, book_tags=LONG_TAGS)
     report = await run_ingest(app)
     assert failure_reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
     assert report.counts == Counter({"read": 39, "sources": 39, "created": 39})
@@ -103,7 +103,7 @@ async def test_oversized_book_is_dead_lettered(
     assert failure_reasons(list(await DEAD_LETTERS.load(ctx, 10))) == {"Readwise: Book 7": TOO_LONG}
     assert len(await read_texts(ctx)) == 39
     readwise.advance(hours=1)
-    readwise.put(7, book_tags=LONG_TAGS[:2])
+    readwise.put_book(7, book_tags=LONG_TAGS[:2])
     assert (await run_ingest(app)).failures == []
     assert len(await read_texts(ctx)) == 40
 

@@ -79,7 +79,7 @@ async def texts(ctx: Context) -> set[str]:
 async def test_a_missing_source_can_be_restored_by_hand(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     assert (await run_ingest(app)).counts == {"sources": 1, "deleted": 1}
     assert await texts(ctx) == OTHERS
     record = (await read_documents(ctx, "forgotten_sources"))[source_id]
@@ -93,7 +93,7 @@ async def test_a_missing_source_can_be_restored_by_hand(
 async def test_a_returned_source_has_its_card_again(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     storage.put(BUCKET, "a.md", "Reef early.")
     report = await run_ingest(app)
@@ -106,7 +106,7 @@ async def test_a_returned_source_has_its_card_again(
 async def test_a_source_that_returns_edited_has_its_new_text(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     storage.put(BUCKET, "a.md", "Reef before you think of it.")
     await run_ingest(app)
@@ -118,7 +118,7 @@ async def test_what_a_user_forgot_does_not_return(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
     """That includes what was already missing."""
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     out = await call_result(app, "forget", OWNER, source_id=source_id, reason="wrong")
     assert out["changed"]
@@ -132,7 +132,7 @@ async def test_what_a_user_forgot_does_not_return(
 async def test_a_source_returns_after_it_was_deleted_for_good(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str, clock: SettableClock
 ) -> None:
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     clock.now += timedelta(days=31)
     await purge(ctx, make_ample_budget())

@@ -134,7 +134,7 @@ async def test_retried_upload_keeps_a_workspace(
     app: App, ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
     async with open_workspace_app(settings, clock) as other:
-        other.embedder.down = True  # type: ignore[attr-defined]
+        other.embedder.is_down = True  # type: ignore[attr-defined]
         await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=89)
     await upload_text(app, "notes")
@@ -146,7 +146,7 @@ async def test_incomplete_uploads_are_erased_too(
     ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
     async with open_workspace_app(settings, clock) as other:
-        other.embedder.down = True  # type: ignore[attr-defined]
+        other.embedder.is_down = True  # type: ignore[attr-defined]
         await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=91)
     assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1

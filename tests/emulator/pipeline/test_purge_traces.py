@@ -279,11 +279,11 @@ async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
     _, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
-    embedder.down = True
+    embedder.is_down = True
     report = await purge(context_after(app, days=31), make_ample_budget())
     assert report.counts["traces"] == 1
     assert [failure.name for failure in report.failures] == [f"traces/{second}"]
-    embedder.down = False
+    embedder.is_down = False
     assert (await purge_counts(app, days=31))["traces"] == 1
     await assert_postings_exact(app)
     await app.aclose()

@@ -76,8 +76,8 @@ async def damaged_base(ctx: Context, seed: int, **limits: int) -> History:
     """Make a base with edited chunks, pending chunks and damaged postings."""
     history = History(ctx, seed, **limits)
     for _ in range(12):
-        await history.event()
-    await damage(ctx, history.chance)
+        await history.make_change()
+    await damage(ctx, history.generator)
     return history
 
 
@@ -121,7 +121,7 @@ async def test_truncated_postings_regain_their_best_entries(
 async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -> None:
     history = await damaged_base(ctx, 1)
     await history.index()
-    await damage(ctx, history.chance)
+    await damage(ctx, history.generator)
     for pages in range(4):
         left = iter(range(pages))
 
@@ -139,7 +139,7 @@ async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -
 async def test_run_without_time_continues_the_previous_one(ctx: Context, app: App) -> None:
     history = await damaged_base(ctx, 2)
     await history.index()
-    await damage(ctx, history.chance)
+    await damage(ctx, history.generator)
     runs = 0
     while not (await repair_within(SMALL_UNCUT, ctx, make_one_step_budget())).finished:
         runs += 1

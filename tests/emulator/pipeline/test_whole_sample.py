@@ -134,17 +134,17 @@ def change_library(readwise: FakeReadwise) -> None:
     [book] = [book for book in read_exported_books() if book["user_book_id"] == PATIENT]
     long = {k: v for k, v in book["highlights"][LONG].items() if k != "updated_at"}
     ending = "And so we learned to test less, and never what does not hurt."
-    readwise.highlight(position=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
+    readwise.put_highlight(position=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
     readwise.delete_highlight(PYRAMID, FRIDAY)
     slow = "First ask what a slow machine waits for, then measure that, and only then change code."
     why = "It is slow because a cache that is never measured only grows. What does yours wait for?"
-    readwise.highlight(BENCHMARK, 9, f"{slow} {why}", highlighted_at="2026-12-02T10:00:00Z")
+    readwise.put_highlight(BENCHMARK, 9, f"{slow} {why}", highlighted_at="2026-12-02T10:00:00Z")
 
 
 async def test_library_equals_the_sample(readwise: FakeReadwise) -> None:
     readwise.page_size = 1_000
     by_id = sorted(read_exported_books(), key=lambda book: int(book["user_book_id"]))
-    assert readwise.export()["results"] == by_id
+    assert readwise.make_page()["results"] == by_id
 
 
 async def test_whole_sample_ends_in_the_pinned_state(
@@ -214,7 +214,7 @@ async def test_changed_library_equals_a_new_base(
 async def test_sample_ends_in_the_same_state_despite_faults(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
-    vertex.flaky = readwise.repeats = True
+    vertex.flaky = readwise.repeats_pages = True
     readwise.page_size = 7
     readwise.script.extend([make_throttled_reply(), BROKEN, make_throttled_reply("0")])
     reports = await run_all_jobs(settings, clock)

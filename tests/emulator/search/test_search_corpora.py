@@ -145,7 +145,7 @@ async def test_words_are_searched_while_the_provider_is_down(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await save_jottings(ctx, *make_jottings(TEXTS))
-    embedder.down = True
+    embedder.is_down = True
     ranking = await search(ctx, "storm")
     assert (hit_ids(ranking), ranking.degradation) == (["j02"], Degradation.EMBEDDING_UNAVAILABLE)
 

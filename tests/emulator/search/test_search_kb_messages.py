@@ -82,7 +82,7 @@ async def test_an_outage_of_the_provider_leaves_lexical_search(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     chunks = await store_sources(ctx, SAILING)
-    embedder.down = True
+    embedder.is_down = True
     out = await search(ctx, query="anchor")
     assert (collect_ids([out]), out.matches) == ([chunks[1].chunk_id], True)
     assert out.message == (
@@ -97,7 +97,7 @@ async def test_a_cached_query_vector_needs_no_provider(
 ) -> None:
     await store_sources(ctx, SAILING)
     out = await search(ctx, query="anchor")
-    embedder.down = True
+    embedder.is_down = True
     assert await search(ctx, query="anchor") == out
 
 
@@ -287,7 +287,7 @@ async def test_words_are_searched_if_embedding_takes_too_long(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await store_sources(ctx, SAILING)
-    embedder.silent = True
+    embedder.is_silent = True
     out = await search(replace(ctx, deadline=time.time()), query="anchor chain")
     assert (out.matches, out.message) == (True, OUT_OF_TIME)
     assert [hit.found_by for hit in out.results] == [[Mode.LEXICAL]]

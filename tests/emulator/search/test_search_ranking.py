@@ -154,7 +154,7 @@ async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
 
 async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: WordEmbedder) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
-    embedder.down = True
+    embedder.is_down = True
     ranking = await rank(make_query("anchor"), ctx)
     assert ranking.degradation is Degradation.EMBEDDING_UNAVAILABLE
     assert (ranking.matches, len(ranking.hits)) == (True, 1)

@@ -224,14 +224,14 @@ async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_nothing_is_stored_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
-    embedder.down = True
+    embedder.is_down = True
     answer = await call(app, "contribute_trace", **make_sample(0))
     assert answer.error
     assert answer.error.code == "UNAVAILABLE"
     assert answer.error.details["outcome"] == "nothing_done"
     assert answer.error.retry_after
     assert await read_app_documents(app, "traces") == {}
-    embedder.down = False
+    embedder.is_down = False
     await contribute(app, 0)
 
 

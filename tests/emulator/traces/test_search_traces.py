@@ -219,7 +219,7 @@ async def test_lone_surrogate_is_refused(app: App) -> None:
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_trust_breaks_a_tie(app: App, embedder: WordEmbedder) -> None:
-    assert not embedder.down
+    assert not embedder.is_down
     trace_ids = [await store_trace(app, title) for title in ("a b c", "b c a", "c a b", "b a c")]
     await add_votes(app, trace_ids[2], 4)
     await add_votes(app, trace_ids[0], 4, **DOWN)
@@ -269,11 +269,11 @@ async def test_only_words_are_searched_while_embedding_is_down(
 ) -> None:
     trace_ids = await contribute_samples(app, 0, 1, 2)
     await add_votes(app, trace_ids[1], 2, **SPAM)
-    embedder.down = True
+    embedder.is_down = True
     answer = await call(app, "search_traces", ANONYMOUS, query="editable install")
     ids_by_tags = await search_trace_ids(app, tags=["python"])
     ids_by_query_and_tags = await search_trace_ids(app, query="asyncio", tags=["python"])
-    embedder.down = False
+    embedder.is_down = False
     assert answer.result, answer.error
     assert answer.result["results"][0]["trace_id"] == trace_ids[0]
     assert answer.result["matches"] is True

@@ -30,12 +30,12 @@ import asyncio, os, signal, sys
 from functions.jobs.trust.job import JOB
 from shared.runtime.job import run_job
 from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import WatchedApp, call_after
 
 async def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-asyncio.run(run_job(JOB, WatchedApp(Settings(), after(int(sys.argv[1]), die))))
+asyncio.run(run_job(JOB, WatchedApp(Settings(), call_after(int(sys.argv[1]), die))))
 """
 
 

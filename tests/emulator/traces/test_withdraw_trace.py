@@ -155,10 +155,10 @@ async def test_concurrent_withdrawals_change_it_once(app: App) -> None:
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_trace_is_withdrawn_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
     trace_id = await contribute(app)
-    embedder.down = True
+    embedder.is_down = True
     await withdraw(app, trace_id)
     answer = await call(app, "withdraw_trace", trace_id=trace_id, withdrawn=False)
-    embedder.down = False
+    embedder.is_down = False
     assert answer.error
     assert answer.error.code == "UNAVAILABLE"
     assert answer.error.details["outcome"] == "nothing_done"

@@ -180,7 +180,7 @@ class OvertakenEmbedder(WordEmbedder):
                 while await ctx.database.count(passages.select([])) < 2 * 32:
                     pass
                 await erase_workspace(ctx, "notes")
-                other.embedder.down = True  # type: ignore[attr-defined]
+                other.embedder.is_down = True  # type: ignore[attr-defined]
                 error = await extract_error(other, QUESTION, materials=self._text, task_id="notes")
                 assert error.code == "UNAVAILABLE"
         return await super().embed(texts, purpose)

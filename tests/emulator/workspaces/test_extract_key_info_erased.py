@@ -46,7 +46,7 @@ ID: Final = content_id(TEXT)
 LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
 """Settings by which the text is too long for a call."""
 DOWN: Final = WordEmbedder()
-DOWN.down = True
+DOWN.is_down = True
 
 
 ERASURE_SECONDS: Final = 60.0

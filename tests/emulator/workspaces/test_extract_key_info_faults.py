@@ -108,7 +108,7 @@ async def test_a_busy_model_is_tried_again(calm_app: App, fake: FakeOpenAI, open
         [OK, make_error_reply(429, retry_after="0"), make_error_reply(503), CUT_CONNECTION]
     )
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert fake.sizes == [FIRST_BATCH, 8, 8, 8, 8, 1]
+    assert fake.text_counts == [FIRST_BATCH, 8, 8, 8, 8, 1]
     assert await extract_result(calm_app, QUERY, materials=TEXT) == result
     assert await read_workspaces(calm_app) == await read_workspaces(app)
 
@@ -165,15 +165,15 @@ async def test_a_retry_after_of_the_model_is_honoured(app: App, fake: FakeOpenAI
 
 
 async def test_a_refused_passage_is_named_by_its_characters(app: App, fake: FakeOpenAI) -> None:
-    fake.refuses = make_paragraph(35)
+    fake.rejected_words = make_paragraph(35)
     error = await extract_error(app, QUERY, materials=TEXT)
-    start = TEXT.index(fake.refuses)
-    errors = f"characters {start} to {start + len(fake.refuses)}"
+    start = TEXT.index(fake.rejected_words)
+    errors = f"characters {start} to {start + len(fake.rejected_words)}"
     assert error.code == "VALIDATION_ERROR"
     assert errors in error.details["materials"]
     assert errors in error.message
     await assert_not_found(app, TEXT)
-    fake.refuses = ""
+    fake.rejected_words = ""
     result = await extract_result(app, QUERY, materials=TEXT)
     assert result["contexts"][0] == make_paragraph(31)
 

@@ -157,9 +157,9 @@ class HangingEmbedder(WordEmbedder):
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed once."""
-        if self.down:
+        if self.is_down:
             await asyncio.Event().wait()
-        self.down = True
+        self.is_down = True
         return await WordEmbedder().embed(texts, purpose)
 
 

@@ -64,7 +64,7 @@ async def open_app(project: str) -> AsyncIterator[Open]:
     ) -> WatchedApp:
         settings = Settings(google_cloud_project=f"{project}-{number}", **LOW_LIMIT)
         embedder = WordEmbedder()
-        embedder.down = down
+        embedder.is_down = down
         apps.append(WatchedApp(settings, around, embedder=embedder))
         return apps[-1]
 

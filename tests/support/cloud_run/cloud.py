@@ -73,7 +73,7 @@ class Cloud:
     trusted: Path
     front: Popen[bytes]
 
-    def dead(self) -> str:
+    def find_dead(self) -> str:
         """Name the first process that has ended; empty if all are running."""
         if self.front.poll() is not None:
             return "The fake Cloud Run"
@@ -82,7 +82,7 @@ class Cloud:
         )
         return next((f"The function of {name}" for name in ended_names), "")
 
-    def gateway(self, environment: Mapping[str, str]) -> Program:
+    def make_gateway_program(self, environment: Mapping[str, str]) -> Program:
         """Return the program of a gateway that calls the functions.
 
         `environment` overrides other variables.

@@ -92,7 +92,7 @@ class FrontEnd:
         if not token:
             return _answer_forbidden(request)
         try:
-            caller = self._accounts.holder(token, service.url)
+            caller = self._accounts.verify_token(token, service.url)
         except jwt.InvalidTokenError:
             return _answer_unauthorized(request)
         if scheme.lower() != "bearer":

@@ -128,9 +128,9 @@ class FakeOpenAI(LoopbackServer):
         calls: The requests so far, in order of arrival.
         script: The replies to the next requests, in order; later requests get `usual`.
         keys: The accepted keys; None accepts requests without a key.
-        shortens: Whether requests may specify the dimension of vectors.
-        refuses: If not empty, requests with a text that contains this are rejected.
-        omits_vector_for: If not empty, responses to texts that contain this lack a vector.
+        accepts_dimensions: Whether requests may specify the dimension of vectors.
+        rejected_words: If not empty, requests with a text that contains this are rejected.
+        words_without_vector: If not empty, responses to texts that contain this lack a vector.
         max_characters: The maximum number of characters of a request.
         peak: The maximum number of concurrent requests so far.
         connections: The number of connections opened.
@@ -143,9 +143,9 @@ class FakeOpenAI(LoopbackServer):
         self.script = deque(script)
         self.usual = usual or Reply()
         self.keys: set[str] | None = None
-        self.shortens = True
-        self.refuses = ""
-        self.omits_vector_for = ""
+        self.accepts_dimensions = True
+        self.rejected_words = ""
+        self.words_without_vector = ""
         self.max_characters = 1_000_000
         self.peak = 0
         self.connections = 0
@@ -158,7 +158,7 @@ class FakeOpenAI(LoopbackServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     @property
-    def sizes(self) -> list[int]:
+    def text_counts(self) -> list[int]:
         """The number of texts in each request so far."""
         return [len(call.texts) for call in self.calls]
 
@@ -183,13 +183,17 @@ class FakeOpenAI(LoopbackServer):
             return make_error_reply(
                 401, "invalid_api_key", f"Incorrect API key provided: {call.key}"
             )
-        if "dimensions" in call.body and not self.shortens:
+        if "dimensions" in call.body and not self.accepts_dimensions:
             return make_error_reply(400, "", "The model does not support matryoshka representation")
         if sum(map(len, call.texts)) > self.max_characters:
             return make_error_reply(413, "", "Too large")
-        if not all(call.texts) or any(self.refuses and self.refuses in text for text in call.texts):
+        if not all(call.texts) or any(
+            self.rejected_words and self.rejected_words in text for text in call.texts
+        ):
             return make_error_reply(400, "", f"Invalid input: {call.texts!r}")
-        if self.omits_vector_for and any(self.omits_vector_for in text for text in call.texts):
+        if self.words_without_vector and any(
+            self.words_without_vector in text for text in call.texts
+        ):
             reply = ONE_MISSING
         items = [
             {

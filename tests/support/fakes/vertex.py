@@ -164,8 +164,8 @@ class FakeVertex(LoopbackServer):
     Attributes:
         calls: The requests so far, in order of arrival.
         script: The replies to the next requests, in order; later requests get `usual`.
-        refuses: If not empty, texts that contain this are rejected.
-        troubles: Replies to texts that contain certain words, by these words.
+        rejected_words: If not empty, texts that contain this are rejected.
+        replies_by_words: Replies to texts that contain certain words, by these words.
         answers: Functions that make the answers of language models, by the title of the requested
             schema. Other schemas are filled with sentences of the text.
         peak: The maximum number of concurrent requests so far.
@@ -177,8 +177,8 @@ class FakeVertex(LoopbackServer):
         self.calls: list[Call] = []
         self.script = deque(script)
         self.usual = usual or Reply()
-        self.refuses = ""
-        self.troubles: dict[str, Reply] = {}
+        self.rejected_words = ""
+        self.replies_by_words: dict[str, Reply] = {}
         self.answers: dict[str, Answerer] = {}
         self.peak = 0
         self._under_way = 0
@@ -195,9 +195,9 @@ class FakeVertex(LoopbackServer):
             self.calls.append(call)
             self._under_way += 1
             self.peak = max(self.peak, self._under_way)
-            if self.refuses and self.refuses in call.text:
+            if self.rejected_words and self.rejected_words in call.text:
                 return make_error_reply(400, "INVALID_ARGUMENT")
-            for words, reply in self.troubles.items():
+            for words, reply in self.replies_by_words.items():
                 if words in call.text:
                     return reply
             return self.script.popleft() if self.script else self.usual

@@ -107,7 +107,7 @@ async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None
 
 async def test_key_and_dimension_are_optional() -> None:
     with FakeOpenAI() as server:
-        server.shortens = False
+        server.accepts_dimensions = False
         native: dict[str, Any] = {
             "dimension": openai.DIMENSION,
             "requests_dimension": False,
@@ -123,7 +123,7 @@ async def test_texts_are_sent_in_batches_of_32() -> None:
     texts = make_texts(70)
     with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
         vectors = await embed(server, texts)
-    assert sorted(server.sizes) == [6, 32, 32]
+    assert sorted(server.text_counts) == [6, 32, 32]
     assert vectors == [pytest.approx(expected(text)) for text in texts]
 
 
@@ -276,7 +276,7 @@ async def test_five_failures_open_the_breaker() -> None:
 
 async def test_refused_texts_do_not_count_as_failures() -> None:
     with FakeOpenAI() as server:
-        server.refuses = SECRET
+        server.rejected_words = SECRET
         async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD + 2):
                 assert InvalidInput is type(await embed_with_error(embedder))

@@ -30,7 +30,7 @@ async def request(accounts: Accounts, path: str, headers: dict[str, str]) -> htt
 async def test_a_token_belongs_to_the_account_of_the_server(accounts: Accounts) -> None:
     response = await request(accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR)
     assert response.headers["metadata-flavor"] == "Google"
-    assert accounts.holder(response.text, "https://a") == format_email("carrel-get-chunk")
+    assert accounts.verify_token(response.text, "https://a") == format_email("carrel-get-chunk")
 
 
 async def test_the_account_can_be_read(accounts: Accounts) -> None:

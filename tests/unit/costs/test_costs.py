@@ -112,25 +112,25 @@ def plan() -> DeploymentPlan:
 def test_a_daily_allowance_expires_each_day() -> None:
     steady_use = MonthlyAmount(10.0)
     use_on_one_day = MonthlyAmount(0.0, 10 * DAYS_PER_MONTH, 1)
-    assert make_price(free=10, period="day").charge(steady_use) == 0.0
-    assert make_price(free=10, period="day").charge(use_on_one_day) == pytest.approx(
+    assert make_price(free=10, period="day").compute_charge(steady_use) == 0.0
+    assert make_price(free=10, period="day").compute_charge(use_on_one_day) == pytest.approx(
         10 * DAYS_PER_MONTH - 10
     )
 
 
 def test_a_monthly_allowance_may_be_used_on_one_day() -> None:
-    assert make_price(free=10).charge(MonthlyAmount(0.0, 10, 1)) == 0.0
-    assert make_price(free=10).charge(MonthlyAmount(0.0, 12, 1)) == pytest.approx(2.0)
+    assert make_price(free=10).compute_charge(MonthlyAmount(0.0, 10, 1)) == 0.0
+    assert make_price(free=10).compute_charge(MonthlyAmount(0.0, 12, 1)) == pytest.approx(2.0)
 
 
 def test_busy_days_are_charged_separately() -> None:
     amount = MonthlyAmount(8.0, extra=5.0, extra_days=4)
     assert amount.month == pytest.approx(8 * DAYS_PER_MONTH + 20)
-    assert make_price(free=10, period="day").charge(amount) == pytest.approx(4 * 3.0)
+    assert make_price(free=10, period="day").compute_charge(amount) == pytest.approx(4 * 3.0)
 
 
 def test_prices_apply_to_bundles_of_units() -> None:
-    assert make_price(per=100).list_price(MonthlyAmount.of_month(2)) == pytest.approx(0.02)
+    assert make_price(per=100).compute_list_price(MonthlyAmount.of_month(2)) == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ async def test_a_vector_of_another_length_is_refused(
 async def test_vectors_longer_than_asked_for_are_cut(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
-    vertex.length = 3 * DIMENSION
+    vertex.dimension = 3 * DIMENSION
     await run_bulk_embedding(base, bulk)
     assert set(map(len, (await read_vectors(base)).values())) == {DIMENSION}
 

@@ -43,14 +43,14 @@ async def test_a_failed_job_is_reported_and_the_next_run_starts_another(
     storage: FakeCloudStorage,
     ending: str,
 ) -> None:
-    vertex.ending = ending
+    vertex.final_state = ending
     report = await run_bulk_embedding(base, bulk)
     [failure] = report.failures
     assert failure.name.endswith("batchPredictionJobs/1000")
     assert failure.reason.startswith(f"The batch job ended as {ending}")
     assert "Secret" not in failure.reason
-    assert (report.counts, report.finished, storage.names("bulk")) == ({}, False, [])
-    vertex.ending = "JOB_STATE_SUCCEEDED"
+    assert (report.counts, report.finished, storage.list_names("bulk")) == ({}, False, [])
+    vertex.final_state = "JOB_STATE_SUCCEEDED"
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES}
     await assert_nothing_left(base, storage)
 
@@ -58,7 +58,7 @@ async def test_a_failed_job_is_reported_and_the_next_run_starts_another(
 async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    vertex.ending = "JOB_STATE_FAILED"
+    vertex.final_state = "JOB_STATE_FAILED"
     for _ in range(3):
         assert len((await run_bulk_embedding(base, bulk)).failures) == 1
     report = await run_bulk_embedding(base, bulk)
@@ -109,10 +109,10 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
 ) -> None:
     vertex.polls_until_end = 2
     await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
-    storage.always["list"] = STORAGE_BROKEN
+    storage.lasting_faults["list"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
         await run_bulk_embedding(base, bulk)
-    storage.always.clear()
+    storage.lasting_faults.clear()
     await run_bulk_embedding(base, bulk)
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
@@ -121,7 +121,7 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
 async def test_a_bucket_not_ours_is_given_up_after_three_runs(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    storage.always["upload"] = FORBIDDEN
+    storage.lasting_faults["upload"] = FORBIDDEN
     for _ in range(3):
         with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
             await run_bulk_embedding(base, bulk)
@@ -158,10 +158,10 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
 async def test_what_is_stored_is_not_asked_for_again_for_files_left(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    storage.always["delete"] = STORAGE_BROKEN
+    storage.lasting_faults["delete"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
         await run_bulk_embedding(base, bulk)
-    storage.always.clear()
+    storage.lasting_faults.clear()
     assert (await run_bulk_embedding(base, bulk)).counts == {}
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
@@ -175,7 +175,7 @@ async def test_time_that_ends_amid_the_answers_loses_none(
     class Spent(Budget):
         @property
         def spent(self) -> bool:
-            return any(name.endswith("predictions.jsonl") for name in storage.names("bulk"))
+            return any(name.endswith("predictions.jsonl") for name in storage.list_names("bulk"))
 
     await embed_in_bulk(bulk, base, Spent(math.inf), report)
     assert (report.counts, report.finished) == ({}, False)

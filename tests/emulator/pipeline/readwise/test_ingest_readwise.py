@@ -60,8 +60,8 @@ def new_requests(readwise: FakeReadwise) -> list[dict[str, str]]:
 async def test_first_run_ingests_the_whole_library(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", "Heave to.")
-    readwise.put(8, "Knead well.", title="bread", readable_title="Bread")
+    readwise.put_book(7, "Reef early.", "Heave to.")
+    readwise.put_book(8, "Knead well.", title="bread", readable_title="Bread")
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 2, "created": 3, "read": 2}))
     assert await read_texts(ctx) == {
@@ -78,13 +78,13 @@ async def test_first_run_ingests_the_whole_library(
 async def test_export_and_api_give_the_same_base(
     app: App, ctx: Context, readwise: FakeReadwise, project: str, tmp_path: Path
 ) -> None:
-    readwise.put(7, *(f"Thought {number}." for number in range(7)))
-    readwise.put(8, "Knead well.", source_url="https://example.com/bread")
-    readwise.put(9)
-    readwise.highlight(7, 2, "Thought 2.", note="Twice!", tags=[{"id": 5, "name": "again"}])
+    readwise.put_book(7, *(f"Thought {number}." for number in range(7)))
+    readwise.put_book(8, "Knead well.", source_url="https://example.com/bread")
+    readwise.put_book(9)
+    readwise.put_highlight(7, 2, "Thought 2.", note="Twice!", tags=[{"id": 5, "name": "again"}])
     await run_ingest(app)
     readwise.page_size = 1_000
-    write_export(tmp_path, *readwise.export()["results"])
+    write_export(tmp_path, *readwise.make_page()["results"])
     by_file = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
     await run_ingest(by_file)
     other = by_file.context(Caller(), Meter())
@@ -94,7 +94,7 @@ async def test_export_and_api_give_the_same_base(
 
 async def test_idle_run_costs_one_request_and_two_reads(app: App, readwise: FakeReadwise) -> None:
     for number in range(40):
-        readwise.put(number, "Reef early.")
+        readwise.put_book(number, "Reef early.")
     readwise.advance(days=1)
     await run_ingest(app)
     readwise.advance(days=1)
@@ -110,7 +110,7 @@ async def test_idle_run_costs_one_request_and_two_reads(app: App, readwise: Fake
 async def test_first_run_reads_two_documents_per_book(app: App, readwise: FakeReadwise) -> None:
     readwise.page_size = 100
     for number in range(65):
-        readwise.put(number, "Reef early.")
+        readwise.put_book(number, "Reef early.")
     meter = Meter()
     await run_ingest(app, meter)
     # The links that are due; its progress; each source and what was forgotten of it, which are
@@ -124,12 +124,12 @@ async def test_first_run_reads_two_documents_per_book(app: App, readwise: FakeRe
 async def test_only_changed_books_are_read_again_completely(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", "Heave to.")
-    readwise.put(8, "Knead well.")
+    readwise.put_book(7, "Reef early.", "Heave to.")
+    readwise.put_book(8, "Knead well.")
     readwise.advance(days=1)
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.highlight(7, 2, "Mind the boom.")
+    readwise.put_highlight(7, 2, "Mind the boom.")
     new_requests(readwise)
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1}))
@@ -140,11 +140,11 @@ async def test_only_changed_books_are_read_again_completely(
 async def test_edits_and_new_titles_are_stored(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", "Heave to.")
+    readwise.put_book(7, "Reef early.", "Heave to.")
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.highlight(7, 0, "Reef earlier.")
-    readwise.put(7, readable_title="Sails")
+    readwise.put_highlight(7, 0, "Reef earlier.")
+    readwise.put_book(7, readable_title="Sails")
     await run_ingest(app)
     assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()
@@ -154,12 +154,12 @@ async def test_edits_and_new_titles_are_stored(
 async def test_deleted_highlights_and_books_are_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", "Heave to.")
-    readwise.put(8, "Knead well.")
+    readwise.put_book(7, "Reef early.", "Heave to.")
+    readwise.put_book(8, "Knead well.")
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
-    readwise.delete(8)
+    readwise.delete_book(8)
     assert (await run_ingest(app)).failures == []
     assert await read_texts(ctx) == {"readwise-7": ["Heave to."]}
     assert set(await read_documents(ctx, "forgotten_sources")) == {"readwise-8"}
@@ -168,13 +168,13 @@ async def test_deleted_highlights_and_books_are_removed(
 async def test_deleted_book_that_is_not_returned_is_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
-    readwise.put(8, "Knead well.")
+    readwise.put_book(7, "Reef early.")
+    readwise.put_book(8, "Knead well.")
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.delete(8)
+    readwise.delete_book(8)
     call_count = len(readwise.calls)
-    readwise.on_request = before_request(call_count + 2, lambda: readwise.forget(8))
+    readwise.on_request = before_request(call_count + 2, lambda: readwise.remove(8))
     assert (await run_ingest(app)).failures == []
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
@@ -182,7 +182,7 @@ async def test_deleted_book_that_is_not_returned_is_removed(
 async def test_book_without_highlights_is_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
@@ -193,18 +193,18 @@ async def test_book_without_highlights_is_removed(
 async def test_book_missing_from_an_answer_stays_and_is_retried(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.highlight(7, 0, "Reef earlier.")
+    readwise.put_highlight(7, 0, "Reef earlier.")
     call_count = len(readwise.calls)
-    readwise.on_request = before_request(call_count + 2, lambda: readwise.forget(7))
+    readwise.on_request = before_request(call_count + 2, lambda: readwise.remove(7))
     report = await run_ingest(app)
     reason = "was requested, but is missing from the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     readwise.advance(days=1)
-    readwise.put(7, "Reef earlier.")
+    readwise.put_book(7, "Reef earlier.")
     assert (await run_ingest(app)).failures == []
     assert await read_texts(ctx) == {"readwise-7": ["Reef earlier."]}
 
@@ -212,11 +212,11 @@ async def test_book_missing_from_an_answer_stays_and_is_retried(
 async def test_changes_on_days_without_a_run_are_ingested(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     for day in range(1, 5):
         readwise.advance(days=1)
-        readwise.highlight(7, day, f"Day {day}.")
+        readwise.put_highlight(7, day, f"Day {day}.")
     readwise.advance(days=10)
     await run_ingest(app)
     days = [f"Day {day}." for day in range(1, 5)]
@@ -227,12 +227,12 @@ async def test_next_run_ingests_changes_made_during_a_run(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     """The next run reads changes since the start of this one, by Readwise's clock."""
-    readwise.put(7, "Reef early.")
-    readwise.put(8, "Knead well.")
+    readwise.put_book(7, "Reef early.")
+    readwise.put_book(8, "Knead well.")
 
     def edit() -> None:
         readwise.advance(hours=2)
-        readwise.highlight(8, 0, "Knead long.")
+        readwise.put_highlight(8, 0, "Knead long.")
         readwise.advance(hours=2)
 
     readwise.page_size = 1
@@ -247,9 +247,9 @@ async def test_book_over_several_pages_is_whole_and_in_order(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     thoughts = [f"Thought {number}." for number in range(10)]
-    readwise.put(6, "Before.")
-    readwise.put(7, *thoughts)
-    readwise.put(8, "After.")
+    readwise.put_book(6, "Before.")
+    readwise.put_book(7, *thoughts)
+    readwise.put_book(8, "After.")
     await run_ingest(app)
     assert (await read_texts(ctx))["readwise-7"] == thoughts
 
@@ -257,9 +257,9 @@ async def test_book_over_several_pages_is_whole_and_in_order(
 async def test_broken_book_is_retried_and_blocks_no_other(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
-    readwise.put(8, "Knead well.")
-    readwise.highlight(8, 1, "Rest it.", note=[])
+    readwise.put_book(7, "Reef early.")
+    readwise.put_book(8, "Knead well.")
+    readwise.put_highlight(8, 1, "Rest it.", note=[])
     readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
@@ -271,7 +271,7 @@ async def test_broken_book_is_retried_and_blocks_no_other(
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
     assert [query.get("ids") for query in new_requests(readwise)] == [None, "8"]
     readwise.advance(days=1)
-    readwise.put(8, "Knead well.", "Rest it.")
+    readwise.put_book(8, "Knead well.", "Rest it.")
     assert (await run_ingest(app)).failures == []
     assert SyncProgress(START + timedelta(days=3) - MARGIN) == await read_progress(ctx)
     assert await read_texts(ctx) == {
@@ -283,8 +283,8 @@ async def test_broken_book_is_retried_and_blocks_no_other(
 async def test_highlight_with_an_invalid_date_is_stored_without(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(8, "Knead well.")
-    readwise.highlight(8, 1, "Rest it.", highlighted_at="May 31")
+    readwise.put_book(8, "Knead well.")
+    readwise.put_highlight(8, 1, "Rest it.", highlighted_at="May 31")
     report = await run_ingest(app)
     assert (report.failures, (await read_progress(ctx)).missed) == ([], {})
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
@@ -296,8 +296,8 @@ async def test_unknown_fields_are_named_once_a_run(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     for book_id in range(1, 33):  # two batches
-        readwise.put(book_id, shelf="A")
-        readwise.highlight(book_id, 1, f"Thought {book_id}.", mood="calm")
+        readwise.put_book(book_id, shelf="A")
+        readwise.put_highlight(book_id, 1, f"Thought {book_id}.", mood="calm")
     reason = (
         "the export has fields that Carrel does not know:"
         " highlights.mood (32 times), shelf (32 times); kept without them"
@@ -309,7 +309,7 @@ async def test_unknown_fields_are_named_once_a_run(
 async def test_note_and_summary_of_a_book_are_stored(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", document_note="Lent to Bo.", summary="On sails.")
+    readwise.put_book(7, "Reef early.", document_note="Lent to Bo.", summary="On sails.")
     await run_ingest(app)
     assert await read_texts(ctx) == {"readwise-7": ["Lent to Bo.", "On sails.", "Reef early."]}
 
@@ -317,8 +317,8 @@ async def test_note_and_summary_of_a_book_are_stored(
 async def test_broken_book_is_dead_lettered_until_it_changes(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(8, "Knead well.")
-    readwise.highlight(8, 0, "Knead well.", note=[])
+    readwise.put_book(8, "Knead well.")
+    readwise.put_highlight(8, 0, "Knead well.", note=[])
     failures = []
     for _ in range(6):
         failures.append(len((await run_ingest(app)).failures))
@@ -330,7 +330,7 @@ async def test_broken_book_is_dead_lettered_until_it_changes(
         await DEAD_LETTERS.retry(ctx),
     ] == [["Readwise: Book 8"], 1, 0]
     assert len((await run_ingest(app)).failures) == 1
-    readwise.put(8, "Knead well.")
+    readwise.put_book(8, "Knead well.")
     assert (await run_ingest(app)).failures == []
     assert (await read_progress(ctx)).missed == {}
 
@@ -338,11 +338,11 @@ async def test_broken_book_is_dead_lettered_until_it_changes(
 async def test_too_many_broken_books_cause_a_full_read(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     many = {str(number): FailedBook("Book", "is broken") for number in range(1_000, 1_600)}
     await ReadwiseSync(ctx.database).store(SyncProgress(START, many, UnfinishedRun(START, "")))
     readwise.advance(days=1)
-    readwise.put(8, "Knead well.")
+    readwise.put_book(8, "Knead well.")
     await run_ingest(app)
     after = await read_progress(ctx)
     assert (
@@ -355,8 +355,8 @@ async def test_too_many_broken_books_cause_a_full_read(
 async def test_book_without_an_id_is_reported(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
-    readwise.put(8, "Knead well.", user_book_id=None)
+    readwise.put_book(7, "Reef early.")
+    readwise.put_book(8, "Knead well.", user_book_id=None)
     report = await run_ingest(app)
     assert report.failures == [Failure("Readwise: Book 8", "has no id by which to request it")]
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
@@ -367,12 +367,12 @@ async def test_next_run_continues_after_the_saved_books(
 ) -> None:
     readwise.page_size = 100
     for number in range(1, 66):
-        readwise.put(number, "Reef early.")
+        readwise.put_book(number, "Reef early.")
     report = await ingest(ctx, make_one_step_budget())
     assert (report.finished, report.counts["read"]) == (False, 30)
     assert await read_progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
     readwise.advance(days=1)
-    readwise.highlight(3, 0, "Reef earlier.")
+    readwise.put_highlight(3, 0, "Reef earlier.")
     new_requests(readwise)
     assert await run_ingest(app) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
     assert [query.get("ids", "").split(",")[0] or None for query in (new_requests(readwise))] == [
@@ -393,7 +393,7 @@ async def test_run_without_time_sends_no_request(ctx: Context, readwise: FakeRea
 async def test_new_chunk_layout_reads_the_whole_library_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
     await ctx.database.document("meta", "readwise").update({"layout": 0})
@@ -403,7 +403,7 @@ async def test_new_chunk_layout_reads_the_whole_library_again(
 async def test_concurrent_runs_exclude_each_other(
     settings: Settings, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     others: list[object] = []
 
     async def another() -> None:
@@ -429,7 +429,7 @@ async def test_failing_origin_blocks_no_other(
     (tmp_path / "note.md").write_text("Trim the jib.")
     refused = {"readwise_token": SecretStr("another"), "ingest_path": str(tmp_path)}
     app.settings = app.settings.model_copy(update=refused)
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN"):
         await run_ingest(app)
     assert list((await read_texts(ctx)).values()) == [["Trim the jib."]]

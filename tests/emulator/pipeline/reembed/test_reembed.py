@@ -190,13 +190,13 @@ async def test_next_run_continues_a_migration_after_an_outage(
 async def test_refused_text_is_reported_and_blocks_nothing(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    get_model(new_app).refuses = make_sample(1)["title"]
+    get_model(new_app).rejected_words = make_sample(1)["title"]
     report = await complete_migration(new_app, clock)
     [failure] = report.failures
     assert failure.name.startswith("traces/")
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
     assert (await read_spaces(old_app))["traces"] == {("words-2", 24), (None, 0)}
-    get_model(new_app).refuses = ""
+    get_model(new_app).rejected_words = ""
     answer = await call_result(new_app, "search_traces", None, query=make_sample(1)["title"])
     assert make_sample(1)["title"] in [result["title"] for result in answer["results"]]
 
