@@ -1,4 +1,7 @@
-"""A gateway with internal errors whose messages quote the request."""
+"""A gateway that fails at every call, with private text in its error messages.
+
+Tests run it to check that neither answers nor logs contain the message of an internal error.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,16 @@ if TYPE_CHECKING:
 
 
 class FailingDispatcher:
-    """A dispatcher that always raises."""
+    """A dispatcher whose methods raise errors that contain private text."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Raise an error that quotes the call."""
+        """Raise an error with the arguments of the call, which contain `PRIVATE_WORD`."""
         raise RuntimeError(tool.name, request.arguments)
 
     async def health(self) -> dict[str, str]:
-        """Raise an error that quotes private text."""
+        """Raise an error with `PRIVATE_WORD`."""
         raise RuntimeError(PRIVATE_WORD)
 
 
+# The functions framework serves this name; `run_gateway` starts it with this file.
 handle = gateway(Settings(), FailingDispatcher(), Catalog.load())

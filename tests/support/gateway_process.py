@@ -1,4 +1,4 @@
-"""Running gateways, with their tools in the same process or in processes of their own."""
+"""Gateways in processes of their own, with their tools in the same process or in others."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 INLINE_MAIN = ROOT / "infra" / "local" / "gateway_main.py"
 ALLOWED_ORIGIN = "https://notebook.example"
 ACCESS_SECRET = "a-secret-of-tests-that-opens-nothing"
-"""The secret of the gateways in tests."""
+"""The secret with which the gateways of tests sign tokens and hash keys."""
 PRIVATE_WORD = "zyzzyva"
-"""A word that occurs only in private text."""
+"""A word that tests put only into private text, and then search for in logs."""
 
 
 @dataclass(frozen=True, slots=True)

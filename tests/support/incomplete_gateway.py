@@ -1,4 +1,7 @@
-"""A gateway whose tools omit required fields from their results."""
+"""A gateway whose tools omit required fields from their results.
+
+Tests run it to check that the smoke test compares results with the tools' output schemas.
+"""
 
 from __future__ import annotations
 
@@ -26,4 +29,5 @@ class IncompleteDispatcher:
         return {"get_stats": "ok"}
 
 
+# The functions framework serves this name; `run_gateway` starts it with this file.
 handle = gateway(Settings(), IncompleteDispatcher(), Catalog.load())

@@ -1,8 +1,8 @@
 """Random histories of a knowledge base that people save in, edit, forget and restore.
 
 `KnowledgeHistory` makes random calls and runs jobs, and kills some of them. `KnowledgeModel` is
-what the base must have in the end. To add an operation, add a method to `KnowledgeHistory.list_changes`
-that makes the call through `_call` and changes the model.
+what the base must contain in the end. To add an operation, add a method to the list of
+`KnowledgeHistory.list_changes`. It makes the call through `_call` and changes the model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The sign-in pages without the rest of the gateway, with a test's own database."""
+"""The sign-in pages alone, which tests request in their own process.
+
+Without the rest of the gateway, a test can set the clock and the rate limit, and read the database.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,10 @@ from tests.support.clock import SettableClock
 if TYPE_CHECKING:
     from shared.core.settings import Settings
 
-SECRET: Final = "a secret that only this test has: 32"
+SECRET: Final = "a secret of tests, long enough to sign"
+"""The secret of the keyring."""
 USER: Final = "ada@example.com"
+"""The user whose keys `make_key` creates."""
 REQUEST: Final = AuthorizationRequest(
     client_id="client-1",
     client_name="Claude",
@@ -40,13 +45,13 @@ REQUEST: Final = AuthorizationRequest(
     state="client's own",
     code_challenge="E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
 )
-"""The request of a well-behaved program."""
+"""A valid authorization request, as the consent page receives it."""
 _HIDDEN: Final = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 
 
 @dataclass
 class FakeSignInLimit:
-    """A rate limit of sign-in attempts.
+    """A rate limit of sign-in attempts that counts in memory.
 
     Attributes:
         attempts: The network addresses of the attempts.
@@ -69,9 +74,9 @@ class SignInApp:
     Attributes:
         settings: The gateway's settings.
         keyring: The gateway's keyring.
-        connection: The database connection.
-        clock: The clock, which tests set.
-        sign_in_limit: The rate limit, which tests set.
+        connection: The connection to the database `access`.
+        clock: The clock of all services. A test may set it.
+        sign_in_limit: The rate limit of attempts to sign in. A test may lower it.
         app: The ASGI app with the pages.
     """
 
@@ -105,15 +110,15 @@ class SignInApp:
         )
 
     def seal_request(self, request: AuthorizationRequest = REQUEST) -> str:
-        """Seal a request."""
+        """Sign a request, as the consent page expects it in its URL."""
         return seal(self.keyring, request, self.clock)
 
     def make_consent_target(self, request: AuthorizationRequest = REQUEST) -> str:
-        """Return the path and query of the consent page."""
+        """Return the path and query of the consent page for a request."""
         return f"/consent?request={quote(self.seal_request(request))}"
 
     def make_consent_url(self, request: AuthorizationRequest = REQUEST) -> str:
-        """Return the URL of the consent page."""
+        """Return the URL of the consent page for a request."""
         return issuer_url(self.settings) + self.make_consent_target(request)
 
     async def make_key(self, scopes: frozenset[Scope] = FULL_ACCESS) -> tuple[str, str]:
@@ -134,5 +139,5 @@ def parse_hidden_fields(page: httpx2.Response) -> dict[str, str]:
 
 
 def make_authorization_request(**changes: object) -> AuthorizationRequest:
-    """Make a request that differs from `REQUEST`."""
-    return replace(REQUEST, **changes)  # type: ignore[arg-type]  # as given
+    """Return `REQUEST` with some fields changed."""
+    return replace(REQUEST, **changes)  # type: ignore[arg-type]  # the test chooses their types

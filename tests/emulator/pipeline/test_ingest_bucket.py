@@ -19,7 +19,12 @@ from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
 from tests.support.notes import RYE, save_note
-from tests.support.readwise_runs import read_ingested_documents, read_texts, run_ingest
+from tests.support.readwise_runs import (
+    read_ingested_documents,
+    read_texts,
+    run_confirmed_ingest,
+    run_ingest,
+)
 from tests.support.source_files import format_json_lines, write_file
 from tests.support.stored_documents import read_chunks, read_documents
 
@@ -164,14 +169,14 @@ async def test_files_missing_from_the_prefix_are_deleted(
     upload(storage, "a.md", REEF)
     upload(storage, "b.md", DOUGH)
     upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     remove(storage, "b.md")
     remove(storage, "c.jsonl")
-    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert (await run_confirmed_ingest(app)).failures == []
     assert await chunk_texts(ctx) == [REEF]
     assert len(await read_documents(ctx, "sources")) == 1
     upload(storage, "b.md", DOUGH)
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == [DOUGH, REEF]
 
 
@@ -179,9 +184,9 @@ async def test_a_missing_file_deletes_no_note(app: App, ctx: Context, storage: S
     note = await save_note(app)
     upload(storage, "a.md", REEF)
     upload(storage, "b.md", DOUGH)
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     remove(storage, "b.md")
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == [REEF, RYE]
     assert note["source_id"] in await read_documents(ctx, "sources")
 
@@ -190,9 +195,9 @@ async def test_record_missing_from_its_file_is_deleted(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     upload(storage, "c.jsonl", record_lines(y="Two.", z="Three."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == ["Three.", "Two."]
 
 
@@ -220,7 +225,7 @@ async def test_suddenly_empty_prefix_deletes_nothing(
     for _ in range(2):
         assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"1 of 1 files{ALARM}")]
         assert await chunk_texts(ctx) == [REEF]
-    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert (await run_confirmed_ingest(app)).failures == []
     assert await chunk_texts(ctx) == []
     assert await run_ingest(app) == Report()
 
@@ -241,7 +246,7 @@ async def test_more_than_a_third_must_be_confirmed(
     assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 6 files{ALARM}")]
     assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 7 files{ALARM}")]
     assert len(await chunk_texts(ctx)) == 7
-    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert (await run_confirmed_ingest(app)).failures == []
     assert await chunk_texts(ctx) == ["Note 6.", "Note 7.", "Note 8.", REEF]
     assert await run_ingest(app) == Report()
 
@@ -259,7 +264,7 @@ async def test_many_records_that_left_a_file_must_be_confirmed(
     for _ in range(2):
         assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 6 texts{ALARM}")]
         assert len(await chunk_texts(ctx)) == 6
-    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert (await run_confirmed_ingest(app)).failures == []
     assert await chunk_texts(ctx) == ["Record 0.", "Record 4.", "Record 5."]
     await run_ingest(app)  # what two files had is read again
     assert await run_ingest(app) == Report()
@@ -314,7 +319,7 @@ async def test_broken_file_deletes_nothing(app: App, ctx: Context, storage: Stor
     assert await chunk_texts(ctx) == ["One.", REEF, "Three.", "Two."]
     upload(storage, "c.jsonl", record_lines(z="Three."))
     remove(storage, "a.md")
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == ["Three."]
 
 
@@ -322,24 +327,20 @@ async def test_last_read_file_defines_a_shared_record(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     upload(storage, "old.jsonl", record_lines(x="One."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     upload(storage, "new.jsonl", record_lines(x="Two.", y="Three."))
     reason = "has a record of old.jsonl too; its text was read later and is used; keep one of them"
-    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (
-        await run_ingest(app, forgets_all=True)
-    ).warnings
+    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await run_confirmed_ingest(app)).warnings
     assert await chunk_texts(ctx) == ["Three.", "Two."]
-    assert await run_ingest(app, forgets_all=True) == Report()
+    assert await run_confirmed_ingest(app) == Report()
     remove(storage, "new.jsonl")
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == ["Two."]
-    await run_ingest(
-        app, forgets_all=True
-    )  # the file that is left is read again, and its text comes back
+    await run_confirmed_ingest(app)  # the file that is left is read again, and its text comes back
     assert await chunk_texts(ctx) == ["One."]
     remove(storage, "old.jsonl")
     upload(storage, "other.md", REEF)
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == [REEF]
 
 
@@ -349,16 +350,16 @@ async def test_shared_record_is_deleted_with_its_last_file(
     names = [f"{number}.jsonl" for number in range(5)]
     for name in names:
         upload(storage, name, record_lines(x=f"As {name} says.", **{name: name}))
-    report = await run_ingest(app, forgets_all=True)
+    report = await run_confirmed_ingest(app)
     assert len(report.warnings) == 10  # each says which of the others was read before
     [text] = set(await chunk_texts(ctx)) - set(names)
-    assert await run_ingest(app, forgets_all=True) == Report()
+    assert await run_confirmed_ingest(app) == Report()
     for name in names:
         assert text.startswith("As ")
         remove(storage, name)
         upload(storage, "other.md", REEF)
-        await run_ingest(app, forgets_all=True)
-        await run_ingest(app, forgets_all=True)
+        await run_confirmed_ingest(app)
+        await run_confirmed_ingest(app)
         left = names[names.index(name) + 1 :]
         texts = {f"As {other} says." for other in left}
         assert bool(left) == bool(texts.intersection(await chunk_texts(ctx)))
@@ -381,15 +382,15 @@ async def test_record_stays_while_another_file_has_it(
 
 async def test_renamed_file_keeps_its_records(app: App, ctx: Context, storage: Storage) -> None:
     upload(storage, "old.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     remove(storage, "old.jsonl")
     upload(storage, "new.jsonl", record_lines(x="One.", y="Two."))
-    report = await run_ingest(app, forgets_all=True)
+    report = await run_confirmed_ingest(app)
     assert report == Report(Counter({"read": 2}))
     assert await chunk_texts(ctx) == ["One.", "Two."]
     remove(storage, "new.jsonl")
     upload(storage, "other.md", REEF)
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == [REEF]
 
 

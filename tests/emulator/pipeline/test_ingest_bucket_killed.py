@@ -13,7 +13,7 @@ from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.killable_children import start_killable_children
-from tests.support.readwise_runs import read_ingested_documents, run_ingest
+from tests.support.readwise_runs import read_ingested_documents, run_confirmed_ingest, run_ingest
 from tests.support.source_files import format_json_lines
 from tests.support.stored_documents import read_chunks
 
@@ -103,5 +103,5 @@ async def test_records_of_a_killed_run_and_deleted_file_go(
     assert len(await read_chunks(ctx)) == 3
     storage.delete(BUCKET, "notes/a.md")
     upload_records(storage, "records.jsonl", "b")
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert [chunk["content"] for chunk in (await read_chunks(ctx)).values()] == ["Record b."]
