@@ -134,14 +134,14 @@ class BareSearches(Generic[DocumentT]):
             lexical=best,
         )
 
-    async def nearest(self, search: BareSearch) -> list[str]:
+    async def find_nearest(self, search: BareSearch) -> list[str]:
         """Find the nearest documents."""
         query = nearest_query(
             self._collection, self._fields, search.vector, search.limit, search.facets
         )
         return [snapshot.id async for snapshot in query.stream()]
 
-    async def hybrid(self, search: BareSearch) -> None:
+    async def search_by_both(self, search: BareSearch) -> None:
         """Read postings and the nearest documents together, then the documents that words find.
 
         If few documents pass the filters, these are read instead, once the postings are known.
@@ -152,11 +152,11 @@ class BareSearches(Generic[DocumentT]):
             await self._compare(search, search.passing)
         else:
             _, nearest = await asyncio.gather(
-                get_all(self._client, references), self.nearest(search)
+                get_all(self._client, references), self.find_nearest(search)
             )
             await self._compare(search, [name for name in search.lexical if name not in nearest])
 
-    async def words(self, search: BareSearch) -> None:
+    async def search_by_words(self, search: BareSearch) -> None:
         """Read postings, then the first ten documents."""
         references = [self._client.document(*name) for name in search.postings]
         await get_all(self._client, references)
@@ -173,7 +173,7 @@ class BareSearches(Generic[DocumentT]):
             sum(map(mul, search.vector, from_compact(snapshot.get(COMPACT))))
 
 
-def knowledge_searches(ctx: Context) -> BareSearches[Chunk]:
+def make_knowledge_searches(ctx: Context) -> BareSearches[Chunk]:
     """Return the searches of the knowledge base."""
     client, corpus = ctx.database.client, knowledge(ctx.database)
     return BareSearches(client, corpus, CHUNKS, CHUNK_FIELDS, KNOWLEDGE)
@@ -187,7 +187,7 @@ class Floors:
         self._ctx = ctx
         self._texts = texts
         self._client = client = ctx.database.client
-        self._knowledge = knowledge_searches(ctx)
+        self._knowledge = make_knowledge_searches(ctx)
         self._traces = BareSearches(
             client, trace_corpus(ctx.database), "traces", TRACE_FIELDS, TRACES
         )
@@ -221,7 +221,8 @@ class Floors:
             case "search_traces":
                 question, vector = arguments["query"], self._get_vector(arguments)
                 return partial(
-                    self._traces.hybrid, await self._traces.prepare(question, vector, Selection())
+                    self._traces.search_by_both,
+                    await self._traces.prepare(question, vector, Selection()),
                 )
             case "get_trace":
                 return partial(self._get_trace, arguments["trace_id"])
@@ -244,7 +245,7 @@ class Floors:
             "list_topics": [most_frequent_query(client, 101, None, None)],
             "list_tags": [
                 prefix_query(tags, Kind.TAG, "", 101),
-                count_query(commonest_query(tags, Kind.TAG)),
+                make_count_query(commonest_query(tags, Kind.TAG)),
             ],
             "list_tasks": [page_query(client, f"users/{READER}/tasks", tasks, 26, None)],
             "get_stats": [
@@ -252,7 +253,7 @@ class Floors:
                     commonest_query(facets, kind).select(["name", "df"]).limit(limit)
                     for kind, limit in kinds.items()
                 ),
-                *map(count_query, counts),
+                *map(make_count_query, counts),
                 newest_query(client.collection(CHUNKS), 1, (), ALL_DATES, None).select(
                     ["dated_at"]
                 ),
@@ -270,8 +271,13 @@ class Floors:
             return partial(self._run_all, lambda: [query.select(CHUNK_FIELDS)])
         vector = self._get_vector(arguments)
         search = await self._knowledge.prepare(arguments["query"], vector, selection)
-        by_mode = {"semantic": self._knowledge.nearest, "lexical": self._knowledge.words}
-        return partial(by_mode.get(arguments.get("mode", ""), self._knowledge.hybrid), search)
+        by_mode = {
+            "semantic": self._knowledge.find_nearest,
+            "lexical": self._knowledge.search_by_words,
+        }
+        return partial(
+            by_mode.get(arguments.get("mode", ""), self._knowledge.search_by_both), search
+        )
 
     async def _get_chunk(self, chunk_id: str) -> None:
         chunks = self._client.collection(CHUNKS)
@@ -314,7 +320,7 @@ class Floors:
         async def floor() -> None:
             await asyncio.gather(
                 _run(query.select(CHUNK_FIELDS)),
-                _run(count_query(pending_query(self._client, "index"))),
+                _run(make_count_query(pending_query(self._client, "index"))),
                 get_all(self._client, months),
                 _run(links.newest_query(self._client, 5)),
             )
@@ -338,10 +344,10 @@ class Floors:
         await asyncio.gather(*map(_run, queries()))
 
     def _get_vector(self, arguments: dict[str, Any]) -> Vector:
-        return self._texts.vector(arguments["query"])
+        return self._texts.embed(arguments["query"])
 
 
-def count_query(query: AsyncQuery) -> AsyncAggregationQuery:
+def make_count_query(query: AsyncQuery) -> AsyncAggregationQuery:
     """Return the query that counts the results of another."""
     counting: AsyncAggregationQuery = AsyncAggregationQuery(query).count()
     return counting

@@ -10,14 +10,14 @@ mean share of a cluster's disc that other discs cover; a disc has nearly all mem
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.clustering import SIZES, VECTORS, make_vectors
+from benchmarks.clustering import SIZES, make_vectors
 from benchmarks.measurement import print_table
+from benchmarks.scifact import VECTORS, require_file
 from shared.clustering.clusters import find_clusters
 from shared.clustering.density import NOISE
 from shared.clustering.map_layout import MEMBER_QUANTILE, fit_axes, lay_out, project
@@ -105,8 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     sizes: list[int] = parser.parse_args().sizes
-    if not VECTORS.is_file():
-        sys.exit(f"Skipped: {VECTORS} is missing.")
+    require_file(VECTORS)
     columns = ("passages", "clusters", "neighbours", "by PCA", "overlap", "by PCA", "seconds")
     print_table("Maps", columns, [compare_layouts(size) for size in sizes])
 

@@ -102,27 +102,29 @@ class SyntheticTexts:
         frequencies = 1 / (np.arange(WORDS) + 20)
         self._frequencies = frequencies / frequencies.sum()
 
-    def text(self, subject: int, seed: int, length: int) -> str:
+    def write_text(self, subject: int, seed: int, length: int) -> str:
         """Write a text of this many words about a subject."""
         random = np.random.default_rng((subject, seed))
         common_words = random.choice(WORDS, size=length, p=self._frequencies)
-        subject_words = random.choice(self.typical_words(subject), size=length)
+        subject_words = random.choice(self.choose_typical_words(subject), size=length)
         is_about_subject = random.random(length) < _SUBJECT_SHARE
         positions = np.where(is_about_subject, subject_words, common_words)
         return " ".join(self.words[position] for position in positions)
 
-    def typical_words(self, subject: int) -> NDArray[np.int64]:
+    def choose_typical_words(self, subject: int) -> NDArray[np.int64]:
         """Return the positions of the words that are typical of a subject."""
         return np.random.default_rng(subject).choice(WORDS, size=SUBJECT_WORDS, replace=False)
 
-    def question(self, number: int) -> str:
+    def write_question(self, number: int) -> str:
         """Ask about a subject, in three of its typical words and two other words."""
         random = np.random.default_rng((3, number))
-        subject_words = random.choice(self.typical_words(number % SUBJECTS), size=3, replace=False)
+        subject_words = random.choice(
+            self.choose_typical_words(number % SUBJECTS), size=3, replace=False
+        )
         common_words = random.choice(WORDS, size=2, p=self._frequencies)
         return " ".join(self.words[position] for position in (*subject_words, *common_words))
 
-    def vector(self, text: str) -> Vector:
+    def embed(self, text: str) -> Vector:
         """Embed a text; the result has length 1."""
         positions = [self._positions[word] for word in text.split() if word in self._positions]
         total = self._vectors[positions].sum(axis=0) if positions else np.ones(self.dimension)
@@ -130,7 +132,7 @@ class SyntheticTexts:
         noisy = total / np.linalg.norm(total) + _NOISE * noise / math.sqrt(self.dimension)
         return tuple((noisy / np.linalg.norm(noisy)).tolist())
 
-    def term_counts(self, text: str) -> Counter[str]:
+    def count_terms(self, text: str) -> Counter[str]:
         """Count the terms of a text, as the index job does, but faster."""
         counts = Counter[str]()
         for word, occurrences in Counter(text.split()).items():
@@ -169,7 +171,7 @@ class SyntheticEmbedder:
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
         """Embed the texts."""
-        return [self._texts.vector(text) for text in texts]
+        return [self._texts.embed(text) for text in texts]
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -218,7 +220,8 @@ class SyntheticBase:
         title = f"Book {self.texts.words[number % WORDS]} {number}"
         positions = range(number * CHUNKS_PER_SOURCE, (number + 1) * CHUNKS_PER_SOURCE)
         texts = [
-            self.texts.text(position % SUBJECTS, position, self._words) for position in positions
+            self.texts.write_text(position % SUBJECTS, position, self._words)
+            for position in positions
         ]
         source = Source(
             f"book-{number}",
@@ -252,7 +255,7 @@ class SyntheticBase:
             else []
         )
         for extraction in extractions:
-            vector = self.texts.vector(extraction.content.text)
+            vector = self.texts.embed(extraction.content.text)
             path = f"{EXTRACTIONS}/{extraction.extraction_id}"
             yield path, to_fields(extraction, vector, SyntheticEmbedder.model)
             for topic in extraction.topics:
@@ -266,7 +269,7 @@ class SyntheticBase:
             "facets": vector_index_entries(state.facets),
             "extracted": summarize_extractions(extractions),
         }
-        vector = self.texts.vector(chunk.embedding_text)
+        vector = self.texts.embed(chunk.embedding_text)
         document |= vector_fields(vector, SyntheticEmbedder.model)
         yield f"chunks/{chunk.chunk_id}", document
         self.chunk_ids.append(chunk.chunk_id)
@@ -275,7 +278,7 @@ class SyntheticBase:
         """Return the state that `indexed_state` would compute."""
         facets = {facet.id: name for facet, name in document.facets.items()}
         dated_at = to_microseconds(document.dated_at) if document.dated_at else 0
-        return IndexedState(dict(self.texts.term_counts(text)), facets, dated_at)
+        return IndexedState(dict(self.texts.count_terms(text)), facets, dated_at)
 
     def _build_extraction(self, position: int, chunk: Chunk) -> Extraction:
         words = chunk.content.split()
@@ -300,7 +303,7 @@ class SyntheticBase:
 
     def _build_trace(self, number: int) -> Document:
         problem, solution = (
-            self.texts.text(number % SUBJECTS, seed, self._words)
+            self.texts.write_text(number % SUBJECTS, seed, self._words)
             for seed in (_TRACE_SEED + 2 * number, _TRACE_SEED + 2 * number + 1)
         )
         content = TraceContent(
@@ -318,7 +321,7 @@ class SyntheticBase:
         )
         state = self._build_state(trace, trace.indexed_text)
         self._traces.add_document(trace.trace_id, state)
-        vector = self.texts.vector(content.embedding_text)
+        vector = self.texts.embed(content.embedding_text)
         entry = TraceIndexEntry(vector, SyntheticEmbedder.model, state)
         self._trace_count += 1
         return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.to_fields(trace)
@@ -340,7 +343,9 @@ class SyntheticBase:
         yield "meta/embedding", space
 
     def _build_cluster(self, subject: int, size: int) -> ClusterWithCentroid:
-        words = [self.texts.words[position] for position in self.texts.typical_words(subject)[:8]]
+        words = [
+            self.texts.words[position] for position in self.texts.choose_typical_words(subject)[:8]
+        ]
         cluster = Cluster(
             f"cluster-{subject}",
             " ".join(words[:3]),
@@ -349,7 +354,7 @@ class SyntheticBase:
             run_id="run",
             created_at=self._now,
         )
-        return ClusterWithCentroid(cluster, self.texts.vector(" ".join(words)))
+        return ClusterWithCentroid(cluster, self.texts.embed(" ".join(words)))
 
     async def _draw_map(self) -> None:
         """Store a map of all chunks, on which each cluster is a row."""

@@ -23,7 +23,7 @@ from shared.core.json_schema import inline_references
 from shared.runtime.invocation import parse_arguments
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect
-from tests.support.note_tools import TOOLS as NOTEBOOK
+from tests.support.notebook_tools import TOOLS as NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

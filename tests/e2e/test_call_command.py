@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from infra.cli.main import main
-from tests.support.gateway_process import SECRET
+from tests.support.gateway_process import ACCESS_SECRET
 from tests.support.knowledge import BAKING
 from tests.support.mcp_wire import TOOL_NAMES
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def key(library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
     """A key that the private gateway accepts."""
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", library.project)
-    monkeypatch.setenv("ACCESS_SECRETS", json.dumps([SECRET]))
+    monkeypatch.setenv("ACCESS_SECRETS", json.dumps([ACCESS_SECRET]))
     command = ["keys", "create", "--user", "ann", "--name", "terminal"]
     return CliRunner().invoke(main, command).stdout.strip()
 

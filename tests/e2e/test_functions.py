@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.support.mcp_wire import call, post
+from tests.support.mcp_wire import make_call, post
 
 if TYPE_CHECKING:
     from tests.support.gateway_process import Library, RunningGateway
@@ -41,7 +41,9 @@ def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) 
 
 
 def test_a_call_reaches_a_tool_through_the_gateway(small_functions: RunningGateway) -> None:
-    response = post(small_functions.endpoint, call("search_kb", {"query": "a sourdough starter"}))
+    response = post(
+        small_functions.endpoint, make_call("search_kb", {"query": "a sourdough starter"})
+    )
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
     assert "A sourdough starter needs flour" in first["snippet"]
 

@@ -16,9 +16,9 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.local.processes import is_listening, serve
 from infra.local.tool_processes import serve_tools
-from tests.support.gateway_process import SECRET
-from tests.support.mcp_wire import call, post
-from tests.support.ports import free_port
+from tests.support.gateway_process import ACCESS_SECRET
+from tests.support.mcp_wire import make_call, post
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,21 +95,23 @@ def test_each_run_has_its_own_secret() -> None:
 def test_the_gateway_calls_functions_without_a_proxy(
     local_functions: LocalFunctions, monkeypatch: pytest.MonkeyPatch, log: Path
 ) -> None:
-    dead_proxy = f"http://127.0.0.1:{free_port()}"
-    port = free_port()
+    dead_proxy = f"http://127.0.0.1:{find_free_port()}"
+    port = find_free_port()
     with monkeypatch.context() as patch:
         for name in ("NO_PROXY", "no_proxy"):
             patch.delenv(name, raising=False)
         environment = {
             "PUBLIC_URL": f"http://127.0.0.1:{port}",
-            "ACCESS_SECRETS": json.dumps([SECRET]),
+            "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
             "LOCAL_USER": "local",
             "HTTP_PROXY": dead_proxy,
             "http_proxy": dead_proxy,
         }
         program = local_functions.make_gateway_program(environment)
     with serve(program, port=port, log=log) as gateway:
-        response = post(f"{gateway.url}/mcp", call("search_kb", {"query": "a sourdough starter"}))
+        response = post(
+            f"{gateway.url}/mcp", make_call("search_kb", {"query": "a sourdough starter"})
+        )
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
     assert "A sourdough starter needs flour" in first["snippet"]
 

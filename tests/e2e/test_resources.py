@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
-from tests.support.mcp_wire import HANDSHAKE, MODERN, call, message, post, post_modern
+from tests.support.mcp_wire import HANDSHAKE, MODERN, make_call, make_request, post, post_modern
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -131,7 +131,7 @@ async def test_revisions_without_resource_links_get_none(
     inline: RunningGateway, version: str | None
 ) -> None:
     headers = {"mcp-protocol-version": version}
-    request = call("search_kb", {"query": "bread", "limit": 2})
+    request = make_call("search_kb", {"query": "bread", "limit": 2})
     content = post(inline.endpoint, request, headers).json()["result"]["content"]
     links = [] if version in {*REVISIONS_WITHOUT_LINKS, None} else ["resource_link"] * 2
     assert [block["type"] for block in content] == ["text", *links]
@@ -155,5 +155,5 @@ async def test_subscriptions_are_neither_offered_nor_accepted(carrel: RunningGat
     capabilities = post_modern(carrel.endpoint, "server/discover").json()["result"]["capabilities"]
     assert capabilities.keys() == {"tools", "prompts", "resources", "completions"}
     assert "true" not in json.dumps(capabilities)  # neither subscribe nor listChanged
-    request = message("resources/subscribe", uri="carrel://chunk/a")
+    request = make_request("resources/subscribe", uri="carrel://chunk/a")
     assert post(carrel.endpoint, request).json()["error"]["code"] == -32601

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.support.mcp_wire import MODERN, call, message, post
+from tests.support.mcp_wire import MODERN, make_call, make_request, post
 
 if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
@@ -33,7 +33,7 @@ async def test_a_client_gets_the_tools_of_its_address(carrel: RunningGateway, mo
 def test_a_tool_outside_the_selection_is_unknown(carrel: RunningGateway) -> None:
     endpoint = f"{carrel.endpoint}?tools=tasks"
     other, unknown = [
-        post(endpoint, call(name, {})).json()["error"]["message"]
+        post(endpoint, make_call(name, {})).json()["error"]["message"]
         for name in ("get_chunk", "get_chump")
     ]
     assert unknown.replace("get_chump", "get_chunk") == other
@@ -44,7 +44,7 @@ def test_a_tool_outside_the_selection_is_unknown(carrel: RunningGateway) -> None
     "query", ["tools=recipes", "read-only", "key=carrel_0123", "tools=tasks&tools=traces"]
 )
 def test_an_address_that_selects_nothing_is_refused(carrel: RunningGateway, query: str) -> None:
-    response = post(f"{carrel.endpoint}?{query}", message("tools/list"))
+    response = post(f"{carrel.endpoint}?{query}", make_request("tools/list"))
     assert response.status_code == 400
     assert "/mcp?tools=" in response.json()["error"]["message"]
 

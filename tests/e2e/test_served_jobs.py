@@ -16,11 +16,11 @@ from shared.core.settings import Settings
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from tests.support.authorized_calls import authorization_header, trusting_context
-from tests.support.cloud_run.cloud import SCHEDULER, cloud
-from tests.support.knowledge import with_chunks
-from tests.support.source_files import make_book, write_export, write_file
-from tests.support.stored_documents import chunks_by_content, leases
+from tests.support.authorized_calls import make_authorization_header, make_trusting_context
+from tests.support.cloud_run.cloud import SCHEDULER, run_cloud
+from tests.support.knowledge import chunk_source
+from tests.support.source_files import make_readwise_book, write_export, write_file
+from tests.support.stored_documents import read_chunks_by_text, read_leased_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
     """Two deployed jobs behind the fake Cloud Run."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
-    with cloud(SERVED_JOBS, environment, log=folder.parent / "jobs.log") as fake_cloud:
+    with run_cloud(SERVED_JOBS, environment, log=folder.parent / "jobs.log") as fake_cloud:
         yield fake_cloud
 
 
@@ -66,7 +66,7 @@ def served_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
 def other_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
     """All other deployed jobs."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project}
-    with cloud(OTHER_JOBS, environment, log=folder.parent / "others.log") as fake_cloud:
+    with run_cloud(OTHER_JOBS, environment, log=folder.parent / "others.log") as fake_cloud:
         yield fake_cloud
 
 
@@ -82,8 +82,8 @@ def client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> httpx2.As
     """Return a client of a job's function, by default with the account of Cloud Scheduler."""
     return httpx2.AsyncClient(
         base_url=served_jobs.urls[name],
-        headers=authorization_header(served_jobs, account, name),
-        verify=trusting_context(served_jobs),
+        headers=make_authorization_header(served_jobs, account, name),
+        verify=make_trusting_context(served_jobs),
         timeout=60,
     )
 
@@ -97,7 +97,7 @@ async def post(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
 
 
 async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, folder: Path) -> None:
-    write_export(folder, make_book())
+    write_export(folder, make_readwise_book())
     broken = write_file(folder, "broken.md", "")
     status, body = await post(served_jobs, "ingest")
     broken.unlink()
@@ -107,12 +107,12 @@ async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, fol
         "counts": {"read": 1, "sources": 1, "created": 1},
         "failures": [{"name": "broken.md", "reason": "has no text"}],
     }
-    assert set(await chunks_by_content(ctx)) == {"Simplify."}
-    assert await leases(ctx) == set()
+    assert set(await read_chunks_by_text(ctx)) == {"Simplify."}
+    assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_post_request_during_a_run_answers_busy(served_jobs: Cloud, ctx: Context) -> None:
-    chunked = with_chunks(Source("notes", "Notes", sections=NOTES))
+    chunked = chunk_source(Source("notes", "Notes", sections=NOTES))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
     answers = await asyncio.gather(post(served_jobs, "embed"), post(served_jobs, "embed"))
     assert [status for status, _ in answers] == [200, 200]
@@ -166,4 +166,4 @@ async def test_an_error_has_an_http_status_and_says_what_to_do(
     assert status == 400
     assert body["error"]["code"] == "VALIDATION_ERROR"
     assert "is neither a file nor a folder. Give a folder or a file" in body["error"]["message"]
-    assert await leases(ctx) == set()
+    assert await read_leased_jobs(ctx) == set()

@@ -17,9 +17,16 @@ from mcp.client.stdio import StdioServerParameters
 from infra.build.discovery import ROOT
 from infra.file_lock import hold_lock
 from infra.local.emulator_daemon import StateFolder
-from tests.support.gateway_process import SECRET
-from tests.support.mcp_wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
-from tests.support.ports import free_port
+from tests.support.gateway_process import ACCESS_SECRET
+from tests.support.mcp_wire import (
+    HANDSHAKE,
+    MODERN,
+    TOOL_NAMES,
+    make_call,
+    make_initialize,
+    make_request,
+)
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -36,7 +43,7 @@ def server_variables(library: Library) -> dict[str, str]:
     """Return the variables that the server needs in addition to the usual ones."""
     return {
         **library.environment,
-        "ACCESS_SECRETS": json.dumps([SECRET]),
+        "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
     }
 
@@ -67,11 +74,11 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
 
 def test_nothing_but_protocol_is_written_to_standard_output(library: Library) -> None:
     messages = [
-        initialize(HANDSHAKE[0]),
+        make_initialize(HANDSHAKE[0]),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {**call("search_kb", {"query": "bread", "limit": 1}), "id": 2},
-        {**call("search_kb", {"query": ""}), "id": 3},
-        {**message("no/such"), "id": 4},
+        {**make_call("search_kb", {"query": "bread", "limit": 1}), "id": 2},
+        {**make_call("search_kb", {"query": ""}), "id": 3},
+        {**make_request("no/such"), "id": 4},
     ]
     with subprocess.Popen(
         COMMAND,
@@ -101,7 +108,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
 async def test_a_second_client_outlives_the_first(
     tmp_path: Path,
 ) -> None:
-    variables = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
+    variables = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
     server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=variables, cwd=ROOT)
     may_leave, has_left = anyio.Event(), anyio.Event()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.support.npm import NotInstalled, installed
+from tests.support.npm import NotInstalled, install_packages
 
 if TYPE_CHECKING:
     from playwright.async_api import Frame, Page
@@ -21,7 +21,7 @@ _SCRIPT: Final = """async () => (await axe.run()).violations.map(
 def axe() -> str:
     """The script of axe-core."""
     try:
-        folder = installed(_PACKAGE)
+        folder = install_packages(_PACKAGE)
     except NotInstalled as error:
         pytest.skip(str(error))
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()

@@ -144,7 +144,9 @@ class AuthorizationServer:
 
     async def authorize(self, client_id: str, **changes: str | None) -> httpx2.Response:
         """Request authorization as a browser does; None leaves a parameter out."""
-        return await self.http.get("/authorize", params=make_parameters(client_id, **changes))
+        return await self.http.get(
+            "/authorize", params=make_authorization_parameters(client_id, **changes)
+        )
 
     async def request_authorization(
         self, client_id: str, **changes: str | None
@@ -205,14 +207,14 @@ class AuthorizationServer:
         account = await self.store.accounts.get(token.user_id)
         return account.accepts(token.made_at, token.grant_id)
 
-    async def list_documents(self, collection: str) -> list[dict[str, Any]]:
+    async def read_documents(self, collection: str) -> list[dict[str, Any]]:
         """Return all documents of a collection."""
         stream = self.access.connection.client.collection(collection).stream()
         return [{"id": snapshot.id, **(snapshot.to_dict() or {})} async for snapshot in stream]
 
 
 @asynccontextmanager
-async def authorization_server(
+async def serve_authorization_server(
     project: str, *secrets: str, seconds: float = 10.0
 ) -> AsyncIterator[AuthorizationServer]:
     """Serve an authorization server with this project's database."""
@@ -230,7 +232,7 @@ async def authorization_server(
     await server.access.connection.aclose()
 
 
-def make_parameters(client_id: str, **changes: str | None) -> dict[str, str]:
+def make_authorization_parameters(client_id: str, **changes: str | None) -> dict[str, str]:
     """Return the parameters of an authorization request."""
     parameters = {
         "client_id": client_id,
@@ -238,14 +240,14 @@ def make_parameters(client_id: str, **changes: str | None) -> dict[str, str]:
         "response_type": "code",
         "scope": "carrel:read carrel:write",
         "state": "a state",
-        "code_challenge": challenge(VERIFIER),
+        "code_challenge": compute_challenge(VERIFIER),
         "code_challenge_method": "S256",
         "resource": RESOURCE,
     } | changes
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def challenge(verifier: str) -> str:
+def compute_challenge(verifier: str) -> str:
     """Return the code challenge of a verifier."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -270,7 +272,7 @@ def parse_query(location: str) -> dict[str, str]:
     return {name: value for name, [value] in parse_qs(urlsplit(location).query).items()}
 
 
-def corruptions(text: str) -> Iterator[str]:
+def make_corruptions(text: str) -> Iterator[str]:
     """Yield variants of a text: with one character changed, truncated, and extended."""
     for index, character in enumerate(text):
         yield f"{text[:index]}{'a' if character != 'a' else 'b'}{text[index + 1 :]}"

@@ -60,7 +60,7 @@ class WatchedApp(App):
         return await self._hook(self.commits, send)
 
 
-def after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
+def call_after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     """Return a hook that acts between the storing of a commit and the return of its results.
 
     With `number` 0, the hook acts before the first commit.
@@ -77,7 +77,7 @@ def after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     return around
 
 
-def before(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
+def call_before(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     """Return a hook that acts right before a commit is sent, after all reads for it."""
 
     async def around(commit: int, send: Send) -> Results:

@@ -25,7 +25,7 @@ URL: Final = "http://localhost:8080"
 CATALOG: Final = Catalog.load()
 
 
-def console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
+def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
     """Make a client of the gateway on a laptop, where nobody signs in."""
     settings = Settings(local_user="local", access_secrets=[SecretStr("s" * 32)])
     access = Access(settings)
@@ -52,7 +52,7 @@ def select(element: html.HtmlElement, selector: str) -> list[html.HtmlElement]:
     return list(element.xpath(f".{path}"))
 
 
-def texts(element: html.HtmlElement, selector: str) -> list[str]:
+def read_texts(element: html.HtmlElement, selector: str) -> list[str]:
     """Return the texts of the elements that a selector finds."""
     return [read_text(match) for match in select(element, selector)]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.vector import Vector
 
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ async def read_state(ctx: Context) -> State:
     """Return the state of a knowledge base."""
     collections = [collection.id async for collection in ctx.database.client.collections()]
     state = {
-        name: {key: _simplify(data, "") for key, data in (await documents(ctx, name)).items()}
+        name: {key: _simplify(data, "") for key, data in (await read_documents(ctx, name)).items()}
         for name in sorted(collections)
         if name not in EXCLUDED_COLLECTIONS
     }
@@ -87,7 +87,7 @@ def _summarize_map(state: State) -> State:
     return {**state, "meta": meta, "map": {"summary": summary}}
 
 
-def digests(state: State) -> State:
+def shorten_state(state: State) -> State:
     """Return the state with digests in place of long fields."""
     return {
         collection: {
@@ -109,7 +109,7 @@ def format_state(state: State) -> str:
     return "{\n" + ",\n".join(blocks) + "\n}\n"
 
 
-def without_history(state: State) -> State:
+def remove_history(state: State) -> State:
     """Return a state without the fields that depend on the order of its changes.
 
     - A cluster keeps its id, name, keywords and central passages while most of its passages stay.
@@ -136,7 +136,7 @@ def without_history(state: State) -> State:
     }
 
 
-def differences(expected: State, actual: State) -> str:
+def describe_differences(expected: State, actual: State) -> str:
     """List the differences of a state from the expected one; empty if there are none."""
     lines = list(_find_differences(expected, actual))
     omitted = len(lines) - MAX_LISTED_DIFFERENCES

@@ -120,7 +120,7 @@ class FakeDeployment:
         """The project of the deployment."""
         return self.google.projects[self.live.deployment.project]
 
-    def changed(self, **deployment: Any) -> FakeDeployment:
+    def copy_with(self, **deployment: Any) -> FakeDeployment:
         """Return a copy with changed fields of the deployment."""
         changed_deployment = self.live.deployment.model_copy(update=deployment)
         return replace(self, live=replace(self.live, deployment=changed_deployment))
@@ -133,7 +133,7 @@ class FakeDeployment:
 
     def delete_release(self) -> None:
         """Delete the last good release."""
-        self.storage.remove(self.live.deployment.bucket, LAST_GOOD)
+        self.storage.delete(self.live.deployment.bucket, LAST_GOOD)
 
 
 def make_healthy_deployment(
@@ -159,7 +159,7 @@ def make_healthy_deployment(
     return FakeDeployment(live, google, storage, gateway)
 
 
-def check(name: str) -> Check[LiveDeployment]:
+def find_check(name: str) -> Check[LiveDeployment]:
     """Return the check with this name."""
     [check] = [check for check in CHECKS if check.name == name]
     return check

@@ -49,7 +49,7 @@ class _Objects:
     def replace(self, number: int, body: bytes) -> None:
         self.bodies[number - 1] = body
 
-    def file(self, trailer: bytes) -> bytes:
+    def build_file(self, trailer: bytes) -> bytes:
         data = bytearray(b"%PDF-1.7\n")
         offsets = []
         for number, body in enumerate(self.bodies, start=1):
@@ -130,7 +130,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         security = b"/Filter /Standard /V 1 /R 2 /P -4 /O <%b> /U <%b>" % (b"4f" * 32, b"55" * 32)
         identifier = b"[<%b> <%b>]" % (b"49" * 16, b"49" * 16)
         trailer += b" /ID %b /Encrypt %d 0 R" % (identifier, objects.add(b"<< %b >>" % security))
-    return objects.file(trailer)
+    return objects.build_file(trailer)
 
 
 def _stream(packed: bytes) -> bytes:

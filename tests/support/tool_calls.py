@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 ANNA = "anna.lovelace@example.com"
 """The default caller."""
-STRANGER = None
+ANONYMOUS = None
 """The user of an anonymous call."""
+MAX_PAGES = 200
+"""A tool that returns more pages than this is considered to repeat itself."""
 
 
 @cache
-def tool_named(name: str) -> Tool[Any, Any]:
+def find_tool(name: str) -> Tool[Any, Any]:
     """Find a tool by its name."""
     return next(tool for tool in tools() if tool.name == name)
 
@@ -57,7 +59,7 @@ async def call(
 ) -> CallAnswer:
     """Call a tool as a user, or anonymously if `user` is None."""
     caller = user if isinstance(user, Caller) else Caller.of(user) if user else Caller()
-    tool = tool_named(name)
+    tool = find_tool(name)
     return await invocation.invoke(
         tool, make_call_request(tool, caller, arguments, seconds=seconds), app
     )
@@ -81,6 +83,25 @@ async def call_error(
     assert answer.error is not None, answer.result
     assert answer.receipt.documents_written == 0
     return answer.error
+
+
+async def call_all_pages(
+    app: App, name: str, user: str | Caller | None = ANONYMOUS, /, **arguments: Any
+) -> list[dict[str, Any]]:
+    """Call a tool until its result has no cursor; return all results.
+
+    Raises:
+        RuntimeError: There are more than `MAX_PAGES`, so a cursor probably leads to its own page.
+    """
+    pages: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while len(pages) < MAX_PAGES:
+        pages.append(await call_result(app, name, user, **arguments, **cursor))
+        next_cursor = pages[-1].get("metadata", pages[-1]).get("next_cursor")
+        if next_cursor is None:
+            return pages
+        cursor = {"cursor": next_cursor}
+    raise RuntimeError(f"{name} returned {MAX_PAGES} pages and another cursor.")
 
 
 async def call_text(

@@ -86,7 +86,7 @@ def laptop(realm: str, log: Path) -> Iterator[RunningGateway]:
 def carrel(realm: str, log: Path) -> Iterator[Carrel]:
     """All tools behind a gateway that requires a credential for everything but public tools."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **UNLIMITED}
-    with run_gateway(INLINE, environment, log) as gateway, httpx2.Client(timeout=60) as http:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway, httpx2.Client(timeout=60) as http:
         yield Carrel(gateway.endpoint, http)
 
 
@@ -132,7 +132,7 @@ def key_maker(realm: str) -> MakeKey:
 
     def make(user: str, scopes: frozenset[Scope] = FULL_ACCESS) -> str:
         text, key = new_key(
-            Keyring([SecretStr(SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
+            Keyring([SecretStr(ACCESS_SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
         )
 
         async def store_key(store: AccessStore) -> None:

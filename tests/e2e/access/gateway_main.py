@@ -5,7 +5,7 @@ from functions.gateway.catalog import Catalog, Declaration
 from infra.local.inline import InlineDispatcher
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.note_tools import TOOLS
+from tests.support.notebook_tools import TOOLS
 
 _settings = Settings()
 _catalog = Catalog([Declaration.model_validate(tool.declaration()) for tool in TOOLS])

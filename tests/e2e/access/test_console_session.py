@@ -11,7 +11,7 @@ import pytest
 
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
 from tests.e2e.access.conftest import CLOUD, in_access
-from tests.support.console_app import parse_page, read_text, texts
+from tests.support.console_app import parse_page, read_text, read_texts
 from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.mcp_wire import HEADERS, message
@@ -61,7 +61,7 @@ def test_a_wrong_key_starts_no_session(url: str) -> None:
 
 def test_the_cookie_opens_the_console_alone(url: str, make_key: MakeKey) -> None:
     person = Person(url).sign_in(make_key("visits.only"))
-    call = message("tools/list")
+    call = make_request("tools/list")
     assert person.http.post("/mcp", json=call, headers=HEADERS).status_code == 401
     cookie = person.http.cookies[SESSION_COOKIE]
     bearer = {**HEADERS, "authorization": f"Bearer {cookie}"}
@@ -141,7 +141,7 @@ def test_a_code_starts_one_session_in_the_browser_that_asked(url: str, make_key:
     assert arrival.startswith(f"{url}/session?code=")
     stolen = other.http.get(arrival)
     assert stolen.status_code == 403
-    assert "another browser" in texts(parse_page(stolen), "[role=alert]")[0]
+    assert "another browser" in read_texts(parse_page(stolen), "[role=alert]")[0]
     assert SESSION_COOKIE not in other.http.cookies
     assert person.open(arrival).texts(".who a") == ["visits.code"]
     assert person.http.get(arrival).status_code == 401
@@ -204,7 +204,7 @@ def test_without_signing_in_public_pages_offer_it(carrel: Carrel, make_key: Make
 
 def test_too_many_pages_are_too_many_calls(realm: str, log: Path, make_key: MakeKey) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "READS_PER_MINUTE": "2"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         person = Person(gateway.url).sign_in(make_key("visits.often"), "/map")
         assert person.open("/map").response.status_code == 200
         assert person.open("/map").response.status_code == 429

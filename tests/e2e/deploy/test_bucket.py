@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.cloud.errors import CommandFailed
-from tests.support.fake_deployment import failure_message
+from tests.support.deploying_checkout import get_message
 from tests.support.fakes.google_cloud import NUMBER
 
 if TYPE_CHECKING:
-    from tests.support.fake_deployment import Site
+    from tests.support.deploying_checkout import Checkout
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 SAFE = {
@@ -23,8 +23,8 @@ SAFE = {
 }
 
 
-def test_a_new_bucket_is_versioned_and_private(site: Site, storage: FakeCloudStorage) -> None:
-    cloud = site.cloud()
+def test_a_new_bucket_is_versioned_and_private(site: Checkout, storage: FakeCloudStorage) -> None:
+    cloud = site.make_cloud()
     assert cloud.bucket.ensure(NUMBER, "europe-west1")
     assert not cloud.bucket.ensure(NUMBER, "europe-west1")
     assert SAFE.items() <= storage.buckets[cloud.deployment.bucket].items()
@@ -46,9 +46,9 @@ def test_a_new_bucket_is_versioned_and_private(site: Site, storage: FakeCloudSto
     ],
 )
 def test_an_existing_bucket_becomes_versioned_and_private(
-    existing: dict[str, Any], site: Site, storage: FakeCloudStorage
+    existing: dict[str, Any], site: Checkout, storage: FakeCloudStorage
 ) -> None:
-    cloud = site.cloud()
+    cloud = site.make_cloud()
     bucket = storage.buckets[cloud.deployment.bucket] = {
         "projectNumber": NUMBER,
         "labels": {"mine": "yes"},
@@ -58,8 +58,8 @@ def test_an_existing_bucket_becomes_versioned_and_private(
     assert bucket == {"projectNumber": NUMBER, "labels": {"mine": "yes"}, **SAFE}
 
 
-def test_a_correct_bucket_is_not_changed(site: Site, storage: FakeCloudStorage) -> None:
-    cloud = site.cloud()
+def test_a_correct_bucket_is_not_changed(site: Checkout, storage: FakeCloudStorage) -> None:
+    cloud = site.make_cloud()
     cloud.bucket.ensure(NUMBER, "europe-west1")
     calls_before = storage.calls["bucket"]
     cloud.bucket.ensure(NUMBER, "europe-west1")
@@ -68,12 +68,12 @@ def test_a_correct_bucket_is_not_changed(site: Site, storage: FakeCloudStorage) 
 
 @pytest.mark.parametrize("bucket", [{"projectNumber": "987654321098"}, {"closed": True}])
 def test_a_bucket_of_another_project_is_never_used(
-    bucket: dict[str, Any], site: Site, storage: FakeCloudStorage
+    bucket: dict[str, Any], site: Checkout, storage: FakeCloudStorage
 ) -> None:
-    cloud = site.cloud()
+    cloud = site.make_cloud()
     storage.buckets[cloud.deployment.bucket] = dict(bucket)
     with pytest.raises(CommandFailed) as failure:
         cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in failure_message(failure)
-    assert "Choose another project" in failure_message(failure)
+    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in get_message(failure)
+    assert "Choose another project" in get_message(failure)
     assert storage.buckets[cloud.deployment.bucket] == bucket

@@ -11,7 +11,7 @@ import pytest
 from infra.cloud.errors import CommandFailed
 from infra.cloud.plan import FULL_DEPLOY, run_steps
 from infra.cloud.smoke_key import SECRET_NAME
-from tests.support.fake_deployment import NEEDS_TERRAFORM, SECRET_VALUE, make_site
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, SECRET_VALUE, make_checkout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def test_no_secret_is_printed_passed_or_left_on_disk(
 ) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
-    site = make_site(
+    site = make_checkout(
         checkout,
         project,
         google.address,
@@ -44,7 +44,7 @@ def test_no_secret_is_printed_passed_or_left_on_disk(
         path=make_recording_terraform(tmp_path / "bin"),
     )
     lines: list[str] = []
-    run_steps(site.cloud(lines.append), FULL_DEPLOY)
+    run_steps(site.make_cloud(lines.append), FULL_DEPLOY)
     values = google.projects[project].secrets
     secret = [*values["READWISE_TOKEN"], *values["ACCESS_SECRETS"], *values[SECRET_NAME]]
     assert secret[0] == SECRET_VALUE
@@ -59,15 +59,17 @@ def test_a_secret_that_has_a_value_is_not_asked_for(
     tmp_path: Path, project: str, google: FakeGoogleCloud
 ) -> None:
     google.projects[project].secrets["READWISE_TOKEN"] = ["known"]
-    site = make_site(tmp_path, project, google.address, secrets=("READWISE_TOKEN",))
-    run_steps(site.cloud(), FULL_DEPLOY)
+    site = make_checkout(tmp_path, project, google.address, secrets=("READWISE_TOKEN",))
+    run_steps(site.make_cloud(), FULL_DEPLOY)
     assert google.projects[project].secrets["READWISE_TOKEN"] == ["known"]
 
 
 def test_a_secret_without_an_answer_stops_the_deployment(
     tmp_path: Path, project: str, google: FakeGoogleCloud
 ) -> None:
-    site = make_site(tmp_path, project, google.address, secrets=("READWISE_TOKEN",), answers="\n")
+    site = make_checkout(
+        tmp_path, project, google.address, secrets=("READWISE_TOKEN",), answers="\n"
+    )
     with pytest.raises(CommandFailed, match="gcloud secrets versions add READWISE_TOKEN"):
-        run_steps(site.cloud(), FULL_DEPLOY)
-    assert not site.running()
+        run_steps(site.make_cloud(), FULL_DEPLOY)
+    assert not site.read_running()

@@ -10,7 +10,7 @@ import pytest
 from shared.index.bm25 import Postings, Totals, pack
 from shared.index.facets import Facet, Kind, named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex, SearchPostings
-from tests.support.index_postings import stored_totals
+from tests.support.index_postings import read_totals
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ async def test_an_empty_knowledge_base_has_empty_postings(ctx: Context) -> None:
 async def test_totals_are_those_of_the_whole_base(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [])
-    assert lists.totals == Totals(**await stored_totals(ctx))
+    assert lists.totals == Totals(**await read_totals(ctx))
     assert lists.totals.documents == 5
 
 

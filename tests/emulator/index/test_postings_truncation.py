@@ -14,9 +14,9 @@ from shared.index.posting_changes import (
     PostingsTruncation,
     build_postings_writes,
 )
-from tests.support.query_recorder import recording
-from tests.support.second_corpus import NAMES
-from tests.support.stored_documents import documents
+from tests.support.jottings import NAMES
+from tests.support.query_recorder import record_queries
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ RYE, BREAD = (NAMES.lexicon, "rye"), (NAMES.lexicon, "bread")
 @pytest.fixture(autouse=True)
 def queries_of_its_own() -> Iterator[None]:
     """Exempt queries that only tests make from the index proof."""
-    with recording():
+    with record_queries():
         yield
 
 
@@ -65,7 +65,7 @@ async def write(ctx: Context, number: int, term: str) -> None:
 
 async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
     """Return the ids of the documents in postings."""
-    return set((await documents(ctx, name[0]))[name[1]]["postings"])
+    return set((await read_documents(ctx, name[0]))[name[1]]["postings"])
 
 
 async def test_overlong_postings_of_terms_and_facets_are_found(ctx: Context) -> None:
@@ -90,9 +90,9 @@ async def test_truncation_keeps_best_or_newest_and_counts(ctx: Context) -> None:
         await write(ctx, number, "rye")
     await lists.truncate([RYE, SEA_LIST])
     assert (await entries(ctx, RYE), await entries(ctx, SEA_LIST)) == ({"d4", "d5"}, {"d4", "d5"})
-    sea = (await documents(ctx, NAMES.facets))[SEA.id]
+    sea = (await read_documents(ctx, NAMES.facets))[SEA.id]
     assert (sea["df"], sea["held"], sea["since"]) == (5, 2, 4)
-    rye = (await documents(ctx, NAMES.lexicon))["rye"]
+    rye = (await read_documents(ctx, NAMES.lexicon))["rye"]
     assert (rye["df"], rye["held"], "since" in rye) == (5, 2, False)
 
 
@@ -117,4 +117,4 @@ async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Conte
 
 async def test_deleted_postings_are_not_created_again(ctx: Context) -> None:
     await PostingsTruncation(ctx.database, NAMES).truncate([RYE])
-    assert await documents(ctx, NAMES.lexicon) == {}
+    assert await read_documents(ctx, NAMES.lexicon) == {}

@@ -13,8 +13,8 @@ from shared.index.facets import Kind, named_facet
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, texts, with_chunks
-from tests.support.many_sources import NOON, index_all, make_source, store_and_index
+from tests.support.knowledge import BAKING, chunk_source, index_all, list_texts
+from tests.support.small_sources import NOON, make_source, store_and_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

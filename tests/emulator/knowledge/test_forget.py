@@ -20,6 +20,7 @@ from tests.support.forgetting import (
 from tests.support.knowledge import (
     BAKING,
     SAILING,
+    chunk_source,
     index_all,
     set_fields,
     store_sources,
@@ -44,7 +45,7 @@ async def test_a_forgotten_passage_is_gone_from_every_tool_at_once(app: App, ctx
         "postings": out["removed"]["postings"],
     }
     assert out["removed"]["postings"] > 10
-    assert "Knead the dough" in str(await documents(ctx, "forgotten"))
+    assert "Knead the dough" in str(await read_documents(ctx, "forgotten"))
     assert (await call_error(app, "get_chunk", OWNER, chunk_id=chunks[0].chunk_id)).code == (
         "NOT_FOUND"
     )
@@ -55,7 +56,7 @@ async def test_a_forgotten_passage_is_gone_from_every_tool_at_once(app: App, ctx
     for name in ("get_decisions", "get_warnings"):
         assert (await call_result(app, name, OWNER))["results"] == []
     await index_all(ctx)
-    assert chunks[0].chunk_id not in await documents(ctx, "chunks")
+    assert chunks[0].chunk_id not in await read_documents(ctx, "chunks")
 
 
 async def test_a_passage_without_a_source_can_be_forgotten(app: App, ctx: Context) -> None:
@@ -83,7 +84,7 @@ async def test_what_is_forgotten_stays_out_when_it_is_ingested_again(
     counts = await save_sources(ctx, edited, SAILING)
     assert counts == {"sources": 1, "updated": 2, "forgotten": 1}
     await index_all(ctx)
-    stored = await documents(ctx, "chunks")
+    stored = await read_documents(ctx, "chunks")
     assert set(stored) == {chunk.chunk_id for chunk in chunks[1:3]}
     assert (await documents(ctx, "sources"))["baking"]["chunk_count"] == 2
     assert await save_sources(ctx, edited) == {}
@@ -94,10 +95,10 @@ async def test_the_last_passage_takes_its_source_with_it(app: App, ctx: Context)
     await forget(app, chunk_id=chunks[0].chunk_id)
     out = await forget(app, chunk_id=chunks[1].chunk_id)
     assert "chunk_id" not in out
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "sources") == {}
     await forget(app, source_id="sailing", forgotten=False)
-    assert set(await documents(ctx, "chunks")) >= {chunks[1].chunk_id}
-    assert (await documents(ctx, "forgotten_sources"))["sailing"]["chunk_ids"] == [
+    assert set(await read_documents(ctx, "chunks")) >= {chunks[1].chunk_id}
+    assert (await read_documents(ctx, "forgotten_sources"))["sailing"]["chunk_ids"] == [
         chunks[0].chunk_id
     ]
 
@@ -112,9 +113,9 @@ async def test_a_note_is_forgotten_and_restored_as_a_whole(app: App, ctx: Contex
     assert len(chunk_ids) > 1
     out = await forget(app, EDITOR, chunk_id=chunk_ids[0])
     assert out["source_id"] == note["source_id"]
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "sources") == {}
     await index_all(ctx)
-    assert await documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "chunks") == {}
     await forget(app, EDITOR, source_id=note["source_id"], forgotten=False)
     await index_all(ctx)
     assert differences(before, await read_knowledge(ctx)) == ""
@@ -159,7 +160,7 @@ async def test_others_learn_no_title_of_what_was_forgotten(app: App, ctx: Contex
 
 async def test_editors_repeat_forgetting_their_own_note(app: App, ctx: Context) -> None:
     note = await call_result(app, "save_note", EDITOR, text="Rye keeps for a week.", title="Rye")
-    [chunk_id] = await documents(ctx, "chunks")
+    [chunk_id] = await read_documents(ctx, "chunks")
     await forget(app, EDITOR, source_id=note["source_id"])
     for target in ({"source_id": note["source_id"]}, {"chunk_id": chunk_id}):
         again = await forget(app, EDITOR, **target)

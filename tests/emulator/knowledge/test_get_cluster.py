@@ -11,11 +11,10 @@ from pydantic import ValidationError
 
 from functions.tools.knowledge.get_cluster.tool import In, get_cluster, in_words
 from shared.core.errors import InvalidInput, NotFound
-from tests.support.knowledge import set_fields
-from tests.support.many_sources import (
+from tests.support.knowledge import index_all, set_fields
+from tests.support.small_sources import (
     NOON,
-    cost_of_read,
-    index_all,
+    get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
@@ -152,4 +151,4 @@ async def test_a_call_is_two_round_trips_and_few_documents(
     await topics(ctx)
     own, meter = make_metered_context(app)
     await get_cluster(In(cluster_id="bread", **arguments), own)
-    assert cost_of_read(meter) == expected
+    assert get_read_cost(meter) == expected

@@ -9,8 +9,8 @@ import pytest
 
 from shared.knowledge.source_repository import SourceOrder, Sources
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.many_sources import NOON, make_source, store_and_index
-from tests.support.stored_documents import documents
+from tests.support.small_sources import NOON, make_source, store_and_index
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.knowledge.source_repository import SourceCursor
@@ -31,7 +31,7 @@ async def walk(ctx: Context, order: SourceOrder) -> list[str]:
 
 async def test_ingest_writes_the_fields_that_sort_sources(ctx: Context) -> None:
     await store_and_index(ctx, BAKING)
-    data = (await documents(ctx, "sources"))["baking"]
+    data = (await read_documents(ctx, "sources"))["baking"]
     assert data["title_key"] == "bread at home"
     assert data["facets"] == ["author:ida loaf", "category:books", "tag:dough", "tag:food"]
 

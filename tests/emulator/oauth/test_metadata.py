@@ -27,7 +27,7 @@ from tests.support.authorization_server import (
     RESOURCE,
     parse_query,
 )
-from tests.support.fakes.token_storage import Memory
+from tests.support.fakes.token_storage import MemoryTokenStorage
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -134,7 +134,7 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
 ) -> None:
     add_protected_endpoint(server)
     document = server.documents.add("https://program.example/client.json", REDIRECT)
-    storage = Memory()
+    storage = MemoryTokenStorage()
     browser = Browser(server)
     provider = OAuthClientProvider(
         RESOURCE,
@@ -157,4 +157,4 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
     assert storage.tokens.refresh_token != first_tokens.refresh_token
     assert storage.client
     assert (storage.client.client_id == document) == published
-    assert bool(await server.list_documents("oauth_clients")) == (not published)
+    assert bool(await server.read_documents("oauth_clients")) == (not published)

@@ -15,7 +15,7 @@ from shared.core.meter import Meter
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMigration
 from shared.runtime.context import App
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +155,7 @@ async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -
     space = await migrating_space(ctx)
     await space.complete_migration(SpaceMigration(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
-    assert await documents(ctx, "meta") == expected
+    assert await read_documents(ctx, "meta") == expected
     assert await reread_space(app).expect(PRESENT) is True
     with pytest.raises(Conflict, match=r"embedded with model-2 \(4 dimensions\)"):
         await reread_space(app).expect(FORMER)

@@ -62,7 +62,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
 def vertex() -> Iterator[FakeVertex]:
     """A fake of Vertex AI."""
     with FakeVertex() as server:
-        server.answers["GeneratedCard"] = card_reply
+        server.answers["GeneratedCard"] = make_card_reply
         yield server
 
 
@@ -91,7 +91,7 @@ async def embedder(
 
 async def record(job: Job, app: App, collector: FakeCollector) -> dict[str, CollectedSpan]:
     """Store three chunks, run a job, and return its spans by name."""
-    await store_and_prepare(app.context(Caller(), Meter()), make_source_of_notes(3))
+    await ingest_sources(app.context(Caller(), Meter()), make_source_of_notes(3))
     try:
         await run_job(job, app)
     finally:
@@ -214,7 +214,7 @@ async def test_a_request_to_a_language_model_has_its_tokens(
 async def test_a_failed_job_has_the_code_of_its_error_not_its_message(
     settings: Settings, collector: FakeCollector, vertex: FakeVertex
 ) -> None:
-    vertex.usual = refusal(403, "PERMISSION_DENIED", "Dough is not allowed.")
+    vertex.usual = make_error_reply(403, "PERMISSION_DENIED", "Dough is not allowed.")
     embedder = VertexEmbedder(
         project="p",
         location="europe-west1",

@@ -19,6 +19,7 @@ from tests.support.cluster_chunks import themed_source
 from tests.support.extractions import decision, make_extraction, store_extractions
 from tests.support.knowledge import index_all, store_sources
 from tests.support.tasks import add_tasks
+from tests.support.themed_passages import make_themed_source
 from tests.support.tool_calls import ANNA, call, call_error, call_result
 from tests.support.traces import contribute
 
@@ -56,11 +57,11 @@ async def app(new_backend: NewBackend) -> App:
     for number in range(4):
         await contribute(app, number)
     ctx = app.context(Caller.of(ANNA), Meter())
-    chunks = await store_sources(ctx, *(themed_source(theme) for theme in ("bread", "boats")))
+    chunks = await store_sources(ctx, *(make_themed_source(theme) for theme in ("bread", "boats")))
     await cluster(ctx, Budget(time.monotonic() + 3600))
     await index_all(ctx)
     extractions = [
-        make_extraction(chunk, decision(f"Is it {chunk.chunk_id}?"), f"topic {number % 6}")
+        make_extraction(chunk, make_decision(f"Is it {chunk.chunk_id}?"), f"topic {number % 6}")
         for number, chunk in enumerate(chunks)
     ]
     await store_extractions(ctx, *extractions)

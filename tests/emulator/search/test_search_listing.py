@@ -15,7 +15,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.listing import MAX_EXAMINED
 from shared.search.listing import list_newest as newest_in
-from tests.support.knowledge import store_sources, with_chunks
+from tests.support.knowledge import chunk_source, store_sources
 from tests.support.search_brute_force import (
     FIRST_DAY,
     make_source_of_text,
@@ -72,7 +72,7 @@ async def test_an_unindexed_date_repeats_and_loses_nothing(ctx: Context) -> None
     )
     first_page = await newest(Selection((SEA,)), 2, None, ctx)
     for number, day in ((2, 50), (4, -50)):
-        changed_source = with_chunks(make_dated_source(day, f"s{number}", tags=("sea",)))
+        changed_source = chunk_source(make_dated_source(day, f"s{number}", tags=("sea",)))
         await Ingestion(ctx.database).save([changed_source], ctx.clock())
     listings = [first_page]
     while listings[-1].next:
@@ -87,7 +87,7 @@ async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: M
     )
     await store_sources(ctx, *remaining_sources, deleted_source)
     await Ingestion(ctx.database).save(
-        [with_chunks(replace(deleted_source, sections=()))], ctx.clock()
+        [chunk_source(replace(deleted_source, sections=()))], ctx.clock()
     )
     trips_before = meter.round_trips
     listings = [await newest(Selection((SEA,)), 2, None, ctx)]

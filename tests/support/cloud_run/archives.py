@@ -11,7 +11,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 
-def unpack(archive: Path, folder: Path, file_store: Path) -> None:
+def unpack_archive(archive: Path, folder: Path, file_store: Path) -> None:
     """Unpack an archive and compile its modules; the folder appears only when it is complete.
 
     The unpacked files are hard links into the file store, and must not be written to. Functions

@@ -27,7 +27,7 @@ class Certificates:
     trusted: str
 
 
-def certificates() -> Certificates:
+def make_certificates() -> Certificates:
     """Make certificates that are valid for ten years, and discard the authority's key."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Carrel on this machine")])

@@ -110,7 +110,7 @@ class FakeGoogle(ThreadingHTTPServer):
         """The issuer's URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
-    def discovery(self) -> dict[str, Any]:
+    def make_discovery_document(self) -> dict[str, Any]:
         """Return the discovery document."""
         return {
             "issuer": self.issuer,
@@ -124,12 +124,12 @@ class FakeGoogle(ThreadingHTTPServer):
             "code_challenge_methods_supported": ["plain", "S256"],
         }
 
-    def published_keys(self) -> dict[str, Any]:
+    def make_key_set(self) -> dict[str, Any]:
         """Return the JSON Web Key Set."""
         key = json.loads(RSAAlgorithm.to_jwk(self.key.public_key()))
         return {"keys": [key | {"kid": self.key_id, "use": "sig", "alg": "RS256"}]}
 
-    def id_token(self, request: Query) -> str:
+    def make_id_token(self, request: Query) -> str:
         """Make the ID token for an authorization request."""
         account, now = self.account, int(self.now or time.time())
         claims = {
@@ -158,9 +158,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         match url.path:
             case "/.well-known/openid-configuration":
-                self._send(200, self.server.discovery())
+                self._send(200, self.server.make_discovery_document())
             case "/oauth2/v3/certs":
-                self._send(200, self.server.published_keys())
+                self._send(200, self.server.make_key_set())
             case "/o/oauth2/v2/auth":
                 self._authorize(_parse_query(url.query))
             case _:
@@ -184,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
             "expires_in": _HOUR - 1,
             "scope": "openid https://www.googleapis.com/auth/userinfo.email",
             "token_type": "Bearer",
-            "id_token": self.server.id_token(request),
+            "id_token": self.server.make_id_token(request),
         }
         return self._send(200, tokens)
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 
-class Memory:
+class MemoryTokenStorage:
     """Stores the tokens and the registration of a client.
 
     Attributes:

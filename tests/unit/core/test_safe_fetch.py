@@ -24,17 +24,17 @@ from shared.core.safe_fetch import (
     require_public_endpoints,
     resolve_public,
 )
-from tests.support.faulty_tool_server import write_certificate
-from tests.support.https_server import (
+from tests.support.fakes.tool_server import write_certificate
+from tests.support.ports import find_free_port
+from tests.support.public_web_server import (
+    DOCUMENT_URL,
     HOST,
-    URL,
     DocumentServer,
     Page,
     make_fetcher,
-    resolver_for,
+    make_resolver,
     write_named_certificate,
 )
-from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,7 +183,7 @@ def server(certificate: Path) -> Iterator[DocumentServer]:
 
 async def rejection_reason(fetch: SafeFetch) -> str:
     with pytest.raises(DocumentRejected) as error:
-        await fetch.get(PublicUrl.parse(URL))
+        await fetch.get(PublicUrl.parse(DOCUMENT_URL))
     return error.value.reason
 
 
@@ -293,20 +293,20 @@ async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
 async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
     server: DocumentServer, certificate: Path
 ) -> None:
-    answers = [[server.endpoint], [Endpoint("127.0.0.1", free_port())]]
+    answers = [[server.endpoint], [Endpoint("127.0.0.1", find_free_port())]]
 
     async def resolve(_host: str, _port: int) -> list[Endpoint]:
         return answers.pop(0)
 
     tls = ssl.create_default_context(cafile=certificate)
-    await SafeFetch(FETCH_RULES, resolve, tls).get(PublicUrl.parse(URL))
+    await SafeFetch(FETCH_RULES, resolve, tls).get(PublicUrl.parse(DOCUMENT_URL))
     assert len(answers) == 1
 
 
 @pytest.mark.anyio
 async def test_untrusted_certificate_is_rejected(server: DocumentServer) -> None:
     assert (
-        await rejection_reason(SafeFetch(FETCH_RULES, resolver_for(server.endpoint)))
+        await rejection_reason(SafeFetch(FETCH_RULES, make_resolver(server.endpoint)))
         == "unreachable"
     )
     assert server.requests == []
@@ -316,15 +316,15 @@ async def test_untrusted_certificate_is_rejected(server: DocumentServer) -> None
 async def test_a_host_with_a_dead_first_address_is_reached_at_another(
     server: DocumentServer, certificate: Path
 ) -> None:
-    dead = Endpoint("127.0.0.1", free_port())
+    dead = Endpoint("127.0.0.1", find_free_port())
     tls = ssl.create_default_context(cafile=certificate)
-    document = await SafeFetch(FETCH_RULES, resolver_for(dead, server.endpoint), tls).get(
-        PublicUrl.parse(URL)
+    document = await SafeFetch(FETCH_RULES, make_resolver(dead, server.endpoint), tls).get(
+        PublicUrl.parse(DOCUMENT_URL)
     )
     assert document.body == b"{}"
     assert (
         await rejection_reason(
-            SafeFetch(FETCH_RULES, resolver_for(dead, dead, dead, server.endpoint), tls)
+            SafeFetch(FETCH_RULES, make_resolver(dead, dead, dead, server.endpoint), tls)
         )
     ) == "unreachable"
 
@@ -370,7 +370,7 @@ async def test_only_json_is_accepted(
     if reason:
         assert await rejection_reason(fetch) == reason
     else:
-        assert (await fetch.get(PublicUrl.parse(URL))).body == b"{}"
+        assert (await fetch.get(PublicUrl.parse(DOCUMENT_URL))).body == b"{}"
 
 
 @pytest.mark.anyio
@@ -383,7 +383,7 @@ async def test_a_compressed_body_is_refused(server: DocumentServer, certificate:
 async def test_document_size_is_limited(server: DocumentServer, certificate: Path) -> None:
     server.page = Page(b" " * FETCH_RULES.max_bytes)
     fetch = make_fetcher(server, certificate)
-    assert len((await fetch.get(PublicUrl.parse(URL))).body) == FETCH_RULES.max_bytes
+    assert len((await fetch.get(PublicUrl.parse(DOCUMENT_URL))).body) == FETCH_RULES.max_bytes
     server.page = Page(b" " * (FETCH_RULES.max_bytes + 1))
     assert await rejection_reason(fetch) == "too_large"
     server.page = Page(b" " * 1000, endless=True)
@@ -402,8 +402,8 @@ async def test_proxy_settings_are_ignored(
     server: DocumentServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
-    document = await make_fetcher(server, certificate).get(PublicUrl.parse(URL))
+        monkeypatch.setenv(name, f"http://127.0.0.1:{find_free_port()}")
+    document = await make_fetcher(server, certificate).get(PublicUrl.parse(DOCUMENT_URL))
     assert document.body == b"{}"
 
 
@@ -422,7 +422,7 @@ def make_page_fetcher(
 ) -> SafeFetch:
     """Make a fetcher of pages, which takes the server for a public one."""
     tls = ssl.create_default_context(cafile=certificate)
-    return SafeFetch(PAGES, resolve or resolver_for(server.endpoint), tls)
+    return SafeFetch(PAGES, resolve or make_resolver(server.endpoint), tls)
 
 
 def redirect(location: str, status: int = 302) -> Page:

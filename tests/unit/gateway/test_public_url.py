@@ -12,7 +12,7 @@ from functions.gateway.auth.public_url import allowed_hosts, own_origins
 from functions.gateway.mcp.selection import SelectedServers
 from shared.core.settings import Settings
 from tests.support.fake_catalog import CATALOG, FakeDispatcher
-from tests.support.mcp_wire import HEADERS, message
+from tests.support.mcp_wire import HEADERS, make_request
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -46,5 +46,5 @@ async def test_local_gateway_accepts_ipv6(host: str, status: int) -> None:
     app = mcp_app(access, dispatcher, SelectedServers(CATALOG, access.pipeline(dispatcher)).find)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client:
         headers = {**HEADERS, "origin": f"http://{host}"}
-        answer = await client.post(f"http://{host}/mcp", json=message("ping"), headers=headers)
+        answer = await client.post(f"http://{host}/mcp", json=make_request("ping"), headers=headers)
     assert answer.status_code == status

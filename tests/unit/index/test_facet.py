@@ -19,13 +19,13 @@ from shared.index.facets import (
     vector_index_entries,
 )
 from shared.knowledge.knowledge_card import KnowledgeCard
-from tests.support.knowledge import BAKING, with_chunks
+from tests.support.knowledge import BAKING, chunk_source
 
 KINDS = st.sampled_from(Kind)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
 FACETS = st.builds(Facet, KINDS, TEXTS)
 with_200_examples = settings(max_examples=200)
-CHUNK = replace(with_chunks(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
+CHUNK = replace(chunk_source(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
 
 
 @with_200_examples

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.source_files import read_one, read_warnings, write_file
+from tests.support.source_files import read_only_source, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,14 +45,14 @@ def test_a_legacy_encoding_is_recognized_and_named(
     tmp_path: Path, encoding: str, text: str
 ) -> None:
     path = write_file(tmp_path, "note.txt", text.encode(encoding))
-    assert read_one(path).text == text
+    assert read_only_source(path).text == text
     reason = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
     assert read_warnings(path) == [("note.txt", reason)]
 
 
 def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path) -> None:
     text = "Plain words.\n" * 1_000 + "日本語の文章です。" * 9_001
-    assert read_one(write_file(tmp_path, "note.txt", text.encode("cp932"))).text == text
+    assert read_only_source(write_file(tmp_path, "note.txt", text.encode("cp932"))).text == text
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path
 )
 def test_utf_8_with_invalid_bytes_stays_utf_8(tmp_path: Path, content: bytes) -> None:
     path = write_file(tmp_path, "note.txt", content)
-    assert read_one(path).text == content.decode("utf-8-sig", "replace")
+    assert read_only_source(path).text == content.decode("utf-8-sig", "replace")
     reason = "has bytes that are not UTF-8 in 1 places, which were replaced with \ufffd"
     assert read_warnings(path) == [("note.txt", reason)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.readers.archives import MAX_ENTRIES
 from functions.jobs.ingest.readers.epub.book import MAX_BYTES
 from tests.support.epub_files import make_epub, make_nav, make_ncx, make_xhtml, make_zip
-from tests.support.source_files import read_one, read_problems, read_warnings, write_file
+from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ FIRST = "OEBPS/text/one.xhtml"
 
 
 def read_epub(folder: Path, data: bytes) -> Source:
-    return read_one(write_file(folder, "sails.epub", data))
+    return read_only_source(write_file(folder, "sails.epub", data))
 
 
 def refusal(folder: Path, data: bytes) -> str:
@@ -226,7 +226,7 @@ def test_a_lost_chapter_loses_only_itself(tmp_path: Path) -> None:
     data = make_epub({"one.xhtml": ONE, "gone.xhtml": TWO})
     data = data.replace(b"text/gone.xhtml", b"text/lost.xhtml")  # only in the archive's directory
     path = write_file(tmp_path, "sails.epub", data)
-    assert read_one(path).text == "Wind\n\nThe wind fills the sail."
+    assert read_only_source(path).text == "Wind\n\nThe wind fills the sail."
     reason = "lacks OEBPS/text/gone.xhtml: download it again"
     assert read_warnings(path) == [("sails.epub", f"{reason}; the other chapters are kept")]
 
@@ -311,7 +311,7 @@ def test_members_that_climb_out_are_only_names(tmp_path: Path) -> None:
     climbing = make_xhtml("<p>A member with an odd name.</p>")
     data = make_epub({"../../../evil.xhtml": "", "two.xhtml": TWO}, others={"../x": climbing})
     book = write_file(tmp_path, "books/sails.epub", data)
-    assert read_one(book).text == "Reefs\n\nReef early."
+    assert read_only_source(book).text == "Reefs\n\nReef early."
     names = sorted(path.name for path in tmp_path.rglob("*"))
     assert names == ["books", "evil.xhtml", "sails.epub"]
 

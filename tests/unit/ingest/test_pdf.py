@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.pdf import document, program
 from functions.jobs.ingest.readers.pdf.document import make_pdf_source
 from tests.support.pdf_files import Annotation, make_pdf
-from tests.support.source_files import read_one, read_problems, read_warnings, write_file
+from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ HIGHLIGHTED_AT = datetime(2024, 6, 1, 10, tzinfo=UTC)
 
 
 def read_pdf(folder: Path, data: bytes) -> Source:
-    return read_one(write_file(folder, "sails.pdf", data))
+    return read_only_source(write_file(folder, "sails.pdf", data))
 
 
 def refusal(folder: Path, data: bytes) -> str:
@@ -103,7 +103,7 @@ def test_a_title_that_says_nothing_is_not_used(
     data = make_pdf(WIND, info={"Title": given_title, "CreationDate": "yesterday"})
     path = write_file(tmp_path, "sails.pdf", data)
     os.utime(path, (1_717_236_000, 1_717_236_000))
-    source = read_one(path)
+    source = read_only_source(path)
     assert (source.title, source.sections[0].written_at) == (title, HIGHLIGHTED_AT)
 
 

@@ -15,7 +15,7 @@ from functions.gateway.oauth.clients import (
 )
 from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_token
 from shared.accounts.keyring import Keyring
-from tests.support.authorization_server import corruptions
+from tests.support.authorization_server import make_corruptions
 
 OLD_SECRET, NEW_SECRET = SecretStr("o" * 32), SecretStr("n" * 32)
 KEYRING = Keyring([OLD_SECRET])
@@ -71,11 +71,11 @@ def test_credential_is_valid_for_its_client_only(
 
 
 def test_corrupted_credential_is_rejected() -> None:
-    for text in corruptions(make_code(KEYRING, GRANT, "client")):
+    for text in make_corruptions(make_code(KEYRING, GRANT, "client")):
         assert parse_code(KEYRING, text, "client") is None
-    for text in corruptions(make_refresh_token(KEYRING, GRANT, 12, "client")):
+    for text in make_corruptions(make_refresh_token(KEYRING, GRANT, 12, "client")):
         assert parse_refresh_token(KEYRING, text, "client") is None
-    for text in corruptions(make_client_id(KEYRING, NAME)):
+    for text in make_corruptions(make_client_id(KEYRING, NAME)):
         assert not is_client_id(KEYRING, text)
 
 

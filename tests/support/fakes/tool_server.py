@@ -44,7 +44,7 @@ class Reply:
     drips: bool = False
 
 
-class ToolServer(LoopbackServer):
+class FakeToolServer(LoopbackServer):
     """A fake function on a free port while the `with` block runs.
 
     Attributes:
@@ -72,7 +72,7 @@ class ToolServer(LoopbackServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: ToolServer
+    server: FakeToolServer
 
     def do_POST(self) -> None:
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))

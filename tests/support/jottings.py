@@ -56,7 +56,7 @@ class Jotting:
         return tags | {month_facet(self.dated_at): f"{self.dated_at:%B %Y}"}
 
 
-def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
+def make_jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
     """Return a jotting for each text. Each is dated a day after the previous one."""
     return [
         Jotting(f"j{number:02}", text, tags, NOON + timedelta(days=number))
@@ -64,7 +64,7 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
     ]
 
 
-def corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jotting]:
+def make_corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jotting]:
     """Return the corpus of all jottings, each of the type `read`."""
     database = ctx.database
     documents = Documents(
@@ -85,7 +85,7 @@ async def save_jottings(ctx: Context, *new_jottings: Jotting) -> None:
         await _write(ctx, jotting.id, fields, state)
 
 
-async def forget(ctx: Context, jotting_id: str) -> None:
+async def delete_jotting(ctx: Context, jotting_id: str) -> None:
     """Delete a jotting and its postings."""
     no_content = dict.fromkeys(("text", "dated_at"), DELETE_FIELD) | NO_VECTOR
     await _write(ctx, jotting_id, no_content | {"facets": []}, NOT_INDEXED)

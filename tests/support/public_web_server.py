@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOST = "client.example"
-URL = f"https://{HOST}/oauth/client.json"
+DOCUMENT_URL = f"https://{HOST}/oauth/client.json"
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ class DocumentServer(ThreadingHTTPServer):
         self.gate = threading.Event()
         self.gate.set()
         self.closing = threading.Event()
-        self.names: list[str | None] = []
+        self.server_names: list[str | None] = []
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
-            context.sni_callback = lambda _socket, name, _context: self.names.append(name)
+            context.sni_callback = lambda _socket, name, _context: self.server_names.append(name)
             self.socket = context.wrap_socket(self.socket, server_side=True)
         self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
 
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: DocumentServer
 
     def do_GET(self) -> None:
-        name = self.server.names[-1] if self.server.names else None
+        name = self.server.server_names[-1] if self.server.server_names else None
         headers = {key.lower(): value for key, value in self.headers.items()}
         _, target, _ = self.requestline.split()  # self.path is normalized
         self.server.requests.append(ReceivedRequest(target, headers, name))
@@ -168,7 +168,7 @@ def write_named_certificate(path: Path, *names: str) -> Path:
     return path
 
 
-def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:
+def make_resolver(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:
     """Make a resolver that resolves only `HOST`, to these endpoints."""
 
     async def resolve(host: str, _port: int) -> list[Endpoint]:
@@ -182,4 +182,4 @@ def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[En
 def make_fetcher(server: DocumentServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
     """Make a fetcher that treats the server as a public one, and trusts its certificate."""
     tls = ssl.create_default_context(cafile=certificate)
-    return SafeFetch(replace(FETCH_RULES, seconds=seconds), resolver_for(server.endpoint), tls)
+    return SafeFetch(replace(FETCH_RULES, seconds=seconds), make_resolver(server.endpoint), tls)
