@@ -1,4 +1,8 @@
-"""Creates and verifies access keys."""
+"""Creates and verifies access keys: long-lived secrets with which scripts act for a user.
+
+The text of a key is `carrel_{key id}_{secret}{checksum}`. The checksum is part of a signature, so a
+guessed key is rejected without a database read.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,9 @@ class AccessKey:
         key_id: The id, which is part of the key's text.
         user_id: The user on whose behalf the key acts.
         name: The owner's name for the key.
-        scopes: The scopes of the key.
-        text_hash: The hash of the text, with the deployment's secret as pepper.
+        scopes: What the key allows, such as reading or writing.
+        text_hash: The HMAC of the text under the deployment's secret, so that a copy of the
+            database alone is not enough to test guesses.
         created_at: When the key was created.
         expires_at: When the key expires, or None if it never does.
         revoked_at: When the key was revoked, or None.
@@ -49,15 +54,19 @@ class AccessKey:
 
 
 KEY_PREFIX: Final = "carrel_"
+"""The text of every key begins with this prefix, by which secret scanners recognize it."""
 _ID_LENGTH: Final = 12
-_REQUEST_BYTES: Final = 32
+"""The id of a key has this many hexadecimal digits."""
+_RANDOM_BYTES: Final = 32
+"""The secret of a key is derived from this many random bytes unless the request has an id."""
 _CHECKSUM_LENGTH: Final = 8
+"""The checksum has this many characters of base64url (48 bits)."""
 _KEY_FORMAT: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-_HASH_PURPOSE, _CHECKSUM_PURPOSE, _SECRET_PURPOSE = (
-    "access key",
-    "access key check",
-    "access key secret",
-)
+"""The text of a key before the checksum. The first group is the id."""
+_HASH_PURPOSE: Final = "access key"
+"""The purpose of the signature of a key's text, which is stored as `text_hash`."""
+_CHECKSUM_PURPOSE: Final = "access key check"
+_SECRET_PURPOSE: Final = "access key secret"  # noqa: S105 - not a secret
 
 
 def new_key(  # noqa: PLR0913 - a key has this many independent fields
@@ -72,19 +81,17 @@ def new_key(  # noqa: PLR0913 - a key has this many independent fields
 ) -> tuple[str, AccessKey]:
     """Create a key, and return its text, to show once, and its record, to store.
 
-    The text ends with a signature, so that a guessed key is rejected without a database read.
-
     Args:
         keyring: The deployment's secrets.
         user_id: The user on whose behalf the key acts.
         name: The owner's name for the key.
-        scopes: The scopes of the key.
+        scopes: What the key allows.
         created_at: The present time.
         expires_at: When the key expires, or None if it never does.
-        request_id: Names the request for a key, with enough randomness that nobody else can. If it
-            is repeated, the text and the id are the same. By default, they are random.
+        request_id: An unguessable id of the request for a key. A repeated request creates the same
+            text and id. By default, they are random.
     """
-    secret = keyring.sign(_SECRET_PURPOSE, request_id or secrets.token_urlsafe(_REQUEST_BYTES))
+    secret = keyring.sign(_SECRET_PURPOSE, request_id or secrets.token_urlsafe(_RANDOM_BYTES))
     key_id = hashlib.sha256(secret.encode()).hexdigest()[:_ID_LENGTH]
     body = f"{KEY_PREFIX}{key_id}_{secret}"
     text = body + keyring.sign(_CHECKSUM_PURPOSE, body)[:_CHECKSUM_LENGTH]
@@ -101,7 +108,10 @@ def new_key(  # noqa: PLR0913 - a key has this many independent fields
 
 
 def parse_key_id(keyring: Keyring, text: str) -> str | None:
-    """Return the id in a key's text, or None if this deployment did not create the key."""
+    """Return the id in a key's text, or None if this deployment did not create the key.
+
+    The key may have been revoked since, or may have expired: see `AccessKey.is_valid`.
+    """
     body = text[:-_CHECKSUM_LENGTH]
     checksum = text[-_CHECKSUM_LENGTH:]
     match = _KEY_FORMAT.fullmatch(body)
@@ -111,5 +121,5 @@ def parse_key_id(keyring: Keyring, text: str) -> str | None:
 
 
 def matches_key(keyring: Keyring, text: str, key: AccessKey) -> bool:
-    """Return whether this is the text of a key."""
+    """Return whether `text` is the text of the stored key. Takes the same time for any text."""
     return keyring.verify(_HASH_PURPOSE, text, key.text_hash)

@@ -1,4 +1,9 @@
-"""A user's account: the balance, the month's spending, and the revoked credentials."""
+"""A user's account: the balance, the month's spending, and which credentials are revoked.
+
+Some tools have a price. Before such a call runs, its price is put on hold, which means that other
+calls cannot spend this money. When the outcome of the call is known, the hold is settled (the cost
+is charged) or cancelled. `shared.accounts.call_record` decides which.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +19,11 @@ if TYPE_CHECKING:
     from shared.core.caller import Role
 
 MICROS_PER_DOLLAR: Final = 1_000_000
-"""All amounts are in micro-dollars, of which a dollar has this many."""
+"""A dollar has this many micro-dollars, the unit of all amounts. A call can cost less than a
+cent."""
 HOLD_LIFETIME: Final = timedelta(hours=1)
-"""How long money stays on hold if the outcome of a call never arrives."""
+"""Money stays on hold for this long if the outcome of a call never arrives. No call takes as
+long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +47,15 @@ class Account:
         user_id: The user.
         balance: The unspent money, including the money on hold.
         monthly_budget: The spending limit of a calendar month (UTC), or None for no limit.
-        month: The month of `spent`, as YYYY-MM.
+        month: The month in which `spent` was spent, as YYYY-MM, or an empty string before the first
+            call.
         spent: The cost of the calls in that month so far.
         held: The holds by call id. Expired holds do not count.
-        revoked_before: Credentials that were created before this time are not valid.
+        revoked_before: Credentials that were created at or before this time are not valid. None if
+            the user's credentials were never revoked all together.
         role: What the user may do to the knowledge base, or None for the deployment's default.
-        ended_grants: When the last access token of each revoked sign-in expires, by sign-in id.
+        ended_grants: The OAuth grants that were ended early (`shared.accounts.grant`): by grant
+            id, when the last access token from the grant expires.
     """
 
     user_id: str
@@ -63,7 +73,8 @@ class Account:
 
         Args:
             created_at: When the credential was created.
-            grant_id: The id of the credential's sign-in, if any.
+            grant_id: The id of the OAuth grant from which the credential comes, or None for an
+                access key.
         """
         if self.revoked_before and created_at <= self.revoked_before:
             return False
@@ -132,6 +143,11 @@ class Account:
         return replace(self, held=holds, month=month, spent=spent)
 
     def _create_hold(self, amount: int, now: datetime) -> Hold:
+        """Return a hold of the amount. `reserve` sets when it expires.
+
+        Raises:
+            PaymentRequired: The balance or the month's budget does not cover the amount.
+        """
         available = self.compute_available(now)
         budget_left = self.compute_budget_left(now)
         if amount > available:

@@ -1,4 +1,9 @@
-"""A call's record, and the ledger, which changes the record and the user's account together."""
+"""The record of a call, which contains its payment and its audit entry.
+
+Before a call with a price runs, it reserves the price: the amount is put on hold in the user's
+account. When the call succeeds, it is settled (its cost is charged); when it fails, it is cancelled
+(the hold is released). The ledger changes the record and the account together.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +21,10 @@ if TYPE_CHECKING:
     from shared.accounts.account import Account
 
 RECORD_LIFETIME: Final = timedelta(days=90)
-"""How long a record is stored after it last changed. Answers are stored for a shorter time."""
+"""A record is stored for this long after it last changed. It outlives the call's stored answer, so
+that a replay of the answer still finds the payment."""
 PAID_LIFETIME: Final = timedelta(days=1)
-"""How long a paid call may be repeated for free. Its answer is stored at least as long."""
+"""A paid call may be repeated for free for this long. Its answer is stored at least as long."""
 SUCCESS: Final = "ok"
 """The outcome of a call that succeeded. Any other outcome is an error code."""
 UNKNOWN_ARGUMENTS: Final = "(unknown)"
@@ -29,9 +35,13 @@ class PaymentState(StrEnum):
     """The state of the payment for a call."""
 
     FREE = "free"
+    """Nothing was reserved."""
     RESERVED = "reserved"
+    """Money is on hold for the call, whose outcome is not known yet."""
     SETTLED = "settled"
+    """The call succeeded, and its cost was charged."""
     CANCELLED = "cancelled"
+    """The call failed, and the money was released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +73,7 @@ class CallEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """The price of a call, and its payer.
+    """What is known of a call before it runs: its price, its payer and its audit entry so far.
 
     Attributes:
         call_id: The call's id. A repeated call has the same id.
@@ -94,11 +104,11 @@ class CallRecord:
     Attributes:
         bill: The bill, with the latest audit entry.
         state: The state of the payment.
-        attempt: How often a new hold was created for the call.
-        holders: The random ids of the reservations that share the hold.
-        held_until: When the hold expires.
-        paid_until: Until when the call may be repeated for free.
-        charged: The cost charged so far, in micro-dollars.
+        attempt: The number of holds that were created for the call so far.
+        holders: The runs of the call that share the hold, each as the random id of its reservation.
+        held_until: When the hold expires, or None if there is no hold.
+        paid_until: Until when the call may be repeated for free, or None if it was never paid.
+        charged: The total cost charged so far, in micro-dollars.
     """
 
     bill: Bill
@@ -123,7 +133,10 @@ class CallRecord:
         return self.paid_until is not None and now < self.paid_until
 
     def compute_charge(self, cost: int, entry: CallEntry) -> int:
-        """Return the charge for a cost, which is at most the price, or 0 for a paid replay."""
+        """Return what to charge for a cost: at most the price.
+
+        The replay of a stored answer is free if the answer was paid for.
+        """
         return 0 if self.charged and entry.replayed else min(max(0, cost), self.bill.price)
 
     def restart(self, bill: Bill) -> CallRecord:
@@ -179,12 +192,13 @@ def measure_arguments(arguments: Mapping[str, Any], declared: Collection[str]) -
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A call's record and its user's account.
+    """A call's record and its user's account, which change together.
 
-    An operation that is late or repeated changes nothing.
+    Each operation returns the changed ledger. An operation that comes late or is repeated returns
+    the same ledger, so that no call is charged twice.
 
     Attributes:
-        record: The call's record, which is blank if the call has none.
+        record: The call's record. If none is stored, a new one in the state FREE.
         account: The user's account, or None if an external service manages the accounts.
     """
 
@@ -193,6 +207,11 @@ class Ledger:
 
     def reserve(self, bill: Bill, holder: str, now: datetime) -> Ledger:
         """Set money aside, or join the hold of the same call. A paid call needs no hold.
+
+        Args:
+            bill: The call and its price.
+            holder: The random id of this reservation.
+            now: The present time.
 
         Raises:
             PaymentRequired: The account does not cover the price.
@@ -213,6 +232,7 @@ class Ledger:
         charge = record.compute_charge(cost, entry)
         if account is None:
             return Ledger(record.settle(charge, entry, now), None)
+        # The account charges nothing if the hold has expired, so its balance tells the charge.
         charged = account.settle(record.bill.call_id, charge, now)
         return Ledger(record.settle(account.balance - charged.balance, entry, now), charged)
 

@@ -1,9 +1,10 @@
 """OAuth clients, and the grants that people give them.
 
-A grant is one sign-in, by which a person allows a program to act on their behalf. A grant goes
-through generations: generation 0 has a code that waits to be exchanged, and every later generation
-has one refresh token. A grant contains no secret, because codes and tokens are signatures of the
-grant's id and generation (`functions/gateway/oauth`).
+An OAuth client is a program that is registered with this server. A grant is one sign-in, by which a
+person allows a client to act on their behalf. A grant goes through generations: generation 0 has an
+authorization code that waits to be exchanged, and every later generation has one refresh token. A
+grant contains no secret, because codes and tokens are signatures of the grant's id and generation
+(`functions/gateway/oauth`).
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from shared.core.caller import Scope
 
 UNUSED_LIFETIME: Final = timedelta(days=1)
-"""How long a registration is valid without a sign-in. Anyone can register, so it is short."""
+"""A registration is valid for this long before its first sign-in. The time is short, because anyone
+can register."""
 USED_LIFETIME: Final = timedelta(days=90)
-"""How long a registration is valid after its last token, so that it outlives its sign-ins."""
+"""A registration is valid for this long after its last token was issued, and so outlives its
+grants (see `IDLE_LIFETIME`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +48,15 @@ class OAuthClient:
 
 
 CODE_LIFETIME: Final = timedelta(minutes=5)
+"""An authorization code is valid for this long. RFC 6749, 4.1.2, recommends at most 10 minutes."""
 IDLE_LIFETIME: Final = timedelta(days=30)
-"""How long an unused sign-in is valid."""
+"""A grant is valid for this long after its last exchange."""
 MAX_TOKEN_REMAINDER: Final = timedelta(minutes=61)
-"""How long an access token may outlive its grant: an hour, clock skew and request time."""
+"""An access token outlives its ended grant by at most this long: the hour for which the token is
+valid, and a minute for clock skew and the duration of the request."""
 ROTATION_OVERLAP: Final = timedelta(seconds=60)
-"""How long the previous refresh token is still valid.
-
-Parallel sessions of a program share a token, and may refresh it at the same time."""
+"""The previous refresh token is still valid for this long after it was exchanged, because parallel
+sessions of a program share a token and may refresh it at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +65,9 @@ class Proof:
 
     Attributes:
         user_id: The user.
-        kind: How the person proved it: by an access key, or by a sign-in with Google.
-        key_id: The id of the access key.
-        email: The e-mail address that Google verified.
+        kind: How the person proved their identity: with an access key, or by a sign-in with Google.
+        key_id: The id of the access key, or None for a sign-in with Google.
+        email: The e-mail address that Google verified, or None for an access key.
         expires_at: When the key expires, or None if the proof does not expire.
     """
 
@@ -77,7 +81,8 @@ class Proof:
         """Reject an incomplete proof.
 
         Raises:
-            ValueError: The user or the field for the kind is missing, or the other field is given.
+            ValueError: The user is missing, or the fields do not fit the kind: a key has only a
+                `key_id`, and a sign-in with Google only an `email`.
         """
         match self.kind:
             case "key":
@@ -92,21 +97,23 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """One sign-in.
+    """One sign-in, by which a person allows a client to act on their behalf.
 
     Attributes:
         grant_id: The id, which codes and tokens contain.
         user_id: The user who gave the grant.
-        client_id: The program that received it.
+        client_id: The id of the client that received the grant.
         scopes: The granted scopes.
-        code_challenge: The SHA-256 of the program's verifier (RFC 7636, S256).
+        code_challenge: The SHA-256 of the client's code verifier (RFC 7636, S256).
         redirect_uri: The address to which the code was sent.
-        redirect_uri_given: Whether the program's request named this address.
+        redirect_uri_given: Whether the client's request named this address. If it did, the exchange
+            of the code must name the same address (RFC 6749, 4.1.3).
         proof: The person's proof of identity.
         created_at: When the person signed in.
         expires_at: When the grant expires.
-        generation: How often the code or a refresh token was exchanged.
-        rotated_at: When the code or a refresh token was last exchanged.
+        generation: The number of exchanges so far, of the code and of refresh tokens.
+        rotated_at: When the code or a refresh token was last exchanged, or None before the first
+            exchange.
         ended_at: When the grant was ended early, or None.
     """
 
@@ -145,13 +152,13 @@ class Grant:
     def refresh(self, generation: int, now: datetime) -> Grant:
         """Exchange the refresh token of a generation for the next one.
 
-        During the overlap, the previous token changes nothing, and its bearer receives the current
-        token. A token that is older or comes later ends the grant, because two parties have it and
-        one of them stole it (RFC 9700, 4.14.2).
+        For `ROTATION_OVERLAP` after an exchange, the previous token changes nothing, and its bearer
+        receives the current token. An even older token, or the previous one after the overlap, ends
+        the grant: two parties have the token, and one of them stole it (RFC 9700, 4.14.2).
         """
         if not self.is_valid(now):
             return self
-        if generation == self.generation and generation:
+        if generation == self.generation and generation:  # generation 0 has no refresh token
             return self._advance_generation(now)
         return self if self._overlaps(generation, now) else self.end(now)
 
@@ -161,5 +168,6 @@ class Grant:
         )
 
     def _overlaps(self, generation: int, now: datetime) -> bool:
+        """Return whether a token is the previous one, and was exchanged only just before."""
         just_rotated = self.rotated_at is not None and now <= self.rotated_at + ROTATION_OVERLAP
         return 0 < generation == self.generation - 1 and just_rotated

@@ -1,7 +1,8 @@
 """Signs and verifies with the deployment's secrets, so that only this deployment can sign.
 
-One secret serves all purposes: the key for a purpose is the HMAC-SHA-256 of the purpose's name
-under the secret. Several secrets allow rotation: the first secret signs, and all secrets verify.
+Each kind of token is signed for its own purpose, a text such as "access key", so that a signature
+made for one purpose is not valid for another. The key for a purpose is the HMAC-SHA-256 of that
+text under the secret. Several secrets allow rotation: the first secret signs, and all verify.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
 _ID_LENGTH: Final = 8
+"""The id of a secret has this many hexadecimal digits, enough to tell a deployment's few secrets
+apart."""
 
 
 class Keyring:
@@ -61,10 +64,11 @@ class Keyring:
         """Return in constant time whether one of the secrets made this signature.
 
         Args:
-            purpose: The purpose of the signature.
+            purpose: The purpose for which the message was signed.
             message: The signed message.
             signature: The untrusted signature.
-            length: The length of a truncated signature, by default the full length.
+            length: How many characters of the signature are compared, if it was truncated. By
+                default, all are.
         """
         # Signatures are compared as bytes, because `compare_digest` rejects text outside ASCII. All
         # are compared, so that the time does not tell which secret matched.

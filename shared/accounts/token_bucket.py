@@ -1,7 +1,11 @@
-"""A token bucket that many instances share, leasing blocks of tokens.
+"""A token bucket, which limits the rate of an event, shared by all instances of the gateway.
+
+Each event spends a token, and the bucket refills at a constant rate. To avoid a database write for
+each event, an instance leases a block of tokens from the bucket and spends them locally.
 
 A bucket is stored as the time at which it will be full again, as in the virtual scheduling of the
-generic cell rate algorithm (ITU-T I.371, annex A). Each token costs an interval of time.
+generic cell rate algorithm (ITU-T I.371, annex A). Each leased token moves that time by an
+interval.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 BLOCKS_PER_BUCKET: Final = 6
-"""About this many leases empty a full bucket."""
+"""About this many leases empty a full bucket. More leases would cost more writes. With fewer, one
+instance could hold most of the tokens while another has none."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+"""The earliest time, which stands for "never"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,10 @@ class Rate:
 
     @property
     def interval(self) -> timedelta:
-        """How long the bucket takes to regain a token, rounded up to whole microseconds."""
+        """How long the bucket takes to regain a token.
+
+        The interval is rounded up to whole microseconds, so that the rate is never exceeded.
+        """
         return -(-self.period // self.capacity)
 
     @property
@@ -47,7 +56,8 @@ class TokenLease:
 
     Attributes:
         tokens: The number of tokens, 0 from an empty bucket.
-        more_at: When the bucket has a token again, or the time of the lease if tokens are left.
+        more_at: When the next token can be leased: at the time of the lease if the bucket still has
+            tokens, otherwise when it regains one.
     """
 
     tokens: int
@@ -70,7 +80,8 @@ class TokenBucket:
     full_at: datetime = _LONG_AGO
 
     def count_tokens(self, now: datetime) -> int:
-        """Count the tokens in the bucket."""
+        """Count the whole tokens in the bucket."""
+        # Rounded up, because a token that is only partly regained is still missing.
         missing = -((now - self.full_at) // self.rate.interval)
         return max(0, self.rate.capacity - max(0, missing))
 
@@ -78,18 +89,20 @@ class TokenBucket:
         """Lease a block of tokens, or all that are left. Return the lease and the new bucket."""
         tokens = min(self.rate.block_size, self.count_tokens(now))
         full_at = max(self.full_at, now) + tokens * self.rate.interval
+        # The bucket has one token when all others are still missing.
         more_at = max(now, full_at - (self.rate.capacity - 1) * self.rate.interval)
         return TokenLease(tokens, more_at), TokenBucket(self.rate, full_at)
 
 
 @dataclass(slots=True)
 class LocalTokens:
-    """One instance's tokens, or its knowledge that the bucket is empty.
+    """The tokens that one instance has left, and when it may lease more.
 
     Attributes:
-        tokens: The number of tokens left of the lease, at most a block.
+        tokens: The number of unspent tokens of the last lease, at most a block.
         used_at: When the instance last spent or leased a token.
-        empty_until: From when another lease may yield tokens.
+        empty_until: Until when the shared bucket is known to be empty, so that a lease would be
+            useless.
     """
 
     tokens: int = 0
@@ -107,7 +120,7 @@ class LocalTokens:
         return True
 
     def add(self, lease: TokenLease, now: datetime) -> None:
-        """Add the tokens of a lease."""
+        """Take over the tokens of a lease, which replace those left of the previous lease."""
         self.tokens = lease.tokens
         self.used_at = now
         if not lease.tokens:

@@ -1,6 +1,7 @@
-"""Changes tasks, and tells the caller how to undo each change.
+"""Changes tasks of a to-do list, and tells the caller how to undo each change.
 
-A change is written only if no other call has changed the task since it was read.
+A change is written only if no other call has changed the task since it was read. Some tools take
+several tasks in one call. Each of them is called an item, and can fail without the others.
 """
 
 from __future__ import annotations
@@ -33,13 +34,19 @@ if TYPE_CHECKING:
     from shared.tasks.repository import StoredTask
 
     Requirement = Callable[[StoredTask | None, int, datetime], StoredTask]
+    """Given the stored task (or None), its number and the present time, returns the task or raises
+    `NotFound`."""
     Transition = Callable[[Task, datetime], Task]
+    """Given a task and the present time, returns the changed task."""
     MakeUndo = Callable[[Task, Task], Undo]
+    """Given a task before and after a change, returns the call that undoes the change."""
     ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
     ResultT = TypeVar("ResultT", bound=Result)
 
 EDITABLE_FIELDS: Final = ("title", "description", "priority", "due_date")
+"""The fields that a user writes."""
 CHANGEABLE_FIELDS: Final = (*EDITABLE_FIELDS, "status")
+"""The fields whose changes are reported to the caller: all except the number and the times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +54,9 @@ class TaskOperation:
     """The change that a tool makes to a task.
 
     Attributes:
-        require: Checks the stored task: `require_active` or `require_existing`.
-        apply: Returns the changed task, or the same task if nothing changes.
-        undo: Returns the call that restores the previous task, given that and the changed task.
+        require: Checks that the task can be changed: `require_active` or `require_existing`.
+        apply: Returns the changed task, or the same task if there is nothing to change.
+        undo: Returns the call that restores the previous task.
     """
 
     require: Requirement
@@ -63,6 +70,11 @@ class TaskOperation:
 
         The task to store is None if nothing changed.
 
+        Args:
+            stored: The task as it was read, or None if it does not exist.
+            number: The number of the task.
+            now: The present time.
+
         Raises:
             NotFound: The task does not meet the requirement.
         """
@@ -75,17 +87,24 @@ class TaskOperation:
 
 
 async def change_task(number: int, operation: TaskOperation, ctx: Context) -> ChangedTask:
-    """Change one task, and return it with the undo. See `change_task_as`."""
+    """Change one task, and return it with the call that undoes the change.
+
+    See `change_task_as`.
+    """
     return await change_task_as(lambda result: result, number, operation, ctx)
 
 
 async def change_task_as(
     to_result: Callable[[ChangedTask], ResultT], number: int, operation: TaskOperation, ctx: Context
 ) -> ResultT:
-    """Change one task. Costs two round trips: the read of the task and the commit.
+    """Change one task, and return the tool's result.
+
+    Costs two round trips: the read of the task and the commit. There is no commit if nothing
+    changed.
 
     Args:
-        to_result: Returns the tool's result, which is stored for repeated calls.
+        to_result: Converts the changed task to the tool's result. The result is stored, so that a
+            repeated call returns the same.
         number: The number of the task.
         operation: The change.
         ctx: The context of the call.
@@ -113,7 +132,13 @@ def list_changed_fields(before: Task, after: Task) -> list[str]:
 
 
 def build_undo(tool: str, number: int, **arguments: Any) -> Undo:
-    """Build the undo that calls a tool on a task with these arguments."""
+    """Build the description of the call that undoes a change.
+
+    Args:
+        tool: The name of the tool to call.
+        number: The number of the task.
+        arguments: The tool's other arguments.
+    """
     json_arguments = {name: to_jsonable_python(value) for name, value in arguments.items()}
     return Undo(tool=tool, arguments={"task_id": str(number), **json_arguments})
 
@@ -149,7 +174,13 @@ def require_active(stored: StoredTask | None, number: int, now: datetime) -> Sto
 
 
 def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | TaskItemResult:
-    """Validate one of a call's tasks. Return a failed result if its arguments are not valid."""
+    """Validate an item. Return its arguments, or a failed result if they are not valid.
+
+    Args:
+        schema: The class of the item's arguments.
+        item: The item as the client sent it.
+        tool: The name of the tool, for the error message.
+    """
     if not isinstance(item, dict):
         fields = ", ".join(schema.model_fields)
         return failed_item(InvalidInput("", details={"item": f"must be an object with {fields}"}))
@@ -160,12 +191,12 @@ def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | T
 
 
 def completed_item(changed: ChangedTask) -> TaskItemResult:
-    """Return the result of one of a call's tasks that succeeded."""
+    """Return the result of an item that succeeded."""
     return TaskItemResult(success=True, error=None, **dict(changed))
 
 
 def failed_item(error: CarrelError) -> TaskItemResult:
-    """Return the result of one of a call's tasks that failed. The message lists invalid fields."""
+    """Return the result of an item that failed. If fields are invalid, the message lists them."""
     fields = ENVELOPE.translate_error(WireError.model_validate(error.to_wire()))
     if isinstance(error, InvalidInput):
         fields["message"] = "; ".join(f"{name}: {reason}" for name, reason in error.details.items())

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
 RESTORE_PERIOD: Final = timedelta(days=30)
-"""A deleted task can be restored for this long."""
+"""A deleted task can be restored for this long. Then it is purged, which means deleted from the
+database."""
 
 
 class Priority(StrEnum):
@@ -41,9 +42,9 @@ class Task:
     Attributes:
         number: The number of the task, counted from 1 for each user and never reused.
         title: What is to be done, in one line.
-        description: The details, if any.
+        description: The details, or None if there are none.
         priority: The importance.
-        due_date: The last day on which the task is not overdue.
+        due_date: The last day on which the task is not overdue, or None if it never is.
         created_at: When the task was added.
         updated_at: When the task last changed.
         completed_at: When the task was completed, or None while it is open.
@@ -91,19 +92,19 @@ class Task:
         return all(word in text for word in words)
 
     def complete(self, now: datetime) -> Task:
-        """Mark the task as completed."""
+        """Return the task, completed at `now` unless it is already completed."""
         return self if self.completed_at else replace(self, completed_at=now, updated_at=now)
 
     def reopen(self, now: datetime) -> Task:
-        """Mark the task as open again."""
+        """Return the task, open again if it was completed."""
         return replace(self, completed_at=None, updated_at=now) if self.completed_at else self
 
     def delete(self, now: datetime) -> Task:
-        """Mark the task as deleted."""
+        """Return the task, deleted at `now` unless it is already deleted."""
         return self if self.deleted_at else replace(self, deleted_at=now, updated_at=now)
 
     def restore(self, now: datetime) -> Task:
-        """Undo the deletion of the task."""
+        """Return the task, no longer deleted. It is completed if it was before the deletion."""
         return replace(self, deleted_at=None, updated_at=now) if self.deleted_at else self
 
 

@@ -1,6 +1,7 @@
-"""Tasks in Firestore: `users/{user_id}/tasks/{number}`, numbered by `.../counters/tasks`.
+"""Tasks of to-do lists in Firestore: `users/{user_id}/tasks/{number}`.
 
-The path contains the user, so that no query can return the tasks of another user.
+The path contains the user, so that no query can return the tasks of another user. The counter
+`users/{user_id}/counters/tasks` stores the last number.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Tasks:
     """One user's tasks, and the writes that change them."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Store the database and the path of the user's tasks."""
+        """Use only the tasks of this user. Nothing is read yet."""
         self._database = database
         self._collection = f"users/{user_id}/tasks"
         self._counters = f"users/{user_id}/counters"
@@ -120,7 +121,11 @@ class Tasks:
 
 
 def _to_fields(task: Task) -> dict[str, Any]:
-    """Return the stored fields of a task, with those for queries and for the purge."""
+    """Return the stored fields of a task.
+
+    In addition to the task's own fields, these are `state`, by which queries filter, and
+    `purge_at`, by which Firestore and the job `purge` delete tasks.
+    """
     return _CODEC.write(task) | {"state": task.status.value, "purge_at": task.purge_at}
 
 
@@ -131,10 +136,10 @@ def _to_task(snapshot: DocumentSnapshot[Any]) -> Task:
 def page_query(
     client: AsyncClient, collection: str, task_filter: TaskFilter, size: int, after: int | None
 ) -> AsyncQuery:
-    """Build the query for tasks by descending number.
+    """Build the query for a page of tasks, in descending order of their numbers.
 
-    Ordering by due date as well has no effect, because numbers are unique, but lets the same
-    indexes serve queries with and without a range of dates.
+    The query also sorts by due date. That does not change the order, because numbers are unique,
+    but lets the same indexes serve queries with and without a range of dates.
     """
     states = [status.value for status in task_filter.statuses]
     query = client.collection(collection).where(filter=FieldFilter("state", "in", states))

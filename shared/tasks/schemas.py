@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 MAX_TASKS: Final = 25
 """One call adds or completes at most this many tasks."""
 MAX_TITLE_LENGTH: Final = 255
+"""A title has at most this many characters."""
 MAX_DESCRIPTION_LENGTH: Final = 1_000
+"""A description has at most this many characters."""
 
 ErrorCode = Literal[
     "invalid_date", "invalid_input", "invalid_priority", "not_found", "processing_error"
 ]
+"""The error codes that the task tools publish, in place of Carrel's own."""
 
 ENVELOPE: Final = Envelope(
     codes={
@@ -41,7 +44,10 @@ ENVELOPE: Final = Envelope(
     },
     other="processing_error",
 )
+"""The shape of the task tools' answers, `{success, data, error}`, and the translation of Carrel's
+errors to their codes."""
 
+# Firestore's integers have 64 bits, and all numbers of 18 digits fit.
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PRIORITIES: Final = {priority.value.casefold(): priority for priority in Priority}
@@ -101,6 +107,7 @@ TaskTitle = Annotated[
     AfterValidator(_validate_title),
     _make_string_schema(minLength=1, maxLength=MAX_TITLE_LENGTH),
 ]
+"""The title of a task, on one line."""
 TaskDescription = Annotated[
     str,
     AfterValidator(_validate_description),
@@ -119,6 +126,7 @@ CalendarDate = Annotated[
     BeforeValidator(_to_date),
     _make_string_schema(format="date", maxLength=40, examples=["2026-03-31"]),
 ]
+"""A day as YYYY-MM-DD."""
 
 
 class TaskView(Result):
@@ -167,7 +175,7 @@ class ChangedTask(TaskOutcome):
 
 
 class ItemError(Result):
-    """Why one of a call's tasks failed."""
+    """Why one of several tasks in a call failed."""
 
     code: ErrorCode = Field(description="The kind of error.")
     message: str = Field(description="What is wrong, and what to do.")
@@ -175,7 +183,7 @@ class ItemError(Result):
 
 
 class TaskItemResult(TaskOutcome):
-    """The result of one of a call's tasks."""
+    """The result of one of several tasks in a call."""
 
     success: bool = Field(description="Whether it was done.")
     error: ItemError | None = Field(description="Why it was not done.")

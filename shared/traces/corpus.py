@@ -1,4 +1,8 @@
-"""Makes traces searchable: the corpus, the filter by tags, and the index entries."""
+"""Makes traces searchable.
+
+A corpus is a collection that search runs over, a selection is the part of a corpus that a search
+may return, and an index entry is what the index stores of one trace: a vector, terms and tags.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +60,9 @@ class TraceSelection(Selection):
 
 def select_by_tags(tags: Sequence[str], *, include_flagged: bool = False) -> TraceSelection:
     """Select the traces that have all of these tags."""
-    groups = tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
-    return TraceSelection(groups, include_flagged=include_flagged)
+    # A document must meet every filter, so each tag has a filter of its own.
+    filters = tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
+    return TraceSelection(filters, include_flagged=include_flagged)
 
 
 async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from shared.traces.repository import TraceIndexEntry
 
 MIN_PROBLEM_RESEMBLANCE: Final = 0.1
-"""Problems with at least this resemblance may be the same. All near-duplicates reach it."""
+"""Problems with at least this resemblance may be the same. It is the lowest resemblance that the
+problems of two near-duplicates have (`shared.traces.near_duplicates`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,17 @@ async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context
     """Compare a trace with its nearest neighbours, except the trace that it supersedes.
 
     Costs one Firestore round trip.
+
+    Args:
+        trace: The new or changed trace.
+        entry: What the index will store of the trace, which contains the vector to search with.
+        ctx: The context of the call.
     """
+    # One more than are compared, because the trace itself may be among them.
     hits = await Traces(ctx.database).find_nearest(entry.vector, MAX_CANDIDATES + 1)
     excluded_ids = {trace.trace_id, trace.supersedes}
     other_traces = [hit.document for hit in hits if hit.document.trace_id not in excluded_ids]
-    # Counting the terms of six long traces takes some tenths of a second.
+    # In a thread, because counting the terms of six long traces takes some tenths of a second.
     return await asyncio.to_thread(_compare, trace, other_traces)
 
 
@@ -64,6 +71,7 @@ async def require_no_duplicate(trace: Trace, entry: TraceIndexEntry, ctx: Contex
 
 
 def _compare(trace: Trace, other_traces: Sequence[Trace]) -> SimilarTraces:
+    """Compare a trace with others, and keep their order."""
     terms = _extract_terms(trace)
     pairs = [(other_trace, _extract_terms(other_trace)) for other_trace in other_traces]
     return SimilarTraces(

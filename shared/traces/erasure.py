@@ -2,8 +2,11 @@
 
 The first commit deletes the trace and writes `trace_erasures/{trace_id}`, which records that the
 votes and revisions must still be deleted. From then on no user can read the trace, vote on it or
-restore it. A later run that finds the record continues the erasure. The contributor's record keeps
-counting the votes, so that withdrawing a trace does not clear a bad record.
+restore it. A later run that finds this document continues the erasure.
+
+The votes remain counted in the contributor's record, `contributors/{user_id}`, from which the
+weight of the contributor's own votes follows. Otherwise, withdrawing a trace would clear a bad
+record. A trace that supersedes an erased trace is called its follower here.
 """
 
 from __future__ import annotations
@@ -27,26 +30,32 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
+    from google.cloud.firestore import (
+        AsyncClient,
+        AsyncDocumentReference,
+        AsyncQuery,
+        DocumentSnapshot,
+    )
 
     from shared.firestore.database import Database, Write
     from shared.traces.repository import StoredTrace
 
 ERASURES: Final = "trace_erasures"
+"""The collection of the documents that record unfinished erasures."""
 ERASED_FIELDS: Final = {VoteType.UP: "erased_up", VoteType.DOWN: "erased_down"}
-"""These fields of a contributor count the votes on the contributor's erased traces."""
+"""These fields of a contributor's record count the votes on the contributor's erased traces."""
 PAGE_SIZES: Final = {VOTES: 200, REVISIONS: 20}
-"""One commit deletes at most this many documents. Firestore limits the size of a commit, which
-includes deleted contents, and a revision has up to 100,000 characters."""
+"""One commit deletes at most this many documents of a subcollection. Firestore limits the size of a
+commit, which includes deleted contents, and a revision has up to 100,000 characters."""
 MAX_FOLLOWERS: Final = 100
-"""One query reads at most this many of the traces that supersede a trace."""
+"""One query reads at most this many followers of a trace."""
 
 
 class TraceErasure:
     """Finds traces that were withdrawn long ago, and erases them."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database to work on."""
+        """Use this database, which contains the traces."""
         self._database = database
 
     async def list_withdrawn(self, before: datetime, limit: int) -> list[str]:
@@ -70,7 +79,7 @@ class TraceErasure:
         return [snapshot.id for snapshot in await self._database.find(query)]
 
     async def load_followers(self, trace_id: str) -> list[DocumentSnapshot[Any]]:
-        """Load the traces that supersede a trace, with only the field `contributor`.
+        """Load the followers of a trace, with only the field `contributor`.
 
         Costs one Firestore round trip.
         """
@@ -92,7 +101,7 @@ class TraceErasure:
                 written.
         """
         trace = stored_trace.trace
-        record = self._get_record_reference(trace.trace_id)
+        record = self._get_erasure_reference(trace.trace_id)
         option = LastUpdateOption(stored_trace.snapshot.update_time)
         difference = IndexDifference(trace.trace_id, stored_trace.indexed, NOT_INDEXED)
         await self._database.commit(
@@ -108,37 +117,48 @@ class TraceErasure:
         )
 
     async def finish(self, trace_id: str) -> AsyncIterator[Counter[str]]:
-        """Delete a trace's votes and revisions, and yield each commit's number of deletions."""
-        for kind, size in PAGE_SIZES.items():
-            query = names_query(self._database.client, f"{COLLECTION}/{trace_id}/{kind}", size)
+        """Delete a trace's votes and revisions, and then the record of the erasure.
+
+        Yields the number of documents that each commit deleted, by subcollection.
+        """
+        for name, size in PAGE_SIZES.items():
+            query = names_query(self._database.client, f"{COLLECTION}/{trace_id}/{name}", size)
             while page := await self._database.find(query):
                 await self._database.commit(map(_build_deletion, page))
-                yield Counter({kind: len(page)})
-        record = self._get_record_reference(trace_id)
+                yield Counter({name: len(page)})
+        record = self._get_erasure_reference(trace_id)
         await self._database.commit([lambda batch: batch.delete(record)])
 
     async def _count_votes(self, trace_id: str) -> Mapping[VoteType, int]:
         """Count the votes of each type.
 
-        A vote that is cast in the meantime changes the trace, so that the commit fails.
+        If a vote is cast after the count, the trace changes, and the commit of `begin` fails.
         """
         client = self._database.client
-        queries = [votes_query(client, trace_id, kind) for kind in VoteType]
+        queries = [votes_query(client, trace_id, vote_type) for vote_type in VoteType]
         counts = await asyncio.gather(*map(self._database.count, queries))
         return dict(zip(VoteType, counts, strict=True))
 
     def _build_record_writes(self, contributor: str, counts: Mapping[VoteType, int]) -> list[Write]:
         """Build the write, if any, that adds erased votes to the contributor's record."""
-        fields = {ERASED_FIELDS[kind]: Increment(count) for kind, count in counts.items() if count}
+        fields = {
+            ERASED_FIELDS[vote_type]: Increment(count)
+            for vote_type, count in counts.items()
+            if count
+        }
         reference = self._database.document(CONTRIBUTORS, contributor)
         return [lambda batch: batch.set(reference, fields, merge=True)] if fields else []
 
-    def _get_record_reference(self, trace_id: str) -> Any:
+    def _get_erasure_reference(self, trace_id: str) -> AsyncDocumentReference:
         return self._database.document(ERASURES, trace_id)
 
 
 def superseded_by_write(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
-    """Build the write that marks a trace outside the index as superseded by another."""
+    """Build the write that marks a trace as superseded by another.
+
+    The trace must be outside the index already (withdrawn or superseded), because the write does
+    not remove it.
+    """
     return put_if_unchanged(snapshot, {"superseded_by": trace_id})
 
 
@@ -154,16 +174,16 @@ def withdrawn_query(client: AsyncClient, before: datetime) -> AsyncQuery:
 
 
 def followers_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Build the query for the traces that supersede a trace, with only the field `contributor`."""
+    """Build the query for the followers of a trace, with only the field `contributor`."""
     is_follower = FieldFilter("supersedes", "==", trace_id)
     query = client.collection(COLLECTION).where(filter=is_follower)
     return query.select(["contributor"]).limit(limit)
 
 
-def votes_query(client: AsyncClient, trace_id: str, kind: VoteType) -> AsyncQuery:
+def votes_query(client: AsyncClient, trace_id: str, vote_type: VoteType) -> AsyncQuery:
     """Build the query for votes of one type on a trace."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
-    return votes.where(filter=FieldFilter("vote", "==", kind.value))
+    return votes.where(filter=FieldFilter("vote", "==", vote_type.value))
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:

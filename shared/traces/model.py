@@ -1,4 +1,9 @@
-"""A trace: a solved coding problem that users share and vote on."""
+"""A trace: a solved coding problem that users share and vote on.
+
+The contributor of a trace can amend it, which creates a new revision, withdraw it, or replace it by
+a new trace, which then supersedes it. A trace is indexed by its terms, by its vector and by its
+facets, which are the values that searches filter by: its tags.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +35,8 @@ TraceText = Annotated[
 """The description of a problem or of a solution."""
 
 PROBLEM_LEAD_CHARACTERS: Final = 400
-"""In the embedded text, this many characters of the problem precede the solution.
-`benchmarks.trace_duplicates` measured which number works best."""
+"""In the embedded text, this many characters of the problem precede the solution. The number is the
+one that worked best in `benchmarks.trace_duplicates`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +57,10 @@ class TraceContent:
 
     @property
     def embedding_text(self) -> str:
-        """The embedded text.
+        """The text from which the vector of the trace is computed.
 
-        The solution follows the first characters of the problem, so that a model that truncates
-        its input still reads part of both.
+        The solution follows the first characters of the problem, because a model that truncates its
+        input then still reads part of both.
         """
         lead = self.context_text[:PROBLEM_LEAD_CHARACTERS]
         remainder = self.context_text[PROBLEM_LEAD_CHARACTERS:]
@@ -63,7 +68,7 @@ class TraceContent:
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """The facets by which search filters, with their names."""
+        """The tags, by facet."""
         return {named_facet(Kind.TAG, tag): tag for tag in self.tags}
 
 
@@ -79,9 +84,10 @@ class Trace:
         updated_at: When the trace was contributed or last amended.
         revision: The number of the current revision, from 1.
         text_revision: The revision that last changed the title, the problem or the solution.
-        tally: The sums of the votes that count.
-        supersedes: The id of the trace that this one replaces, according to its contributor.
-        superseded_by: The id of the trace by the same contributor that replaced this one.
+        tally: The sums of the votes that count (see `counts_vote`).
+        supersedes: The id of the trace that this one replaces, according to its contributor, or
+            None. The other trace may belong to another user, and then it is not superseded.
+        superseded_by: The id of the trace by the same contributor that replaced this one, or None.
         withdrawn_at: When the contributor withdrew the trace, or None.
     """
 
@@ -99,7 +105,7 @@ class Trace:
 
     @property
     def id(self) -> str:
-        """The document's id in the index."""
+        """The id under which the trace is indexed."""
         return self.trace_id
 
     @property
@@ -114,7 +120,7 @@ class Trace:
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """The facets by which search filters, with their names."""
+        """The tags, by facet."""
         return self.content.facets
 
     def counts_vote(self, vote: Vote, revision: int) -> bool:

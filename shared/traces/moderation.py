@@ -28,15 +28,19 @@ if TYPE_CHECKING:
     from shared.traces.model import Trace
 
 VOTES_WEIGHT: Final = 0.10
-"""Trust and doubt change the factor by at most this much."""
+"""Trust and doubt change the factor by at most this much. Like the two constants below, it was
+chosen so that votes decide only between traces of similar relevance."""
 VALIDATION_BONUS: Final = 0.05
 """The factor of a validated trace is higher by this much."""
 MAX_AGE_PENALTY: Final = 0.05
 """Age lowers the factor by at most this much."""
 HALF_LIFE_SECONDS: Final = 2 * 365.25 * 86_400
-"""At this age, the penalty is half its maximum. Most software has a new major version by then."""
+"""At this age, two years, the penalty is half its maximum. Most software has a new major version by
+then."""
 MIN_FACTOR: Final = 1 - VOTES_WEIGHT - MAX_AGE_PENALTY
+"""The lower limit of the factor, for an old trace that all voters are against."""
 MAX_FACTOR: Final = 1 + VOTES_WEIGHT + VALIDATION_BONUS
+"""The upper limit of the factor, for a new trace that all voters are for."""
 FULL_SPREAD: Final = 0.2
 """Scores count in full if the spread of similarities is at least this large."""
 

@@ -36,7 +36,7 @@ of 0.9 would find 9 of the 49 with 2 false positives, and one of 0.8 would find 
 models have other scales. Terms without names find 3 at a threshold without false positives.
 Weighting terms by idf is no better.
 
-The rule does not notice a negation (stop words are no terms) or a single changed value in a long
+The rule does not notice a negation (stop words are not terms) or a single changed value in a long
 text: such traces look like copies. It misses reworded translations, and rewordings without
 names. So a contributor must be able to share a trace that was mistaken for a duplicate.
 
@@ -52,16 +52,18 @@ from typing import Final
 from shared.text.terms import MIN_COPY, compute_resemblance, terms
 
 MAX_CANDIDATES: Final = 5
-"""A trace is compared with at most this many of its nearest neighbours."""
+"""A trace is compared with at most this many of its nearest neighbours. In the measurement, they
+included the original of every rewording."""
 
 _MIN_SHARED_NAMES: Final = 3
-_MIN_NAMES: Final = 0.7
-_MIN_SOLUTION: Final = 0.25
-_MIN_PROBLEM: Final = 0.1
+"""The solutions of a rewording have at least this many names in common."""
+_MIN_NAME_RESEMBLANCE: Final = 0.7
+_MIN_SOLUTION_RESEMBLANCE: Final = 0.25
+_MIN_PROBLEM_RESEMBLANCE: Final = 0.1
 
 # A word, or words joined by punctuation, such as a path, an option or a qualified name.
 _JOINED_WORDS: Final = re.compile(r"\w++(?:[./:-]++\w++)*+")
-# A name has punctuation, digits, camel case or only capitals. A number alone is no name.
+# A name has punctuation, digits, camel case or only capitals. A number alone is not a name.
 _NAME: Final = re.compile(r"(?!\d+$)(?:.*[_./:\-\d]|.*[a-z][A-Z]|[A-Z]{2,}$)")
 
 
@@ -87,16 +89,16 @@ class TraceTerms:
 
 
 def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
-    """Return whether two traces are near-duplicates. The order of the arguments does not matter."""
+    """Return whether two traces are near-duplicates by this module's rule, in either order."""
     solutions = compute_resemblance(trace.solution, other_trace.solution)
     problems = compute_resemblance(trace.problem, other_trace.problem)
     if min(solutions, problems) >= MIN_COPY:
         return True
     return (
-        solutions >= _MIN_SOLUTION
-        and problems >= _MIN_PROBLEM
+        solutions >= _MIN_SOLUTION_RESEMBLANCE
+        and problems >= _MIN_PROBLEM_RESEMBLANCE
         and len(trace.names & other_trace.names) >= _MIN_SHARED_NAMES
-        and compute_resemblance(trace.names, other_trace.names) >= _MIN_NAMES
+        and compute_resemblance(trace.names, other_trace.names) >= _MIN_NAME_RESEMBLANCE
     )
 
 

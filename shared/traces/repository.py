@@ -1,10 +1,12 @@
 """Traces and their votes in Firestore.
 
-The documents are `traces/{trace_id}`, with `revisions` and `votes` as subcollections, and
-`contributors/{user_id}`.
+- `traces/{trace_id}` is a trace: a solved coding problem that users share and vote on.
+- `traces/{trace_id}/revisions/{number}` is the content of an earlier revision.
+- `traces/{trace_id}/votes/{user_id}` is a user's vote on any revision.
+- `contributors/{user_id}` is the user's record, which counts the votes on the user's traces.
 
-The commit that writes a trace also writes its postings, so that search finds the trace at once. A
-withdrawn trace keeps its text, but has no postings.
+The commit that writes a trace also writes its postings, by which it is found for its words, so that
+search finds the trace at once. A withdrawn trace keeps its text, but has no postings.
 
 The methods and functions named `*_write` and `*_writes` only build writes, for the caller to commit
 together.
@@ -53,10 +55,11 @@ _CONTENT: Final = Codec(TraceContent)
 TRACE: Final = Codec(
     Trace, "trace_id", readers={"tally": Codec(VoteTally).load}, inline={"content": _CONTENT}
 )
+"""Reads and writes the fields of a trace, without those that only the index reads."""
 READ_FIELDS: Final = TRACE.stored_names
 """Queries read these fields: all fields of a trace except its vector and its indexed state."""
 to_trace: Final = TRACE.read
-"""A function that converts the stored fields of a document to a trace."""
+"""Reads a trace from the id and the fields of its document."""
 VOTE: Final = Codec(
     Vote, stored_as={"type": "vote"}, readers={"type": VoteType, "tag": FeedbackTag}
 )
@@ -107,8 +110,8 @@ class StoredVote:
 
     Attributes:
         vote: The vote, or None if the user has not voted.
-        text: The voter's feedback in words.
-        revision: The revision of the trace that the user voted on.
+        text: The voter's feedback in words, or None if the voter gave none.
+        revision: The revision of the trace that the user voted on, or 0 if the user has not voted.
         snapshot: The vote's document. A write fails if the document has changed since.
     """
 
@@ -139,7 +142,7 @@ class Traces(Documents[Trace]):
     """The traces, and the writes that change them."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database to use."""
+        """Use this database, which contains the traces."""
         super().__init__(database, COLLECTION, READ_FIELDS, _read_listed_trace)
 
     async def get(self, trace_id: str) -> StoredTrace | None:
@@ -151,7 +154,15 @@ class Traces(Documents[Trace]):
         return StoredTrace(to_trace(trace_id, data), read_indexed_state(data), snapshot)
 
     async def list_by_contributor(self, user_id: str, limit: int, after: str | None) -> list[Trace]:
-        """Load a contributor's traces, withdrawn ones included, by id. Costs one round trip."""
+        """Load a contributor's traces, withdrawn ones included, sorted by id.
+
+        Costs one Firestore round trip.
+
+        Args:
+            user_id: The contributor.
+            limit: The maximum number of traces.
+            after: The id of the last trace of the previous page, or None for the first page.
+        """
         query = contributor_query(self._database.client, user_id).select(READ_FIELDS).limit(limit)
         if after:
             query = query.start_after({"__name__": self._get_reference(after)})
@@ -159,7 +170,10 @@ class Traces(Documents[Trace]):
         return [to_trace(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
 
     async def get_revision(self, trace_id: str, number: int) -> TraceContent | None:
-        """Load the content of an earlier revision of a trace. Costs one Firestore round trip."""
+        """Load the content of an earlier revision of a trace, or None if it is not stored.
+
+        Costs one Firestore round trip.
+        """
         snapshot = await self._database.get(self._get_revision_reference(trace_id, number))
         return _CONTENT.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
@@ -228,8 +242,8 @@ class Traces(Documents[Trace]):
             now: When the user votes.
         """
         data = VOTE.write(vote) | {"text": text, "revision": revision, "given_at": now}
-        # The feedback query orders by this field, so it finds only votes that have the field.
-        # Feedback is shown as a warning, which praise must not displace.
+        # Feedback is shown as a warning, which praise must not displace. The feedback query sorts
+        # by `said_at`, so it finds only the votes that have this field.
         if text and vote.type is VoteType.DOWN:
             data["said_at"] = now
         elif stored.snapshot.exists:
@@ -242,13 +256,19 @@ class Traces(Documents[Trace]):
         return lambda batch: batch.delete(stored.snapshot.reference, option)
 
     def credit_writes(self, user_id: str, before: Vote | None, after: Vote | None) -> list[Write]:
-        """Build the write, if any, that updates the contributor's record after a vote changed."""
+        """Build the write, if any, that updates the contributor's record after a vote changed.
+
+        Args:
+            user_id: The contributor.
+            before: The previous vote, or None if the voter had not voted.
+            after: The new vote, or None if the vote was deleted.
+        """
         changes = {
-            kind.value: (after is not None and after.type is kind)
-            - (before is not None and before.type is kind)
-            for kind in VoteType
+            vote_type.value: (after is not None and after.type is vote_type)
+            - (before is not None and before.type is vote_type)
+            for vote_type in VoteType
         }
-        data = {kind: Increment(change) for kind, change in changes.items() if change}
+        data = {name: Increment(change) for name, change in changes.items() if change}
         reference = self._database.document(CONTRIBUTORS, user_id)
         return [lambda batch: batch.set(reference, data, merge=True)] if data else []
 
@@ -275,13 +295,16 @@ _UNINDEXED_FIELDS: Final = {
 
 
 def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Build the query for the downvotes on a trace that have a text, the latest first."""
+    """Build the query for the downvotes on a trace that have a text, the latest first.
+
+    Only these votes have the field `said_at`.
+    """
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
     return votes.order_by("said_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
 def contributor_query(client: AsyncClient, user_id: str) -> AsyncQuery:
-    """Build the query for the traces of a contributor."""
+    """Build the query for the traces of a contributor, sorted by id."""
     traces = client.collection(COLLECTION)
     return traces.where(filter=FieldFilter("contributor", "==", user_id)).order_by("__name__")
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def require_shareable(content: TraceContent) -> None:
-    """Screen all texts and tags of a trace.
+    """Check that no text or tag of a trace contains a secret or personal data.
 
     Raises:
         InvalidInput: A text contains a secret or personal data. The error names the lines, never

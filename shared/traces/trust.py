@@ -34,7 +34,8 @@ NEWCOMER_WEIGHT: Final = 50
 MAX_RECORD_BONUS: Final = 40
 """A perfect record adds this to a voter's weight, in hundredths of a vote."""
 VALIDATION_TRUST: Final = 0.3
-"""A trace with at least this trust is validated."""
+"""A trace with at least this trust is validated. The module's docstring says how many votes this
+and the next two thresholds take."""
 FLAGGING_ALARM: Final = 0.2
 """A trace with at least this alarm is flagged."""
 FLAGGING_DOUBT: Final = 0.5
@@ -45,9 +46,13 @@ class TraceStatus(StrEnum):
     """The status of a trace, which follows from the votes or from its contributor's withdrawal."""
 
     PENDING = "pending"
+    """There are few votes, or the voters disagree."""
     VALIDATED = "validated"
+    """Enough voters are for the trace."""
     FLAGGED = "flagged"
+    """Enough voters warn against the trace. Searches leave it out by default."""
     WITHDRAWN = "withdrawn"
+    """The contributor withdrew the trace. Nobody else can read it."""
 
 
 class VoteType(StrEnum):
@@ -146,21 +151,21 @@ class VoteTally:
     alarm: int = 0
 
     def plus(self, vote: Vote) -> Self:
-        """Add a vote."""
+        """Return the sums with another vote."""
         return self._add(vote, 1)
 
     def minus(self, vote: Vote) -> Self:
-        """Remove a vote that was added earlier."""
+        """Return the sums without a vote that they contain."""
         return self._add(vote, -1)
 
     @property
     def is_possible(self) -> bool:
-        """Whether no sum is negative, as a sum may be that is read while a vote changes."""
+        """Whether no sum is negative. A sum may be negative if it is read while a vote changes."""
         return min(self.upvotes, self.downvotes, self.up, self.down, self.alarm) >= 0
 
     @property
     def downvotes_only(self) -> Self:
-        """The sums of only the votes against the trace."""
+        """The sums of the votes against the trace alone."""
         return replace(self, upvotes=0, up=0)
 
     @property
@@ -184,6 +189,7 @@ class VoteTally:
         return TraceStatus.PENDING
 
     def _compute_share(self, weight: int) -> float:
+        """Return the lower bound of a weight's share of the weight of all votes."""
         return wilson(weight / WEIGHT_UNIT, (self.up + self.down) / WEIGHT_UNIT)
 
     def _add(self, vote: Vote, count: int) -> Self:

@@ -33,7 +33,7 @@ class TraceSummary(Result):
 
 
 def format_votes(summary: TraceSummary) -> str:
-    """Format the numbers of votes."""
+    """Format the numbers of votes for people, such as `3 up, 1 down`."""
     if not (summary.upvotes or summary.downvotes):
         return "no votes yet"
     return f"{summary.upvotes} up, {summary.downvotes} down"
@@ -43,7 +43,13 @@ SummaryT = TypeVar("SummaryT", bound=TraceSummary)
 
 
 def build_trace_view(view_type: type[SummaryT], trace: Trace, **extra_fields: Any) -> SummaryT:
-    """Build a view of a trace, of a type that extends `TraceSummary`."""
+    """Build a view of a trace.
+
+    Args:
+        view_type: The class of the view, `TraceSummary` or a class that extends it.
+        trace: The trace.
+        extra_fields: The values of the fields that `TraceSummary` does not have.
+    """
     return view_type.of(
         trace,
         title=trace.content.title,

@@ -1,8 +1,10 @@
 """Recounts votes, and corrects the tallies of traces and the records of contributors.
 
-A vote changes three documents in one commit: the vote, its trace and the contributor's record. The
-recount reads the trace or the record before its votes, and writes a correction only if that
-document has not changed since. So a correction never undoes a vote that was cast in the meantime.
+The tally of a trace contains the sums of the votes on it. The record of a contributor,
+`contributors/{user_id}`, counts the votes on all traces of this user. A vote changes three
+documents in one commit: the vote, its trace and the contributor's record. The recount reads the
+trace or the record before its votes, and writes a correction only if that document has not changed
+since. So a correction never undoes a vote that was cast in the meantime.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ class VoteCount:
     """All votes on a trace.
 
     Attributes:
-        tally: The sums of the votes that count.
-        by_type: The number of votes of each type, including votes on earlier revisions.
+        tally: The sums of the votes that count (see `Trace.counts_vote`).
+        by_type: The number of votes of each type, including upvotes on earlier revisions, which
+            count only for the contributor's record.
     """
 
     tally: VoteTally
@@ -60,13 +63,13 @@ class VoteRecount:
     """Reads traces with all their votes, and corrects stored sums."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database to work on."""
+        """Use this database, which contains the traces."""
         self._database = database
 
     async def find_next_contributor(self, user_id: str) -> str | None:
-        """Return the contributor who follows this one in the order of user ids, or None.
+        """Return the next contributor after `user_id` in the order of user ids, or None at the end.
 
-        Costs one Firestore round trip.
+        An empty `user_id` finds the first contributor. Costs one Firestore round trip.
         """
         query = contributors_query(self._database.client, user_id).limit(1)
         snapshots = await self._database.find(query)
@@ -85,13 +88,17 @@ class VoteRecount:
         return await self._database.get_all(references, READ_FIELDS)
 
     async def count_remaining(self, user_id: str) -> int:
-        """Count the traces of contributors who follow this one. Costs one Firestore round trip."""
+        """Count the traces of all contributors after `user_id` in the order of user ids.
+
+        Costs one Firestore round trip.
+        """
         return await self._database.count(contributors_query(self._database.client, user_id))
 
     async def iterate_votes_since(self, since: datetime) -> AsyncIterator[dict[str, datetime]]:
-        """Read the votes since a time page by page, and yield the latest vote's time by trace id.
+        """Read the votes since a time page by page, the earliest first.
 
-        The earliest votes come first.
+        For each page, yields the traces that were voted on: the time of the page's latest vote by
+        trace id.
         """
         query = votes_since_query(self._database.client, since)
         async for page in self._iterate_pages(query, VOTES_PAGE_SIZE):
@@ -154,19 +161,22 @@ class VoteRecount:
 def compute_record(
     snapshot: DocumentSnapshot[Any], by_type: Counter[VoteType]
 ) -> ContributorRecord:
-    """Add up the votes on a contributor's existing and erased traces.
+    """Compute a contributor's record: the votes on the existing and the erased traces.
 
     Args:
-        snapshot: The contributor's document, which counts the votes on erased traces.
+        snapshot: The document of the record, which counts the votes on erased traces separately.
         by_type: The number of votes of each type on the contributor's existing traces.
     """
     data = snapshot.to_dict() or {}
-    sums = {kind: by_type[kind] + data.get(ERASED_FIELDS[kind], 0) for kind in VoteType}
+    sums = {
+        vote_type: by_type[vote_type] + data.get(ERASED_FIELDS[vote_type], 0)
+        for vote_type in VoteType
+    }
     return ContributorRecord(up=sums[VoteType.UP], down=sums[VoteType.DOWN])
 
 
 def read_record(snapshot: DocumentSnapshot[Any]) -> ContributorRecord:
-    """Return the record in a contributor's document."""
+    """Read a contributor's record from its document. A missing document is an empty record."""
     return RECORD.load(snapshot.to_dict() or {})
 
 

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import Workspace
 
 BATCH_SIZE: Final = 32
-"""Passages are embedded and stored in batches of this many."""
-MAX_PASSAGES_PER_READ: Final = 320
+"""Passages are embedded and stored in batches of this many. If the call dies, at most two batches
+are lost."""
+MAX_PASSAGES_PER_READ: Final = 10 * BATCH_SIZE
 """One read checks at most this many passages for missing vectors."""
 MAX_PASSAGES_PER_COMMIT: Final = 250
 """One commit stores at most this many passages without vectors."""
 MAX_CHARACTERS_PER_COMMIT: Final = 300_000
-"""One commit stores passages without vectors of at most this many characters in total."""
+"""One commit stores passages without vectors of at most this many characters in total. They have up
+to 1.2 MB, and the emulator accepts requests of up to 4 MiB."""
 
 
 class RejectedPassage(InvalidInput):
@@ -137,12 +139,22 @@ async def embed_passages(  # noqa: PLR0913 - all are needed
 async def store_without_vectors(
     texts: Mapping[str, str], document: WorkspaceDocument, workspace: Workspace
 ) -> None:
-    """Store passages without vectors, as many at a time as fit into a commit."""
+    """Store passages without vectors, as many at a time as fit into a commit.
+
+    Args:
+        texts: The cleaned texts by passage id.
+        document: The document that contains the passages.
+        workspace: The document's workspace.
+
+    Raises:
+        DocumentErased: The document has since been erased.
+    """
     for block in _split_blocks(texts):
         await workspace.store_passages(document, block, {})
 
 
 def _split_blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield the passages in blocks that fit into a commit. A longer passage is a block itself."""
     block: dict[str, str] = {}
     characters = 0
     for passage_id, text in texts.items():
@@ -158,6 +170,12 @@ def _split_blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 async def _embed(batch: Mapping[str, str], ctx: Context) -> dict[str, Vector]:
+    """Embed the texts of a batch, and return the vectors by passage id.
+
+    Raises:
+        RejectedPassage: The model rejected a passage.
+        Unavailable: The embedding provider is down.
+    """
     passage_ids = list(batch)
     try:
         with ctx.timed("embedding"):

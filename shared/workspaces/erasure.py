@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import Workspace
 
 PAGE_SIZES: Final = {DOCUMENTS: 100, PARTS: 8, PASSAGES: 50, "answers": 8}
-"""One commit deletes at most this many documents. Firestore rejects commits above 10 MiB, which
-includes the contents of deleted documents and their index entries."""
+"""One commit deletes at most this many documents of a kind. Firestore rejects commits above 10 MiB,
+and counts the contents of deleted documents and their index entries. Answers are the stored results
+of calls that used the workspace."""
 _LONG_AGO: Final = from_microseconds(0)
 """Marking a workspace sets its time of last use to this moment, so that the job `purge` finds the
 workspace if the run dies."""
@@ -41,12 +42,16 @@ class WorkspaceErasure:
     """Erases one workspace, page by page."""
 
     def __init__(self, database: Database, workspace: Workspace) -> None:
-        """Store the database and the workspace to erase."""
+        """Prepare to erase a workspace. Nothing is read or written yet."""
         self._database = database
         self._workspace = workspace
 
     async def begin(self, idle_since: datetime | None = None) -> bool:
         """Mark the workspace as being erased, so that no call finds it or uploads to it.
+
+        Args:
+            idle_since: The workspace is marked only if it was last used before this time. By
+                default, it is marked in any case.
 
         Returns:
             Whether the workspace was marked. False if it does not exist, or if it was used since
@@ -69,8 +74,9 @@ class WorkspaceErasure:
     async def delete_pages(self) -> AsyncIterator[Counter[str]]:
         """Delete the workspace page by page, and yield the number of deleted documents by kind.
 
-        `begin` must have marked the workspace. If another run finishes the erasure meanwhile,
-        documents that are uploaded afterwards are kept.
+        The kinds are the subcollections, `answers`, and `tasks` for the workspace itself. `begin`
+        must have marked the workspace. If another run finishes the erasure meanwhile, documents
+        that are uploaded afterwards are kept.
         """
         database = self._database
         answers = IdempotencyRecords(database, self._workspace.user_id)

@@ -1,4 +1,7 @@
-"""Lists one user's workspaces, and counts their documents."""
+"""Lists one user's workspaces, and counts their documents.
+
+A workspace contains the texts that the user gave to `extract_key_info` under one `task_id`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class UserWorkspaces:
     """The workspaces of one user."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Store the database and the path of the user's workspaces."""
+        """Use only the workspaces of this user. Nothing is read yet."""
         self._database = database
         self._path = f"users/{user_id}/{WORKSPACES}"
 

@@ -1,8 +1,9 @@
 """Documents that a caller uploaded to a workspace, and the parts that store their contents.
 
-The contents of a document are the positions and terms of its passages. They are stored in parts,
-which are separate Firestore documents. So a search by words costs a few reads per document instead
-of one per passage.
+A workspace contains the texts that a user gave to `extract_key_info` under one name, the argument
+`task_id`. Each text is a document, which is split into passages. The contents of a document are the
+positions and terms of its passages. They are stored in parts, which are separate Firestore
+documents. So a search by words costs a few reads per document instead of one per passage.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ class DocumentStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexProfile:
-    """The versions with which passages are indexed.
+    """How passages are indexed: the embedding model and the version of the analyzer.
 
-    Documents with different profiles cannot be searched together.
+    Documents with different profiles cannot be searched together, because their vectors or terms
+    cannot be compared.
 
     Attributes:
         model: The embedding model.
@@ -64,17 +66,19 @@ class WorkspaceDocument:
         document_id: A hash of the text.
         upload_id: The id of the upload. Uploading an erased document again creates a new id.
         status: The state of the upload.
-        profile: The versions with which the passages are indexed.
+        profile: How the passages are indexed.
         passage_characters: The maximum length of a passage.
         splitter: The version of the passage splitter, `shared.text.passages.SPLITTER_VERSION`.
         characters: The length of the text.
         passages: The number of distinct passages.
         parts: The number of Firestore documents that store the contents.
         uploaded_at: When the document was uploaded.
-        prepaid: The id of a paid call that is not answered yet, or None.
+        prepaid: The random id of a payment for which the caller has not got an answer yet, so that
+            the next answer about the document is free. None if there is no such payment.
         reason: Why the upload failed, or None.
-        leased_until: Until when one call embeds the waiting passages, and other calls must not.
-        next_at: From when a job may embed the document, or None before the document waits.
+        leased_until: Until when one call has the right to embed the waiting passages, or None if no
+            call has it.
+        next_at: From when a job may embed the document, or None if the document does not wait.
         tries: How often a job has failed to embed the document since the last success.
     """
 
@@ -112,7 +116,7 @@ class WorkspacePassage:
 
     @property
     def id(self) -> str:
-        """The document's id in the index."""
+        """The id under which the passage is indexed."""
         return self.passage_id
 
     @property
@@ -133,22 +137,26 @@ def content_id(text: str) -> str:
 
 
 def upload_facet(document: WorkspaceDocument) -> str:
-    """Return the facet that is stored with all passages of one upload of a document."""
+    """Return the facet (a value to filter by) of all passages of one upload of a document."""
     return f"document:{document.document_id}.{document.upload_id}"
 
 
 PART_BYTES: Final = 900_000
 """A part is at most this large before compression, so that even incompressible text fits into a
-Firestore document of 1 MiB."""
+Firestore document of 1 MiB. A single passage is far smaller."""
 _MAX_SPAN_BYTES: Final = 80
-"""A passage occupies at most this many bytes in a part, besides its text and its terms."""
+"""A passage occupies at most this many bytes in a part in addition to its text and its terms: for
+its id, span and length."""
 _MAX_POSTING_BYTES: Final = 20
-"""A term occupies at most this many bytes for each passage, besides its letters."""
+"""A term occupies at most this many bytes for each passage in addition to its letters: for the
+passage's index, the frequency and punctuation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPassage:
-    """A passage where it first occurs in a document, with its terms.
+    """A passage of a document, before it is stored, with its terms.
+
+    A passage that occurs several times is parsed where it first occurs.
 
     Attributes:
         passage_id: The id of the passage.
@@ -207,6 +215,7 @@ class DocumentPart:
 
     def to_bytes(self) -> bytes:
         """Return the stored form: compressed JSON."""
+        # JSON has only string keys, so the texts are stored as a list of pairs.
         fields = [self.ids, self.spans, self.lengths, list(self.texts.items()), self.terms]
         return zlib.compress(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
 
@@ -231,7 +240,7 @@ class DocumentPart:
 def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
     """Divide the passages of a document into parts that fit into Firestore documents."""
     parts: list[DocumentPart] = []
-    size = PART_BYTES
+    size = PART_BYTES  # so that the first passage begins a part
     for passage in passages:
         passage_size = _bound_size_in_part(passage)
         if size + passage_size > PART_BYTES:
@@ -245,9 +254,17 @@ def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
 def collect_postings(
     parts: Iterable[DocumentPart], terms: Iterable[str]
 ) -> tuple[dict[str, Postings], Totals]:
-    """Collect the postings of the terms, and the totals of all passages, from parts.
+    """Collect from parts what a search by words needs.
 
     A passage that occurs in several documents is counted only once.
+
+    Args:
+        parts: The parts of all documents to search.
+        terms: The terms of the query.
+
+    Returns:
+        The postings (the passages that contain a term) of each term that occurs, and the number and
+        total length of all passages.
     """
     lengths: dict[str, int] = {}
     passages_by_term: dict[str, dict[str, int]] = {term: {} for term in terms}
@@ -267,7 +284,12 @@ def collect_postings(
 
 
 def describe_rejection(parts: Iterable[DocumentPart], passage_id: str) -> str:
-    """Say which characters of a document the embedding model rejected."""
+    """Return the reason of a failed upload: which characters the embedding model rejected.
+
+    Args:
+        parts: The parts of the document.
+        passage_id: The id of the rejected passage, which one of the parts contains.
+    """
     span = next(
         span
         for part in parts
@@ -278,6 +300,7 @@ def describe_rejection(parts: Iterable[DocumentPart], passage_id: str) -> str:
 
 
 def _add(passage: ParsedPassage, part: DocumentPart) -> None:
+    """Add a passage to a part."""
     index = len(part.ids)
     part.ids.append(passage.passage_id)
     part.spans.append((passage.position, passage.start, passage.end))

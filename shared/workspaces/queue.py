@@ -1,4 +1,8 @@
-"""Finds documents to embed and workspaces to purge, across all users."""
+"""Finds documents to embed and workspaces to purge, across all users.
+
+A workspace contains the documents that a user uploaded under one `task_id`. A document waits if a
+call did not compute all of its vectors, and is due when a job may embed it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ class WorkspaceQueue:
     """The documents and workspaces of all users that wait for a job."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database to read from."""
+        """Read from this database, which contains the workspaces of all users."""
         self._database = database
 
     async def list_due(
@@ -45,7 +49,8 @@ class WorkspaceQueue:
     async def list_idle(self, before: datetime, limit: int) -> list[Workspace]:
         """Load the workspaces that were last used before a time, or are partly erased.
 
-        Costs one Firestore round trip.
+        A workspace that is being erased counts as last used long ago. Costs one Firestore round
+        trip.
         """
         query = idle_query(self._database.client, before).limit(limit)
         return [self._to_workspace(snapshot) for snapshot in await self._database.find(query)]

@@ -9,9 +9,12 @@ user, so that no query reads the workspace of another user. A workspace has thre
   Its `facets` list these documents. The id determines the text, so concurrent writers of a passage
   write the same text.
 - `parts/{document}.{upload}.{number}` contains the spans and the terms of passages, see
-  `shared.workspaces.model`. `parts/{document}.{upload}` is an empty marker: all commits for the
-  document update the marker, and therefore fail after an erasure. So a late write neither leaves
-  orphans nor mixes with a later upload of the same text.
+  `shared.workspaces.model`. `parts/{document}.{upload}` is an empty marker, whose existence says
+  that the upload was not erased: every commit for the document updates the marker, and therefore
+  fails after an erasure. So a late write neither leaves orphans nor mixes with a later upload of
+  the same text.
+
+The methods named `*_write` and `*_writes` only build writes, for the caller to commit together.
 """
 
 from __future__ import annotations
@@ -72,8 +75,8 @@ MAX_DOCUMENTS_PER_READ: Final = 300
 MAX_DELETED_PARTS: Final = 10
 """One commit deletes at most this many parts, whose contents count towards Firestore's limit."""
 MAX_WRITTEN_PARTS: Final = 3
-"""One commit writes at most this many parts, because the emulator accepts requests of up to 4
-MiB."""
+"""One commit writes at most this many parts. A part has up to 900 kB, and the emulator accepts
+requests of up to 4 MiB."""
 _CODEC: Final = Codec(
     WorkspaceDocument,
     stored_as={
@@ -140,7 +143,13 @@ class PassageIndex(Documents[WorkspacePassage]):
     def __init__(
         self, database: Database, path: str, documents: Sequence[WorkspaceDocument]
     ) -> None:
-        """Store the documents to search, and the path of their workspace."""
+        """Search only the passages of these documents.
+
+        Args:
+            database: The database.
+            path: The path of the workspace.
+            documents: The documents, which the workspace contains.
+        """
         super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
         facets = [upload_facet(document) for document in documents]
         starts = range(0, len(facets), MAX_ANY)
@@ -155,10 +164,12 @@ class PassageIndex(Documents[WorkspacePassage]):
     ) -> list[Neighbour[WorkspacePassage]]:
         """Load the nearest passages.
 
-        Costs one Firestore round trip, with one request for every 30 documents.
+        Costs one Firestore round trip, with one request for every `MAX_ANY` documents: a query can
+        filter by at most this many facets.
         """
         nearest = super().find_nearest
         blocks = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
+        # A passage that occurs in several documents may be found by several requests.
         by_id = {neighbour.document.id: neighbour for block in blocks for neighbour in block}
         return sorted(by_id.values(), key=distance_key)[:limit]
 
@@ -173,7 +184,7 @@ class Workspace:
     """
 
     def __init__(self, database: Database, user_id: str, task_id: str) -> None:
-        """Store the database and the path of the workspace."""
+        """Refer to a user's workspace. Nothing is read, and the workspace need not exist."""
         self._database = database
         self._parent = f"users/{user_id}/{WORKSPACES}"
         self._task_id = task_id
@@ -248,7 +259,7 @@ class Workspace:
     ) -> StoredPassages:
         """Load the vectors of a document's passages, and which passages its upload has stored.
 
-        Costs one Firestore round trip.
+        A vector of another model or dimension counts as missing. Costs one Firestore round trip.
         """
         # Exact vectors are loaded, because a call that continues an upload must rank passages like
         # one that uploads all of them.
@@ -299,7 +310,9 @@ class Workspace:
             put_if_unchanged(record.snapshot, _CODEC.write(document)),
             lambda batch: batch.create(marker, {"kept_at": now}),
         ]
-        if previous := record.document:  # deleting its marker stops the previous upload
+        if previous := record.document:
+            # Deleting the marker stops the previous upload. Any parts beyond the limit remain until
+            # the workspace is erased.
             parts = [self._get_reference(PARTS, name) for name in part_names(previous)]
             obsolete = [self._get_marker(previous), *parts]
             writes += [_build_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
@@ -312,18 +325,30 @@ class Workspace:
         return [put_if_unchanged(workspace.snapshot, {"touched_at": now})]
 
     def lease_write(self, record: DocumentRecord, until: datetime) -> Write:
-        """Build the write that lets a call take over the embedding, unless another was faster."""
+        """Build the write that gives a call the right to embed the document until a time.
+
+        The write fails if another call was faster.
+        """
         return _build_update(record, leased_until=until)
 
     def defer_write(self, record: DocumentRecord, payment: str, now: datetime) -> Write:
-        """Build the write that leaves the embedding to a job, and stores which call has paid."""
+        """Build the write that leaves the embedding to a job.
+
+        Args:
+            record: The document as it was read.
+            payment: The random id of the payment for which the caller gets no answer yet.
+            now: The present time.
+        """
         status = DocumentStatus.WAITING
         return _build_update(
             record, status=status, next_at=now, tries=0, reason=None, prepaid=payment
         )
 
     def spend_prepayment_write(self, record: DocumentRecord) -> Write:
-        """Build the write that records the answer to the paid call. It succeeds only once."""
+        """Build the write that records that the caller got the answer they had paid for.
+
+        The write fails if the document has changed, so a payment is spent only once.
+        """
         return _build_update(record, prepaid=None)
 
     async def mark_failed(self, record: DocumentRecord, reason: str) -> None:
@@ -408,6 +433,12 @@ class Workspace:
         return self._database.document(self._parent, self._task_id)
 
     async def _commit(self, document: WorkspaceDocument, writes: Sequence[Write]) -> None:
+        """Commit writes for a document, on the condition that it was not erased.
+
+        Raises:
+            DocumentErased: The document has since been erased.
+        """
+
         async def attempt() -> None:
             try:
                 await self._database.commit([self.existence_guard(document), *writes])

@@ -1,6 +1,7 @@
 """The database `access`, with credentials, accounts, calls and limits.
 
-Only the gateway and the owner may open the database.
+Only the gateway and the owner may open the database. Repositories are imported late, to keep cold
+starts short.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 READ_TIMEOUT_SECONDS: Final = 5.0
-"""A call waits at most this long for this database before its tool runs."""
+"""A request to this database fails after this long, because every call waits for one before its
+tool runs."""
 
 
 class AccessStore:
-    """The repositories of the database `access`. Each is imported when it is first used."""
+    """The repositories of the database `access`."""
 
     def __init__(self, connection: Connection, meter: Meter | None = None) -> None:
-        """Store the connection, and count reads and writes in `meter`."""
+        """Use the connection to `access`, and count reads and writes in `meter`, if it is given."""
         self.database = Database(connection, meter or Meter(), READ_TIMEOUT_SECONDS)
 
     @cached_property

@@ -30,11 +30,11 @@ class Accounts:
     """The repository of accounts."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client."""
+        """Use the database `access`."""
         self._database = database
 
     async def get(self, user_id: str) -> Account:
-        """Load a user's account, or return an empty account if none is stored."""
+        """Load a user's account. If none is stored, return one with an empty balance."""
         return to_account(await self._database.get(self._get_reference(user_id)))
 
     async def credit(self, user_id: str, amount: int, now: datetime) -> Account:
@@ -83,6 +83,7 @@ class Accounts:
 
     async def get_server_time(self) -> datetime:
         """Return the database's time, because a laptop's clock may be hours wrong."""
+        # The snapshot of a missing document also says when it was read.
         snapshot = await self._database.get(self._get_reference("nobody"), [])
         read_time: datetime = snapshot.read_time
         return read_time
@@ -94,8 +95,9 @@ class Accounts:
     async def end_grant_write(self, user_id: str, grant_id: str) -> Write:
         """Build the write that invalidates a grant's access tokens, to commit when the grant ends.
 
-        The write also removes earlier grants whose last access tokens have expired. The time is the
-        database's, because an instance with a wrong clock would make tokens valid again.
+        The write also removes earlier grants whose last access tokens have expired. Expiry is
+        judged by the database's time: an instance whose clock is fast would remove a grant too
+        early, and make its tokens valid again. Costs one round trip.
         """
         snapshot = await self._database.get(self._get_reference(user_id))
         now = snapshot.read_time

@@ -48,11 +48,12 @@ class CallRecords:
     """
 
     def __init__(self, database: Database, *, with_accounts: bool = True) -> None:
-        """Store the database client.
+        """Use the database `access`.
 
         Args:
             database: The database `access`.
-            with_accounts: Whether this database stores the accounts, and calls change them.
+            with_accounts: Whether calls change the accounts in this database. False if an external
+                service manages the accounts.
         """
         self._database = database
         self._with_accounts = with_accounts
@@ -109,7 +110,13 @@ class CallRecords:
     async def _change(
         self, bill: Bill, now: datetime, decide: Callable[[Ledger], Ledger]
     ) -> CallRecord:
-        """Read a ledger, and write what `decide` changes. Retry if another writer was faster."""
+        """Read a ledger, and write what `decide` changes. Retry if another writer was faster.
+
+        Args:
+            bill: The call, for which a new record is made if none is stored.
+            now: The present time.
+            decide: Returns the changed ledger, or the same one if nothing changes.
+        """
 
         async def attempt() -> CallRecord:
             call, owner = await self._read(
@@ -133,6 +140,7 @@ class CallRecords:
     async def _read(
         self, call_id: str, user_id: str | None
     ) -> tuple[DocumentSnapshot[Any], DocumentSnapshot[Any] | None]:
+        """Read the documents of a call and, unless `user_id` is None, of the user's account."""
         if user_id is None:
             return await self._database.get(self._get_reference(call_id)), None
         owner = self._database.document(accounts.COLLECTION, user_id)

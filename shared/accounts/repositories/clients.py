@@ -1,4 +1,7 @@
-"""Registered programs in Firestore: `oauth_clients/{client_id}`. Secrets are not stored."""
+"""OAuth clients, which are registered programs, in Firestore: `oauth_clients/{client_id}`.
+
+A client's secret is not stored, because it is a signature of the client's id.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class OAuthClients:
     """The repository of registered programs."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client."""
+        """Use the database `access`."""
         self._database = database
 
     async def add(self, client: OAuthClient) -> None:
@@ -40,7 +43,7 @@ class OAuthClients:
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def extend(self, client_id: str, expires_at: datetime) -> None:
-        """Set the time at which a registration expires, if it still exists."""
+        """Set the time at which a registration expires. Do nothing if it no longer exists."""
         fields = {"expires_at": expires_at}
         with suppress(WriteConflict):
             await self._database.commit(

@@ -1,4 +1,8 @@
-"""Grants in Firestore: `oauth_grants/{grant_id}`. They contain no secrets."""
+"""OAuth grants in Firestore: `oauth_grants/{grant_id}`. They contain no secrets.
+
+A grant is one sign-in, by which a person allows a program to act on their behalf
+(`shared.accounts.grant`). It is active until it is ended, even if it has expired.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,15 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "oauth_grants"
 MAX_ACTIVE_GRANTS: Final = 1_000
-"""A query returns at most this many sign-ins. Any others expire by themselves."""
+"""A query returns at most this many grants, more than a person ever has. Any others expire by
+themselves."""
 
 
 class OAuthGrants:
     """The repository of grants."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client."""
+        """Use the database `access`."""
         self._database = database
 
     async def add(self, grant: Grant) -> None:
@@ -49,7 +54,7 @@ class OAuthGrants:
         return _to_grant(snapshot)
 
     async def find_active(self, field: str, value: str) -> list[Grant]:
-        """Load the grants with this value in a field that have not been ended, even if expired."""
+        """Load the active grants with this value in a field, such as `user_id`."""
         query = active_query(self._database.client, field, value)
         grants = [_to_grant(snapshot) for snapshot in await self._database.find(query)]
         return [grant for grant in grants if grant]
@@ -60,6 +65,11 @@ class OAuthGrants:
         When a grant ends, the same commit adds it to the user's account. Every call reads the
         account, so the grant's access tokens end too. Costs one read. A change also costs a commit,
         and ending a grant another read.
+
+        Args:
+            grant_id: The id of the grant.
+            decide: Returns the changed grant, or an equal one if nothing changes. It may be called
+                several times.
 
         Returns:
             The new grant, or None if the grant does not exist.
@@ -93,7 +103,7 @@ _CODEC: Final = Codec(
 
 
 def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
-    """Build the query for the grants with a value in a field that have not been ended."""
+    """Build the query for the active grants with a value in a field."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter(field, "==", value))

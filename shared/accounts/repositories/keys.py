@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 MAX_LISTED_KEYS: Final = 1_000
-"""A query returns at most this many keys."""
+"""A query returns at most this many keys, more than a deployment is expected to have."""
 
 
 class AccessKeys:
     """The repository of access keys."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client."""
+        """Use the database `access`."""
         self._database = database
 
     async def add(self, key: AccessKey) -> None:

@@ -1,4 +1,7 @@
-"""The token buckets that all instances share, in Firestore: `limits/{limit_id}`."""
+"""The token buckets of rate limits in Firestore: `limits/{limit_id}`.
+
+All instances of the gateway share them (`shared.accounts.token_bucket`).
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 _FULL_AT: Final = "expires_at"
-"""`full_at` is stored under this name. The document may expire then, because a full bucket equals a
-new one."""
+"""A bucket's `full_at` is stored in this field, by which Firestore deletes expired documents. A
+full bucket may be deleted, because it equals a new one."""
 
 
 class Limits:
     """Leases tokens from stored buckets."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client."""
+        """Use the database `access`."""
         self._database = database
 
     async def lease(self, limit_id: str, rate: Rate, now: datetime) -> TokenLease:

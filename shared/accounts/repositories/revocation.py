@@ -1,6 +1,8 @@
 """Revokes a key with its sign-ins, or all keys and sign-ins of a user.
 
-Grants are ended by id rather than by time, because an instance's clock may be wrong.
+A sign-in is an OAuth grant (`shared.accounts.grant`). Each grant is ended by its id, although the
+account also stores a time before which no credential is valid: an instance with a wrong clock may
+have issued tokens that seem newer.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ if TYPE_CHECKING:
     from shared.accounts.repositories.access_store import AccessStore
 
 _MAX_CONCURRENT: Final = 10
+"""At most this many grants are ended at the same time. All of them change the user's account, so
+more would only conflict with each other."""
 
 
 async def revoke_key(store: AccessStore, key_id: str) -> tuple[AccessKey, int]:
-    """Revoke a key and end its sign-ins. Return the key and the number of sign-ins.
+    """Revoke a key and end its sign-ins. Return the key and the number of ended sign-ins.
 
     Raises:
         NotFound: The key does not exist.
@@ -33,9 +37,10 @@ async def revoke_key(store: AccessStore, key_id: str) -> tuple[AccessKey, int]:
 
 
 async def revoke_user(store: AccessStore, user_id: str) -> tuple[int, int]:
-    """Revoke all keys and end all sign-ins of a user. Return the numbers of both.
+    """Revoke all keys and end all sign-ins of a user. Return how many keys and sign-ins.
 
-    The account also stores the time, so that credentials created in the meantime are not valid.
+    The account stores the time first, so that a credential created before it is not valid even if
+    it is not found here.
     """
     now = await store.accounts.get_server_time()
     await store.accounts.revoke(user_id, now)
