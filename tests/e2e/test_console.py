@@ -59,7 +59,7 @@ def test_a_query_that_is_too_long_says_the_limit(inline: RunningGateway) -> None
     response = get(inline, f"/?q={query}")
     page = parse_page(response)
     assert response.status_code == 400
-    assert texts(page, "[role=alert]") == ["The query should have at most 2000 characters."]
+    assert read_texts(page, "[role=alert]") == ["The query should have at most 2000 characters."]
     assert select(page, "input[type=search]")[0].attrib["value"] == query
     hits = get(inline, f"/map/hits?q={query}").json()
     assert hits == {"message": "The query should have at most 2000 characters."}

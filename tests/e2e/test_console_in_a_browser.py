@@ -16,7 +16,7 @@ from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.accessibility import find_violations
 from tests.support.browser import Browser
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.web_sites import make_site, serve_app
 from tests.unit.console.test_escaping import PAYLOADS
@@ -188,7 +188,7 @@ async def test_an_expired_session_leads_back_after_sign_in(
 async def test_after_a_conflict_the_message_and_the_form_are_in_view(
     browsers: Browsers, console: Console
 ) -> None:
-    async with browsers.window(height=640) as browser:
+    async with browsers.open_window(height=640) as browser:
         await console.sign_in(browser, "/sources/sailing")
         await browser.page.get_by_role("link", name="Related").last.click()
         await browser.page.get_by_text("Edit", exact=True).click()

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 from shared.core.caller import Caller, Role
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section
+from tests.support.clock import NOON
 from tests.support.database_state import read_state
 from tests.support.extractions import (
-    NOON,
-    decision,
+    make_decision,
     make_extraction,
+    make_warning,
     store_extractions,
-    warning,
 )
 from tests.support.knowledge import (
     BAKING,
     SAILING,
+    chunk_source,
     index_all,
     set_fields,
     store_sources,
-    with_chunks,
 )
 from tests.support.tool_calls import call_result
 
@@ -48,7 +48,7 @@ LONG = replace(
 
 async def save_sources(ctx: Context, *sources: Source) -> Counter[str]:
     """Store sources as ingest does; return the counts."""
-    chunked = [with_chunks(source) for source in sources]
+    chunked = [chunk_source(source) for source in sources]
     return await Ingestion(ctx.database).save(chunked, ctx.clock())
 
 
@@ -59,9 +59,11 @@ async def store_base(ctx: Context) -> list[Chunk]:
     fields = {"knowledge_card": CARD, "cluster_id": ["dough"], "pending": {"index": NOON}}
     await set_fields(ctx, f"chunks/{chunks[0].chunk_id}", fields)
     await index_all(ctx)
-    original = make_extraction(chunks[0], decision(), "flour")
-    copy = make_extraction(chunks[3], decision(), duplicate_of=original.extraction_id)
-    await store_extractions(ctx, original, make_extraction(chunks[0], warning(), "flour"), copy)
+    original = make_extraction(chunks[0], make_decision(), "flour")
+    copy = make_extraction(chunks[3], make_decision(), duplicate_of=original.extraction_id)
+    await store_extractions(
+        ctx, original, make_extraction(chunks[0], make_warning(), "flour"), copy
+    )
     return chunks
 
 

@@ -35,8 +35,13 @@ async def run_ingest(app: App, meter: Meter | None = None) -> Report:
     return await ingest(app.context(Caller(), meter or Meter()), make_ample_budget())
 
 
-async def progress(ctx: Context) -> SyncProgress:
-    """Return how far the knowledge base has followed the library."""
+async def run_confirmed_ingest(app: App) -> Report:
+    """Run the job `ingest` once, as when a person confirmed that many sources are missing."""
+    return await ingest_confirmed(make_job_context(app), make_ample_budget())
+
+
+async def read_progress(ctx: Context) -> SyncProgress:
+    """Return the stored progress: up to which change the account was read."""
     return await ReadwiseSync(ctx.database).load_progress()
 
 

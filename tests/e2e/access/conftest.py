@@ -22,7 +22,7 @@ from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.database import Connection
 from tests.e2e.access.all_tools_gateway import Carrel
 from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
-from tests.support.gateway_process import INLINE, SECRET, RunningGateway, run_gateway
+from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.google_sign_in import ADA
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def carrel(realm: str, log: Path) -> Iterator[Carrel]:
 @pytest.fixture(scope="session")
 def url(realm: str, log: Path) -> Iterator[str]:
     """The URL of a gateway with all tools, which requires a credential for each of them."""
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
         yield gateway.url
 
 
@@ -109,7 +109,7 @@ def google_url(realm: str, log: Path) -> Iterator[str]:
             "GOOGLE_ISSUER": google.issuer,
             "ALLOWED_EMAILS": json.dumps([ADA]),
         }
-        with run_gateway(INLINE, environment, log) as gateway:
+        with run_gateway(INLINE_MAIN, environment, log) as gateway:
             yield gateway.url
 
 

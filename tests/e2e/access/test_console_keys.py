@@ -16,8 +16,8 @@ from shared.core.caller import Scope
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.console_app import parse_page, read_texts
 from tests.support.console_person import Person
-from tests.support.gateway_process import INLINE, SECRET, run_gateway
-from tests.support.mcp_wire import HEADERS, call
+from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from shared.accounts.repositories.revocation import revoke_key, revoke_user
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.console_app import parse_page, read_text, read_texts
 from tests.support.console_person import SESSION_COOKIE, Person
-from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.mcp_wire import HEADERS, message
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import HEADERS, make_request
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -43,7 +43,9 @@ BREAD: Final = ("lexicon", "bread")
 async def waiting(ctx: Context, count: int) -> list[ChunkToIndex]:
     """Pending chunks."""
     sections = tuple(Section(f"Note {number}.") for number in range(count))
-    await Ingestion(ctx.database).save([with_chunks(Source("notes", "N", sections=sections))], NOON)
+    await Ingestion(ctx.database).save(
+        [chunk_source(Source("notes", "N", sections=sections))], NOON
+    )
     return await Indexing(ctx.database).load_pending(NOON, count)
 
 
@@ -71,7 +73,7 @@ async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
     pending = await waiting(ctx, 2)
     await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
     assert await Indexing(ctx.database).load_pending(NOON, 9) == [pending[1]]
-    lists = await stored_postings(ctx)
+    lists = await read_postings(ctx)
     chunk_id = pending[0].chunk_id
     assert lists.keys() == {BREAD, RYE_LIST}
     assert {"df": 1, "held": 1, "postings": {chunk_id: pack(3, 3)}} == lists[BREAD]

@@ -62,7 +62,7 @@ async def test_chunks_are_listed_by_facets_and_days_together(ctx: Context) -> No
 async def test_chunks_of_a_source_come_in_order_from_a_position_on(ctx: Context) -> None:
     chunks = await store_and_index(ctx, BAKING, make_source("b"))
     listed_chunks = await Chunks(ctx.database).load_of_source("baking", 5)
-    assert texts(listed_chunks) == texts(chunks[:3])
+    assert list_texts(listed_chunks) == list_texts(chunks[:3])
     assert await Chunks(ctx.database).load_of_source("baking", 1, first=2) == listed_chunks[1:2]
 
 
@@ -83,7 +83,7 @@ async def test_deleted_chunks_are_nowhere_even_while_indexed(
 ) -> None:
     await diary(ctx)
     gone = (await Chunks(ctx.database).load_of_source("a", 1))[0].chunk_id
-    await Ingestion(ctx.database).save([with_chunks(replace(make_source("a"), sections=()))], NOON)
+    await Ingestion(ctx.database).save([chunk_source(replace(make_source("a"), sections=()))], NOON)
     lists = Chunks(ctx.database)
     for _ in range(2):
         assert await walk(ctx) == ["b 12", "b 11", "b 10"]

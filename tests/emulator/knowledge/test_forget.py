@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.database_state import differences
+from tests.support.database_state import describe_differences
 from tests.support.forgetting import (
     EDITOR,
     OWNER,
@@ -20,12 +20,11 @@ from tests.support.forgetting import (
 from tests.support.knowledge import (
     BAKING,
     SAILING,
-    chunk_source,
     index_all,
     set_fields,
     store_sources,
 )
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_error, call_result, call_text
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ async def test_what_is_forgotten_stays_out_when_it_is_ingested_again(
     await index_all(ctx)
     stored = await read_documents(ctx, "chunks")
     assert set(stored) == {chunk.chunk_id for chunk in chunks[1:3]}
-    assert (await documents(ctx, "sources"))["baking"]["chunk_count"] == 2
+    assert (await read_documents(ctx, "sources"))["baking"]["chunk_count"] == 2
     assert await save_sources(ctx, edited) == {}
 
 
@@ -109,7 +108,7 @@ async def test_a_note_is_forgotten_and_restored_as_a_whole(app: App, ctx: Contex
     note = await call_result(app, "save_note", EDITOR, text=text, title="Rye")
     await index_all(ctx)
     before = await read_knowledge(ctx)
-    chunk_ids = sorted(await documents(ctx, "chunks"))
+    chunk_ids = sorted(await read_documents(ctx, "chunks"))
     assert len(chunk_ids) > 1
     out = await forget(app, EDITOR, chunk_id=chunk_ids[0])
     assert out["source_id"] == note["source_id"]
@@ -118,7 +117,7 @@ async def test_a_note_is_forgotten_and_restored_as_a_whole(app: App, ctx: Contex
     assert await read_documents(ctx, "chunks") == {}
     await forget(app, EDITOR, source_id=note["source_id"], forgotten=False)
     await index_all(ctx)
-    assert differences(before, await read_knowledge(ctx)) == ""
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
 
 
 async def test_tags_of_a_forgotten_passage_leave_its_source(app: App, ctx: Context) -> None:

@@ -15,12 +15,13 @@ from tests.support.forgetting import (
     save_sources,
     store_base,
 )
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import (
     BAKING,
     SAILING,
     store_sources,
 )
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_error, call_text
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ async def test_after_thirty_days_nothing_is_restored(
         error = await call_error(app, "forget", OWNER, **target, forgotten=False)
         assert error.code == "CONFLICT"
         assert "could be restored until" in error.message
-    await purge(ctx, ample_budget())
+    await purge(ctx, make_ample_budget())
     assert (await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False))["changed"]
     assert (await forget(app, source_id="sailing", forgotten=False))["changed"]
 
@@ -59,8 +60,8 @@ async def test_a_source_does_not_come_back_while_it_is_deleted_for_good(
     error = await call_error(app, "forget", OWNER, **restoring)
     assert (error.code, "purge" in error.message) == ("CONFLICT", True)
     clock.advance(days=31)
-    await purge(ctx, ample_budget())
-    assert await documents(ctx, "forgotten") == {}
+    await purge(ctx, make_ample_budget())
+    assert await read_documents(ctx, "forgotten") == {}
     assert (await forget(app, source_id="baking", forgotten=False))["changed"]
 
 
@@ -70,15 +71,15 @@ async def test_after_thirty_days_only_the_record_stays(
     chunks = await store_base(ctx)
     await forget(app, chunk_id=chunks[0].chunk_id, reason="outdated")
     await forget(app, source_id="sailing")
-    assert (await purge(ctx, ample_budget())).counts["forgotten"] == 0
+    assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 0
     clock.advance(days=30, minutes=1)
     assert FORGOTTEN.count
     assert await FORGOTTEN.count(ctx) == 2
-    assert (await purge(ctx, ample_budget())).counts["forgotten"] == 3
-    [record] = (await documents(ctx, "forgotten")).values()
+    assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 3
+    [record] = (await read_documents(ctx, "forgotten")).values()
     assert record.keys() == {"forgotten_at", "forgotten_by", "reason"}
     assert record["reason"] == "outdated"
-    source = (await documents(ctx, "forgotten_sources"))["sailing"]
+    source = (await read_documents(ctx, "forgotten_sources"))["sailing"]
     assert source["whole"]
     assert "document" not in source
     assert await save_sources(ctx, SAILING) == {"forgotten": 1}
@@ -88,4 +89,4 @@ async def test_after_thirty_days_only_the_record_stays(
         )
     counts = await save_sources(ctx, BAKING, SAILING)
     assert counts == {"sources": 2, "created": 3}
-    assert set(await documents(ctx, "chunks")) >= {chunk.chunk_id for chunk in chunks}
+    assert set(await read_documents(ctx, "chunks")) >= {chunk.chunk_id for chunk in chunks}

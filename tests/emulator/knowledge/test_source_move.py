@@ -15,9 +15,8 @@ from shared.core.meter import Meter
 from shared.knowledge.source import Section
 from shared.pipeline.forgotten_chunks import CHUNKS_PER_COMMIT
 from shared.runtime.context import App
-from tests.support.commit_hooks import WatchedApp, after
-from tests.support.commit_hooks import before as hook_before
-from tests.support.database_state import differences
+from tests.support.commit_hooks import WatchedApp, call_after, call_before
+from tests.support.database_state import describe_differences
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.forgetting import (
     CARD,
@@ -29,6 +28,7 @@ from tests.support.forgetting import (
     search_ids,
     store_base,
 )
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import (
     BAKING,
     SAILING,
@@ -36,7 +36,7 @@ from tests.support.knowledge import (
     set_fields,
     store_sources,
 )
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error
 
 if TYPE_CHECKING:
@@ -58,15 +58,17 @@ async def test_a_source_of_many_passages_is_forgotten_and_restored(app: App, ctx
     assert out["removed"]["chunks"] == 60
     assert "remaining" not in out
     assert await search_ids(app, "bread rye number") <= {
-        name for name in await documents(ctx, "chunks") if not name.startswith("long")
+        name for name in await read_documents(ctx, "chunks") if not name.startswith("long")
     }
     await index_all(ctx)
-    assert {name for name in await documents(ctx, "chunks") if name.startswith("long")} == set()
+    assert {
+        name for name in await read_documents(ctx, "chunks") if name.startswith("long")
+    } == set()
     assert (await forget(app, source_id="long", forgotten=False))["restored"]["chunks"] == 60
     await index_all(ctx)
-    assert differences(before, await read_knowledge(ctx)) == ""
-    assert await documents(ctx, "forgotten") == {}
-    assert await documents(ctx, "forgotten_sources") == {}
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
+    assert await read_documents(ctx, "forgotten") == {}
+    assert await read_documents(ctx, "forgotten_sources") == {}
 
 
 async def test_a_slow_call_leaves_the_rest_to_the_index_job(
@@ -76,14 +78,14 @@ async def test_a_slow_call_leaves_the_rest_to_the_index_job(
     await store_sources(ctx, LONG)
     out = await forget(app, source_id="long")
     assert (out["removed"]["chunks"], out["remaining"]) == (25, 35)
-    await index(ctx, ample_budget())
-    assert await documents(ctx, "sources") == {}
-    assert len(await documents(ctx, "forgotten")) == 60
+    await index(ctx, make_ample_budget())
+    assert await read_documents(ctx, "sources") == {}
+    assert len(await read_documents(ctx, "forgotten")) == 60
     out = await forget(app, source_id="long", forgotten=False)
     assert out["remaining"] == 35
-    await index(ctx, ample_budget())
-    assert len(await documents(ctx, "chunks")) == 60
-    assert await documents(ctx, "forgotten_sources") == {}
+    await index(ctx, make_ample_budget())
+    assert len(await read_documents(ctx, "chunks")) == 60
+    assert await read_documents(ctx, "forgotten_sources") == {}
 
 
 async def test_a_source_is_not_forgotten_and_restored_at_once(
@@ -97,8 +99,8 @@ async def test_a_source_is_not_forgotten_and_restored_at_once(
         error = await call_error(app, "forget", OWNER, **opposite)
         assert error.code == "CONFLICT"
         assert f"still being {state}" in error.message
-        await index(ctx, ample_budget())
-    assert len(await documents(ctx, "chunks")) == 60
+        await index(ctx, make_ample_budget())
+    assert len(await read_documents(ctx, "chunks")) == 60
 
 
 async def test_a_source_that_two_calls_forget_can_be_restored(
@@ -112,12 +114,12 @@ async def test_a_source_that_two_calls_forget_can_be_restored(
     async def forget_meanwhile() -> None:
         await forget(calm, source_id="baking")
 
-    racing = WatchedApp(settings, hook_before(1, forget_meanwhile), embedder=WordEmbedder())
+    racing = WatchedApp(settings, call_before(1, forget_meanwhile), embedder=WordEmbedder())
     out = await forget(racing, source_id="baking")
     assert (out["forgotten"], out["changed"]) == (True, False)
     assert (await forget(calm, source_id="baking", forgotten=False))["restored"]["chunks"] == 3
     await index_all(ctx)
-    assert differences(before, await read_knowledge(ctx)) == ""
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
     await calm.aclose()
     await racing.aclose()
 
@@ -137,11 +139,11 @@ async def test_a_job_stops_when_a_call_moves_the_same_source(
         await forget(calm, source_id="long")
         await forget(calm, source_id="long", forgotten=False)
 
-    racing = WatchedApp(settings, hook_before(2, complete_and_restore), embedder=WordEmbedder())
-    report = await index(racing.context(Caller(), Meter()), ample_budget())
+    racing = WatchedApp(settings, call_before(2, complete_and_restore), embedder=WordEmbedder())
+    report = await index(racing.context(Caller(), Meter()), make_ample_budget())
     assert report.failures == []
     await index_all(ctx)
-    assert differences(before, await read_knowledge(ctx)) == ""
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
     await calm.aclose()
     await racing.aclose()
 
@@ -160,13 +162,13 @@ async def test_ingest_that_runs_meanwhile_brings_nothing_back(
         else:
             await forget(calm, chunk_id=chunks[0].chunk_id)
 
-    racing = WatchedApp(settings, hook_before(1, forget_meanwhile), embedder=WordEmbedder())
+    racing = WatchedApp(settings, call_before(1, forget_meanwhile), embedder=WordEmbedder())
     edited = replace(BAKING, title="Bread in the Oven")
     await save_sources(racing.context(Caller(), Meter()), edited)
     await index_all(ctx)
-    stored = await documents(ctx, "chunks")
+    stored = await read_documents(ctx, "chunks")
     assert chunks[0].chunk_id not in stored
-    sources = await documents(ctx, "sources")
+    sources = await read_documents(ctx, "sources")
     assert len(stored) == (sources["baking"]["chunk_count"] if sources else 0)
     assert len(stored) == (0 if kind == "source" else 2)
     await calm.aclose()
@@ -190,7 +192,7 @@ async def test_ingest_writes_nothing_of_what_is_forgotten_meanwhile(
         if is_killed:
             raise _Killed
 
-    racing = WatchedApp(settings, hook_before(2, forget_meanwhile), embedder=WordEmbedder())
+    racing = WatchedApp(settings, call_before(2, forget_meanwhile), embedder=WordEmbedder())
     saving = save_sources(racing.context(Caller(), Meter()), loaves)
     if is_killed:
         with pytest.raises(_Killed):
@@ -198,11 +200,11 @@ async def test_ingest_writes_nothing_of_what_is_forgotten_meanwhile(
     else:
         assert (await saving)["forgotten"] == 1
     await index_all(ctx)
-    assert await documents(ctx, "chunks") == {}
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "sources") == {}
     await forget(calm, source_id="loaves", forgotten=False)
     assert await save_sources(ctx, loaves) == {"sources": 1, "created": 30}
-    assert (await documents(ctx, "sources"))["loaves"]["chunk_count"] == 230
+    assert (await read_documents(ctx, "sources"))["loaves"]["chunk_count"] == 230
     await calm.aclose()
     await racing.aclose()
 
@@ -212,8 +214,8 @@ async def test_the_last_two_passages_can_be_forgotten_at_once(app: App, ctx: Con
     chunks = await store_sources(ctx, SAILING)
     await asyncio.gather(*(forget(app, chunk_id=chunk.chunk_id) for chunk in chunks))
     await index_all(ctx)
-    assert await documents(ctx, "chunks") == {}
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "sources") == {}
 
 
 @pytest.mark.parametrize("commit", [1, 2, 3, 4])
@@ -230,15 +232,15 @@ async def test_a_killed_call_is_completed_by_the_next(
     calm = App(settings, embedder=WordEmbedder())
     if not forgotten:
         await forget(calm, source_id="long")
-    dying = WatchedApp(settings, after(commit, die), embedder=WordEmbedder())
+    dying = WatchedApp(settings, call_after(commit, die), embedder=WordEmbedder())
     await call(dying, "forget", OWNER, source_id="long", forgotten=forgotten)
     await forget(calm, source_id="long", forgotten=forgotten)
     if forgotten:
-        assert len(await documents(ctx, "forgotten")) == 60
-        assert set(await documents(ctx, "sources")) == {"sailing"}
+        assert len(await read_documents(ctx, "forgotten")) == 60
+        assert set(await read_documents(ctx, "sources")) == {"sailing"}
         await forget(calm, source_id="long", forgotten=False)
     await index_all(ctx)
-    assert differences(before, await read_knowledge(ctx)) == ""
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
     await calm.aclose()
     await dying.aclose()
 
@@ -251,13 +253,13 @@ async def test_a_killed_call_for_the_last_passage_is_completed(
     async def die() -> None:
         raise _Killed
 
-    dying = WatchedApp(settings, after(2, die), embedder=WordEmbedder())
+    dying = WatchedApp(settings, call_after(2, die), embedder=WordEmbedder())
     await call(dying, "forget", OWNER, chunk_id=chunk.chunk_id)
     await dying.aclose()
     await forget(app, chunk_id=chunk.chunk_id)
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "sources") == {}
     await forget(app, source_id="sailing", forgotten=False)
-    assert chunk.chunk_id in await documents(ctx, "chunks")
+    assert chunk.chunk_id in await read_documents(ctx, "chunks")
 
 
 async def test_a_changed_passage_is_moved_as_it_is_now(settings: Settings, ctx: Context) -> None:
@@ -267,9 +269,9 @@ async def test_a_changed_passage_is_moved_as_it_is_now(settings: Settings, ctx: 
     async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunks[1].chunk_id}", {"knowledge_card": CARD})
 
-    app = WatchedApp(settings, after(1, write_card), embedder=WordEmbedder())
+    app = WatchedApp(settings, call_after(1, write_card), embedder=WordEmbedder())
     await forget(app, source_id="sailing")
-    stored = await documents(ctx, "forgotten")
+    stored = await read_documents(ctx, "forgotten")
     assert stored[chunks[1].chunk_id]["document"]["knowledge_card"] == CARD
     await app.aclose()
 

@@ -31,7 +31,7 @@ UNIT = (1.0,) + (0.0,) * (DIMENSION - 1)
 
 async def baking_chunks(ctx: Context) -> list[PendingChunk]:
     """Three chunks with a pending `embed` step, in the order of their ids."""
-    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
+    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON)
     return await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)
 
 
@@ -61,8 +61,8 @@ async def test_pending_chunks_are_limited(ctx: Context, meter: Meter) -> None:
 
 
 async def test_longest_pending_chunks_come_first(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([with_chunks(SAILING)], NOON)
-    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON - timedelta(days=1))
+    await Ingestion(ctx.database).save([chunk_source(SAILING)], NOON)
+    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON - timedelta(days=1))
     waiting = await ChunkQueue(ctx.database).load_pending("embed", NOON, 4)
     expected = ["baking", "baking", "baking", "sailing"]
     assert [chunk.chunk_id.partition("-")[0] for chunk in waiting] == expected

@@ -35,7 +35,7 @@ LONG_TEXT = "x" * (MAX_COMMIT_BYTES // 6)
 
 async def store_pending_chunks(ctx: Context) -> list[PendingChunk]:
     """Store a source, and return its ten chunks, which wait for knowledge cards."""
-    await Ingestion(ctx.database).save([with_chunks(SOURCE)], NOON)
+    await Ingestion(ctx.database).save([chunk_source(SOURCE)], NOON)
     return await ChunkQueue(ctx.database).load_pending("card", NOON, 20)
 
 

@@ -224,7 +224,7 @@ async def test_later_measurement_of_a_day_replaces_the_first(
     await health(ctx, make_ample_budget())
     await store_sources(ctx, SAILING)
     clock.advance(hours=1)
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     assert [len(night.ranks) for night in await SearchHealth(ctx.database).load_nights()] == [5]
 
 
@@ -240,7 +240,7 @@ async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> N
     )
     for _ in range(2):
         clock.advance(days=1)
-        await health(ctx, ample_budget())
+        await health(ctx, make_ample_budget())
     nights = await stored.load_nights()
     assert nights[0].date == "2026-01-02"
     assert len(nights) == MAX_NIGHTS
@@ -262,7 +262,7 @@ async def test_nothing_is_stored_without_semantic_search(
 
 async def test_run_without_time_stores_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    assert await health(ctx, spent_budget()) == Report(finished=False)
+    assert await health(ctx, make_spent_budget()) == Report(finished=False)
     assert await SearchHealth(ctx.database).load_nights() == []
 
 
@@ -309,9 +309,9 @@ async def test_next_run_after_a_kill_measures_the_same(
         with pytest.raises(DiedError):
             await health(make_job_context(dying), make_ample_budget())
         await dying.aclose()
-    chosen = await stored_queries(job_context(app))
-    [night] = await SearchHealth(job_context(app).database).load_nights()
-    await health(job_context(app), ample_budget())
-    assert await stored_queries(job_context(app)) == chosen
-    [again] = await SearchHealth(job_context(app).database).load_nights()
+    chosen = await stored_queries(make_job_context(app))
+    [night] = await SearchHealth(make_job_context(app).database).load_nights()
+    await health(make_job_context(app), make_ample_budget())
+    assert await stored_queries(make_job_context(app)) == chosen
+    [again] = await SearchHealth(make_job_context(app).database).load_nights()
     assert night.ranks == again.ranks

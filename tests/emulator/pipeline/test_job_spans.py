@@ -22,16 +22,22 @@ from shared.core.settings import Settings
 from shared.core.telemetry import SpanKind
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run
-from tests.support.cards import card_reply, make_generator, make_source_of_notes, store_and_prepare
+from tests.support.bulk_embedding import open_bulk_services, open_pending_base
+from tests.support.cards import make_card_reply, make_generator, make_source_of_notes
+    ingest_sources,
+    make_card_reply,
+    make_generator,
+    make_source_of_notes,
+)
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes import openai
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.otlp import FakeCollector
-from tests.support.fakes.vertex import MODEL, FakeVertex, refusal
+from tests.support.fakes.vertex import MODEL, FakeVertex, make_error_reply
 from tests.support.fakes.vertex_batch import FakeVertexBatch
+from tests.support.knowledge import ingest_sources
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -119,7 +125,7 @@ async def test_every_commit_of_a_job_is_a_span_of_its_trace(
     settings = Settings(google_cloud_project=project, ingest_path=str(tmp_path))
     generator = make_generator(vertex)
     app = App(settings, embedder=WordEmbedder(), generator=generator)
-    await store_and_prepare(app.context(Caller(), Meter()), make_source_of_notes(3))
+    await ingest_sources(app.context(Caller(), Meter()), make_source_of_notes(3))
     report = await run_job(job, app)
     await telemetry.flush()
     await generator.aclose()
@@ -176,7 +182,7 @@ async def test_the_calls_of_a_batch_job_are_spans(
         ):
             commits_before = ctx.meter.commits
             with telemetry.span("job embed", kind=SpanKind.SERVER):
-                await run(ctx, services)
+                await run_bulk_embedding(ctx, services)
             await telemetry.flush()
     spans = {span.name: span for span in require_one_trace(collector)}
     [job, *calls] = [

@@ -15,8 +15,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.job import Budget
 from shared.runtime.pagination import BYTES_PER_TOKEN, PagedArguments, compute_byte_budget
-from tests.support.cluster_chunks import themed_source
-from tests.support.extractions import decision, make_extraction, store_extractions
+from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.knowledge import index_all, store_sources
 from tests.support.tasks import add_tasks
 from tests.support.themed_passages import make_themed_source

@@ -20,7 +20,7 @@ from shared.clustering.clusters import (
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.merging import merge_regions
 from shared.clustering.neighbours import find_nearest_neighbours
-from tests.support.vector_groups import DIMENSION, GROUP_SIZE, groups, strays
+from tests.support.vector_groups import DIMENSION, GROUP_SIZE, make_groups, make_outliers
 
 if TYPE_CHECKING:
     from shared.clustering.clusters import VectorCluster
@@ -102,24 +102,24 @@ def test_new_vector_joins_only_a_near_cluster() -> None:
     centroids = np.array([cluster.centroid for cluster in clusters])
     min_similarities = np.array([cluster.min_similarity for cluster in clusters])
     rows = find_nearest_clusters(
-        np.concatenate([centroids, strays(3)]), centroids, min_similarities
+        np.concatenate([centroids, make_outliers(3)]), centroids, min_similarities
     )
     assert rows.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]
 
 
 def test_without_clusters_nothing_joins_one() -> None:
     no_centroids = np.empty((0, DIMENSION), np.float32)
-    assert find_nearest_clusters(strays(2), no_centroids, np.empty(0)).tolist() == [-1, -1]
+    assert find_nearest_clusters(make_outliers(2), no_centroids, np.empty(0)).tolist() == [-1, -1]
 
 
 def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
-    [core] = [groups(1, size=200)]
+    [core] = [make_groups(1, size=200)]
     is_near = core @ compute_centroid(core) >= compute_min_similarity(core)
     assert 0.7 <= is_near.mean() <= 0.9
 
 
 def test_single_vector_attracts_no_members() -> None:
-    assert compute_min_similarity(strays(1)) == 1.0
+    assert compute_min_similarity(make_outliers(1)) == 1.0
 
 
 def test_similar_regions_are_merged() -> None:
