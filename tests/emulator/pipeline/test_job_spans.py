@@ -24,11 +24,6 @@ from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base
 from tests.support.cards import make_card_reply, make_generator, make_source_of_notes
-    ingest_sources,
-    make_card_reply,
-    make_generator,
-    make_source_of_notes,
-)
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes import openai
 from tests.support.fakes.cloud_storage import FakeCloudStorage
