@@ -49,7 +49,7 @@ def call_result(
     return result
 
 
-@pytest.mark.parametrize("query", ["", "?readonly", "?tools=unknown"])
+@pytest.mark.parametrize("query", ["", "?readonly", "?tools=chatgpt", "?tools=unknown"])
 @pytest.mark.parametrize("body", [initialize(HANDSHAKE[0]), message("tools/list")])
 def test_a_request_without_a_credential_learns_where_to_sign_in(
     gateway: RunningGateway, body: dict[str, Any], query: str
@@ -79,8 +79,8 @@ def test_a_request_without_a_credential_learns_where_to_sign_in(
 def test_an_invalid_credential_is_an_invalid_token_error(
     gateway: RunningGateway, open_gateway: RunningGateway, headers: dict[str, str | None]
 ) -> None:
-    endpoints = (gateway.endpoint, open_gateway.endpoint, f"{gateway.endpoint}?readonly")
-    for endpoint in endpoints:
+    selections = [f"{gateway.endpoint}?{query}" for query in ("readonly", "tools=chatgpt")]
+    for endpoint in (gateway.endpoint, open_gateway.endpoint, *selections):
         response = post(endpoint, message("tools/list"), headers)
         assert response.status_code == 401
         assert challenge(response)["error"] == "invalid_token"
