@@ -18,6 +18,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from tests.support.authorized_calls import make_authorization_header, make_trusting_context
 from tests.support.cloud_run.cloud import SCHEDULER, run_cloud
+from tests.support.fakes.otlp import FakeCollector
 from tests.support.knowledge import chunk_source
 from tests.support.source_files import make_readwise_book, write_export, write_file
 from tests.support.stored_documents import read_chunks_by_text, read_leased_jobs
@@ -55,9 +56,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
+def collector() -> Iterator[FakeCollector]:
+    """The collector of the spans of the two deployed jobs."""
+    with FakeCollector() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def served_jobs(served_project: str, folder: Path, collector: FakeCollector) -> Iterator[Cloud]:
     """Two deployed jobs behind the fake Cloud Run."""
-    environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
+    environment = {
+        "GOOGLE_CLOUD_PROJECT": served_project,
+        "INGEST_PATH": str(folder),
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
+    }
     with run_cloud(SERVED_JOBS, environment, log=folder.parent / "jobs.log") as fake_cloud:
         yield fake_cloud
 
@@ -109,6 +121,26 @@ async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, fol
     }
     assert set(await read_chunks_by_text(ctx)) == {"Simplify."}
     assert await read_leased_jobs(ctx) == set()
+
+
+async def test_the_spans_of_a_run_are_exported_before_its_answer(
+    served_jobs: Cloud, ctx: Context, collector: FakeCollector
+) -> None:
+    chunked = with_chunks(Source("spans", "Spans", sections=(Section("A note on spans."),)))
+    await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
+    collector.bodies.clear()
+    status, _ = await post(served_jobs, "embed")
+    spans = collector.spans
+    assert status == 200
+    [job] = [span for span in spans if span.name == "job embed"]
+    assert {(span.service, span.trace_id) for span in spans} == {("embed", job.trace_id)}
+    names = {span.name for span in spans if span.parent_id == job.span_id}
+    assert {
+        "get leases",
+        "query chunks",
+        "embeddings all-MiniLM-L6-v2-onnx-int8",
+        "commit",
+    } <= names
 
 
 async def test_a_post_request_during_a_run_answers_busy(served_jobs: Cloud, ctx: Context) -> None:

@@ -57,7 +57,7 @@ def call_result(
     return result
 
 
-@pytest.mark.parametrize("query", ["", "?readonly", "?tools=unknown"])
+@pytest.mark.parametrize("query", ["", "?readonly", "?tools=chatgpt", "?tools=unknown"])
 @pytest.mark.parametrize("body", [make_initialize(HANDSHAKE[0]), make_request("tools/list")])
 def test_a_request_without_a_credential_learns_where_to_sign_in(
     gateway: RunningGateway, body: dict[str, Any], query: str
@@ -87,8 +87,8 @@ def test_a_request_without_a_credential_learns_where_to_sign_in(
 def test_an_invalid_credential_is_an_invalid_token_error(
     gateway: RunningGateway, open_gateway: RunningGateway, headers: dict[str, str | None]
 ) -> None:
-    endpoints = (gateway.endpoint, open_gateway.endpoint, f"{gateway.endpoint}?readonly")
-    for endpoint in endpoints:
+    selections = [f"{gateway.endpoint}?{query}" for query in ("readonly", "tools=chatgpt")]
+    for endpoint in (gateway.endpoint, open_gateway.endpoint, *selections):
         response = post(endpoint, make_request("tools/list"), headers)
         assert response.status_code == 401
         assert challenge(response)["error"] == "invalid_token"

@@ -22,7 +22,11 @@ from shared.core.settings import Settings
 from shared.core.telemetry import SpanKind
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.bulk_embedding import open_bulk_services, open_pending_base
+from tests.support.bulk_embedding import (
+    open_bulk_services,
+    open_pending_base,
+    run_bulk_embedding,
+)
 from tests.support.cards import make_card_reply, make_generator, make_source_of_notes
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes import openai
