@@ -46,8 +46,8 @@ _EXIT_WITHOUT_TEARDOWN: Final = "\nimport os; os._exit(0)"
 _WITHOUT_CONSOLE: Final = "import os; os.environ['CONSOLE'] = 'false'\n"
 _FIRST_PAGE: Final = """
 import asyncio, functions.gateway.console.app
-from functions.gateway.console.rendering import html_page
-html_page("error.html", title="", error=None, visit=None)
+from functions.gateway.console.rendering import render_page
+render_page("error.html", title="", error=None, visit=None)
 functions.gateway.console.rendering._templates().get_template("home.html")
 """
 """The first page without the calls of its tools: imports, templates, style sheet and script."""

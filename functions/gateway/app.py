@@ -24,7 +24,7 @@ from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, allowed_hosts, own_origins
 from functions.gateway.auth.visitor import attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
-from functions.gateway.console.routes import console_routes
+from functions.gateway.console.routes import make_console_routes
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
@@ -77,7 +77,7 @@ def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Han
     access = Access(settings)
     pipeline = access.pipeline(dispatcher)
     servers = SelectedServers(catalog, pipeline)
-    pages = console_routes(access, catalog, pipeline) if settings.console else ()
+    pages = make_console_routes(access, catalog, pipeline) if settings.console else ()
     return as_function(mcp_app(access, dispatcher, servers.find, pages))
 
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.app import mcp_app
 from functions.gateway.catalog import Catalog
-from functions.gateway.console.routes import console_routes
+from functions.gateway.console.routes import make_console_routes
 from functions.gateway.mcp.selection import SelectedServers
 from shared.core.settings import Settings
 
@@ -31,7 +31,7 @@ def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
     access = Access(settings)
     pipeline = access.pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    app = mcp_app(access, dispatcher, find_server, console_routes(access, CATALOG, pipeline))
+    app = mcp_app(access, dispatcher, find_server, make_console_routes(access, CATALOG, pipeline))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
 
 

@@ -89,7 +89,7 @@ _CONFLICTS: Final = {
 _FIELDS: Final = frozenset({"text", "title", "author", "tags", "query"})
 """The arguments that people fill in."""
 _SECRET: Final = re.compile(r"line \d+: ")
-"""How the places of secrets in a field begin (`shared.screening`)."""
+"""How `shared.screening` begins the description of a secret in a field."""
 
 
 def find_kind(error: CarrelError | WireError) -> type[CarrelError]:
@@ -103,7 +103,7 @@ def find_title(error: CarrelError | WireError) -> str:
 
 
 def describe_error(tool: str, error: WireError) -> WireError:
-    """Return an error of a tool with a message for people."""
+    """Return a tool's error with a message for people."""
     kind = find_kind(error)
     conflict = _CONFLICTS.get(tool) if kind is Conflict else None
     parts = [_describe_fields(tool, error) or conflict or _TEXTS[kind].sentence]

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.app import mcp_app
-from functions.gateway.console.routes import console_routes
+from functions.gateway.console.routes import make_console_routes
 from functions.gateway.mcp.selection import SelectedServers
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
@@ -51,7 +51,7 @@ async def browser(access: Access) -> AsyncIterator[httpx2.AsyncClient]:
     dispatcher = FakeDispatcher(lambda tool, _: make_result(tool, "text"))
     pipeline = access.pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    app = mcp_app(access, dispatcher, find_server, console_routes(access, CATALOG, pipeline))
+    app = mcp_app(access, dispatcher, find_server, make_console_routes(access, CATALOG, pipeline))
     key, record = new_key(access.keyring, "ada", "key", FULL_ACCESS, created_at=access.clock())
     await AccessStore(access.connection).keys.add(record)
     transport = httpx2.ASGITransport(app)

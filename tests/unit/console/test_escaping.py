@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.gateway.console.rendering import split_matches, web_address
+from functions.gateway.console.rendering import get_web_address, split_matches
 from tests.support.console_app import URL, make_console_client, make_result, parse_page
 from tests.support.fake_catalog import FakeDispatcher
 
@@ -186,4 +186,4 @@ def test_words_are_highlighted_in_any_case_but_whole() -> None:
     ],
 )
 def test_only_an_address_of_the_web_is_a_link(address: str | None, *, is_web: bool) -> None:
-    assert (web_address(address) is not None) is is_web
+    assert (get_web_address(address) is not None) is is_web

@@ -2,14 +2,14 @@
 "use strict";
 
 /**
- * A picture on which dots are stamped, pixel by pixel. Tens of thousands of dots take milliseconds;
- * drawing them as shapes or images on a canvas takes ten times as long.
+ * A picture on which dots are stamped, pixel by pixel. Tens of thousands of dots take a few
+ * milliseconds. Drawing them on the canvas as shapes or images takes ten times as long.
  */
 class DotRaster {
   #image;
-  #pixels; // as 0xAABBGGRR, since all browsers run on little-endian machines
-  #stride;
-  #margin;
+  #pixels; // the image's pixels as 0xAABBGGRR, because all browsers run on little-endian machines
+  #stride; // pixels in a row
+  #margin; // pixels on each side
 
   /**
    * Make a picture of this size in pixels, with a margin on each side that is not shown, so that dots
@@ -40,11 +40,16 @@ class DotRaster {
   }
 
   /**
-   * Make a stamp for each colour. The rim around the dot sets it apart from dots that it overlaps.
-   * Radius and rim are in pixels.
+   * Make a stamp for each colour: a dot with a rim, which sets it apart from dots that it overlaps.
+   *
+   * @param {number} radius The radius of the dot, in pixels.
+   * @param {number} rim The width of the rim, in pixels.
+   * @param {number[][]} colours Colours as `parseColour` returns them.
+   * @param {number[]} rimColour
    */
   makeStamps(radius, rim, colours, rimColour) {
     const half = Math.ceil(radius + rim);
+    // The share of a pixel that a disc covers, approximately, from the distance of their centres.
     const cover = (distance, size) => Math.min(Math.max(size + 0.5 - distance, 0), 1);
     const parts = [];
     for (let y = -half; y <= half; y++) {
@@ -66,7 +71,7 @@ class DotRaster {
     });
   }
 
-  /** Stamp with the centre at a pixel. All of the stamp must be within the picture or its margin. */
+  /** Stamp a dot around a pixel. All of it must be within the picture or its margin. */
   stamp({ offsets, kept, added }, x, y) {
     const pixels = this.#pixels;
     const centre = (y + this.#margin) * this.#stride + x + this.#margin;
@@ -76,6 +81,7 @@ class DotRaster {
       if (share === 0) {
         pixels[pixel] = added[part];
       } else {
+        // Red and blue are scaled in one multiplication, with the zero byte of green between them.
         const before = pixels[pixel];
         const redBlue = (Math.imul(before & 0xff00ff, share) >>> 8) & 0xff00ff;
         const green = (Math.imul(before & 0xff00, share) >>> 8) & 0xff00;
