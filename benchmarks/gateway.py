@@ -35,7 +35,7 @@ from infra.local.processes import (
 )
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.gateway_process import run_gateway
-from tests.support.mcp_wire import ENVELOPE, HEADERS, MODERN, make_call
+from tests.support.mcp_wire import CLIENT_META, HEADERS, MODERN, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ def make_http_request(host: str, revision: str) -> bytes:
     message = make_call(TOOL, {"text": TEXT})
     headers = {**HEADERS, "host": host, "mcp-protocol-version": revision}
     if revision == MODERN:
-        message["params"]["_meta"] = ENVELOPE
+        message["params"]["_meta"] = CLIENT_META
         headers |= {"mcp-method": "tools/call", "mcp-name": TOOL}
     body = json.dumps(message).encode()
     headers["content-length"] = str(len(body))

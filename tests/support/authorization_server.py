@@ -39,7 +39,7 @@ PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@examp
 
 
 @dataclass
-class FakeDocuments:
+class FakeClientDocuments:
     """A lookup of client documents that can fail.
 
     Attributes:
@@ -67,7 +67,7 @@ class FakeDocuments:
 
 
 @dataclass
-class FakeLimit:
+class FakeRateLimit:
     """A rate limit that records attempts, and raises `error` if it is set."""
 
     attempts: list[str] = field(default_factory=list)
@@ -97,8 +97,8 @@ class AuthorizationServer:
 
     access: Access
     clock: SettableClock
-    documents: FakeDocuments = field(default_factory=FakeDocuments)
-    limit: FakeLimit = field(default_factory=FakeLimit)
+    documents: FakeClientDocuments = field(default_factory=FakeClientDocuments)
+    limit: FakeRateLimit = field(default_factory=FakeRateLimit)
     banned: set[str | None] = field(default_factory=set)
     error: Exception | None = None
     timeout: float = 10.0

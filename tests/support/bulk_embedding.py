@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 
 DIMENSION: Final = 8
-NOTES: Final = 12
+NOTES_PER_SOURCE: Final = 12
 """The number of notes of a source."""
 
 
-def make_source_of_notes(name: str, count: int = NOTES) -> Source:
+def make_source_of_notes(name: str, count: int = NOTES_PER_SOURCE) -> Source:
     """Return a source with `count` notes."""
     sections = tuple(Section(f"{name} {number}.") for number in range(count))
     return Source(source_id=name.lower(), title="Notes", sections=sections)
@@ -120,7 +120,7 @@ def compute_expected_vector(content: str) -> list[float]:
 
 async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names: str) -> None:
     """Assert that every note has the right vector, was paid for once, and is not pending."""
-    contents = [f"{name} {number}." for name in names for number in range(NOTES)]
+    contents = [f"{name} {number}." for name in names for number in range(NOTES_PER_SOURCE)]
     expected = {content: pytest.approx(compute_expected_vector(content)) for content in contents}
     assert await read_vectors(ctx) == expected
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0

@@ -34,7 +34,7 @@ class SettableClock:
         self._now = self.now + timedelta(**delta)
 
 
-class SettableSeconds:
+class SettableMonotonicClock:
     """A replacement for `time.monotonic` that a test sets.
 
     Attributes:

@@ -12,7 +12,7 @@ from infra.build.discovery import ROOT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.support.public_web_server import DocumentServer
+    from tests.support.public_web_server import PublicWebServer
 
 _PROGRAM: Final = """
 import sys
@@ -31,7 +31,7 @@ _TIMEOUT_SECONDS: Final = 120
 
 
 def run_ingest_url(
-    server: DocumentServer, url: str, *options: str, environment: Mapping[str, str]
+    server: PublicWebServer, url: str, *options: str, environment: Mapping[str, str]
 ) -> tuple[int, str, str]:
     """Run the command; return its exit code, output and errors."""
     process = subprocess.run(

@@ -50,7 +50,7 @@ CLUSTER: Final = "c1"
 CENTROID: Final = Vector([1.0] + [0.0] * (DIMENSION - 1))
 MAX_COMMITS: Final = 3
 """A call is killed before or after one of this many commits."""
-SAMPLE: Final = 4
+SAMPLE_SIZE: Final = 4
 """After each change, this many passages are checked, and all of them after an index run."""
 
 
@@ -375,8 +375,8 @@ class KnowledgeHistory(History):
     async def check(self) -> None:
         """Compare what tools show with the model, of which jobs may not have done all yet."""
         await self._check_lists()
-        await self._check_chunks(self._draw_sample(self.model.chunks, SAMPLE))
-        await self._check_absent(self._draw_sample(self._list_absent(), SAMPLE))
+        await self._check_chunks(self._draw_sample(self.model.chunks, SAMPLE_SIZE))
+        await self._check_absent(self._draw_sample(self._list_absent(), SAMPLE_SIZE))
 
     async def check_settled(self) -> None:
         """Compare everything with the model after the jobs have run."""
