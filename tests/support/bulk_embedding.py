@@ -1,4 +1,4 @@
-"""Helpers for tests of embedding in bulk against fake Vertex AI and Cloud Storage servers."""
+"""Runs of bulk embedding against fake servers of Vertex AI and Cloud Storage, and their results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 DIMENSION: Final = 8
 NOTES_PER_SOURCE: Final = 12
-"""The number of notes of a source."""
+"""By default, a source has this many notes."""
 
 
 def make_source_of_notes(name: str, count: int = NOTES_PER_SOURCE) -> Source:
@@ -134,6 +134,6 @@ async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
 
 
 def replace_vector_by_error(line: bytes) -> bytes:
-    """Change an output line of a batch job into one for a text that could not be embedded."""
+    """Turn an output line of a batch job into the line of a text that could not be embedded."""
     answer: dict[str, Any] = json.loads(line)
     return json.dumps(answer | {"response": {}, "status": "INVALID_ARGUMENT"}).encode()

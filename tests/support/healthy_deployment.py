@@ -1,4 +1,7 @@
-"""A healthy deployment on fake services; each test breaks one part of it."""
+"""A deployment on fake services in which `carrel doctor` finds nothing wrong.
+
+Each test breaks one part of it, and checks what the doctor then reports.
+"""
 
 from __future__ import annotations
 

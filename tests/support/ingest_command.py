@@ -1,4 +1,4 @@
-"""`carrel ingest URL` in a process of its own, which takes a local web server for a public one."""
+"""Runs `carrel ingest URL` in a process that takes a local web server for a public one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tests.support.public_web_server import PublicWebServer
 
+# Replaces the fetcher of pages, which would refuse the loopback address, and runs the command.
 _PROGRAM: Final = """
 import sys
 from functools import partial

@@ -1,4 +1,7 @@
-"""A second corpus for tests: short texts, called jottings, that are indexed when they are saved."""
+"""A corpus next to the knowledge base, to test that search runs over any corpus.
+
+Its documents are short texts, called jottings, that are indexed when they are saved.
+"""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def start_killable_children() -> Iterator[KillableChildren]:
     """Start the parent process, and stop it when the block ends."""
     command = [sys.executable, "-m", "tests.support.killable_children"]
     with (
-        TemporaryDirectory() as folder,  # of what killed children leave
+        TemporaryDirectory() as folder,  # for the temporary files of killed children
         subprocess.Popen(
             command,
             cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Saved links, and a web server whose pages they lead to."""
+"""The pages that saved links lead to, on a local web server, and runs that fetch them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""MCP messages and headers, made without a client library."""
+"""MCP messages as they are sent over HTTP, made without a client library.
+
+So tests can also send what no client library would.
+"""
 
 from __future__ import annotations
 

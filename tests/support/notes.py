@@ -1,4 +1,4 @@
-"""Notes of the knowledge base for tests: calls of `save_note` as the gateway makes them."""
+"""Calls of `save_note` as the gateway makes them, and searches for notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A web server that appears to fetchers to be on the public internet."""
+"""A web server on this machine, and fetchers that take it for a server on the public internet.
+
+Real fetchers refuse loopback addresses.
+"""
 
 from __future__ import annotations
 

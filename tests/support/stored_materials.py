@@ -1,4 +1,4 @@
-"""A text that is embedded in several batches, and the documents that are stored for it."""
+"""A text for `extract_key_info` that is embedded in several batches, and what is stored for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passages about a few themes. With an embedder of words, each theme becomes a cluster."""
+"""Passages about a few themes, for the job `cluster`: with `WordEmbedder`, a theme is a cluster."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ THEMES: Final = {
     "clouds": "cumulus drizzle thunderstorm barometer forecast cirrus hailstorm humidity fog front",
 }
 PASSAGES_PER_THEME: Final = 15
-"""The number of passages of a theme."""
+"""By default, a theme has this many passages: enough for a cluster."""
 WORDS_PER_PASSAGE: Final = 6
-"""The number of theme words in a passage."""
+"""A passage has this many of its theme's words."""
 
 
 def make_themed_source(theme: str, numbers: Iterable[int] = range(PASSAGES_PER_THEME)) -> Source:
@@ -43,7 +43,7 @@ def make_unrelated_source(count: int) -> Source:
 
 
 def make_passage(theme: str, number: int) -> str:
-    """Return the passage of a theme with this number: some of the theme's words."""
+    """Return a passage of some of a theme's words, always the same for the same number."""
     generator = random.Random(f"{theme} {number}")  # noqa: S311 - no secret
     return (
         " ".join(generator.sample(THEMES[theme].split(), WORDS_PER_PASSAGE)) + f" {theme}{number}."
@@ -90,7 +90,7 @@ async def count_pending_chunks(ctx: Context) -> int:
 
 
 async def read_clustering(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return all documents that the job reads or writes, whichever version the map has."""
+    """Return all documents that the job reads or writes, without the version of the map."""
     stored = {
         f"{collection}/{name}": data
         for collection in ("chunks", "clusters", "meta")

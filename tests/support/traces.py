@@ -1,4 +1,4 @@
-"""Traces for tests: calls of the trace tools as the gateway makes them."""
+"""Sample traces, and calls of the trace tools as the gateway makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unpack the archives of functions, and store files that they share only once."""
+"""Unpacks the archives of functions, and stores files that they share only once."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 class ErrorResponse(Exception):
-    """An error response."""
+    """An error that the fake sends as its response."""
 
     def __init__(self, status: int, message: str = "No.", reason: str = "") -> None:
         """Respond with this status, this message, and Google's code for the reason."""
@@ -50,8 +50,8 @@ class Project:
         invokers: The accounts that may invoke each Cloud Run service.
         open_services: Cloud Run services without IAM checks, which everybody can invoke.
         jobs: The resources of the Cloud Scheduler API by name.
-        slow: The number of further requests to which a service that was just enabled still answers
-            that it is disabled.
+        slow: The number of further requests that are still rejected because their API is disabled,
+            although it was just enabled.
     """
 
     paid: bool = True

@@ -1,4 +1,4 @@
-"""A fake of a tool's function that can fail on demand."""
+"""A fake of a tool's function that can fail on demand, for tests of the gateway's dispatcher."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ NO_CANDIDATES = Reply(body=gemini.make_empty_response(MODEL))
 
 
 def make_vector_reply(values: Iterable[float]) -> Reply:
-    """Make a valid answer with these numbers, for any text."""
+    """Make a reply that has these numbers as the vector of any text."""
     return Reply(values=tuple(values))
 
 
