@@ -93,11 +93,13 @@ async def _send_calls(host: str, request: bytes) -> None:
 async def measure(hosts: Mapping[str, str], rounds: int) -> None:
     """Measure all servers in both kinds of revisions."""
     for revision in (MODERN, HANDSHAKE):
-        taken = await measure_interleaved(_make_measurements(hosts, revision), rounds, warm_up=2)
+        durations = await measure_interleaved(
+            _make_measurements(hosts, revision), rounds, warm_up=2
+        )
         rows = []
-        for name, seconds in taken.items():
+        for name, seconds in durations.items():
             rate = CONNECTIONS * CALLS_PER_CONNECTION / median(seconds)
-            rows.append([name, f"{rate:.0f}", f"{compute_ratio(seconds, taken[GATEWAY]):.2f}"])
+            rows.append([name, f"{rate:.0f}", f"{compute_ratio(seconds, durations[GATEWAY]):.2f}"])
         columns = ["server", "calls a second", "the gateway's throughput to it"]
         print_table(f"Revision {revision}", columns, rows)
 

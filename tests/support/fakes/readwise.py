@@ -32,7 +32,7 @@ START: Final = datetime(2025, 3, 1, 4, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of the server; by default, the correct page at once.
+    """A reply of the server; by default, the correct page without a pause.
 
     Attributes:
         status: The HTTP status.

@@ -41,7 +41,7 @@ _TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of the server; by default, the correct one at once.
+    """A reply of the server; by default, the correct one without a pause.
 
     Attributes:
         status: The HTTP status.
