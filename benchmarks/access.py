@@ -2,9 +2,9 @@
 
 Usage: python -m benchmarks.access [ROUNDS]
 
-The tool answers at once and reads nothing, so only the gateway's work is measured. For comparison,
-the table has one bare read of a small document: checking a token costs one such read, checking a
-key costs two concurrent ones.
+The tool answers immediately and reads nothing, so only the gateway's work is measured. For
+comparison, the table has one bare read of a small document: checking a token costs one such read,
+checking a key costs two concurrent ones.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ class CallMethod:
         self.receipts.append(result["_meta"][RECEIPT])
 
 
-def call_with_official_client(client: Client) -> CallMethod:
-    """Call with the official client, which validates results against the schema."""
+def use_official_client(client: Client) -> CallMethod:
+    """Return the method of calling by the official client, which validates results."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = await client.call_tool(tool, arguments)
@@ -110,8 +110,8 @@ def call_with_official_client(client: Client) -> CallMethod:
     return CallMethod(send)
 
 
-def call_with_bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
-    """Post only the JSON-RPC message of revision 2026-07-28, and read JSON."""
+def use_bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+    """Return the method of posting only the JSON-RPC message of revision 2026-07-28."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         body = make_call(tool, arguments)
@@ -126,8 +126,8 @@ def call_with_bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod
     return CallMethod(send)
 
 
-def call_with_bare_http_of_older_revision(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
-    """Post only the JSON-RPC message of an older revision, without the handshake it prescribes."""
+def use_bare_http_of_older_revision(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+    """Return the method of posting a message of an older revision, without its handshake."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return await _post(client, endpoint, make_call(tool, arguments), HEADERS)

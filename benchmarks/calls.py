@@ -3,10 +3,11 @@
 Usage: python -m benchmarks.calls [ROUNDS]
 
 In each round, all methods request the same chunk, or search for the same question, on open
-connections. The official client does work of its own; "bare HTTP" is closer to the cost of the
-gateway. "In the tool" is the time in the receipt: the handler with its requests, without HTTP and
-MCP. "Functions" are deployed functions behind a fake Cloud Run, which adds TLS, the verification of
-a token and a hop.
+connections. The floor is the Firestore requests that the tool needs, sent without the tool; for a
+search, with the embedding of the question. The official client does work of its own; "bare HTTP" is
+closer to the cost of the gateway. "In the tool" is the time in the receipt: the handler with its
+requests, without HTTP and MCP. "Functions" are deployed functions behind a fake Cloud Run, which
+adds TLS, the verification of a token and a hop.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from mcp import Client
 from benchmarks.baselines import (
     CallMethod,
     FirestoreBaseline,
-    call_with_bare_http,
-    call_with_bare_http_of_older_revision,
-    call_with_official_client,
+    use_bare_http,
+    use_bare_http_of_older_revision,
+    use_official_client,
 )
 from benchmarks.dataset import CachingEmbedder, fill_database, load_scifact_vectors
 from benchmarks.emulator import use_emulator
@@ -130,9 +131,9 @@ async def _call_methods(
     methods: dict[str, CallMethod] = {}
     for topology, endpoint in endpoints.items():
         client = await stack.enter_async_context(Client(endpoint))
-        methods[f"{topology}, official client"] = call_with_official_client(client)
-        methods[f"{topology}, bare HTTP"] = call_with_bare_http(http, endpoint)
-    methods["inline, bare HTTP, 2025-11-25"] = call_with_bare_http_of_older_revision(
+        methods[f"{topology}, official client"] = use_official_client(client)
+        methods[f"{topology}, bare HTTP"] = use_bare_http(http, endpoint)
+    methods["inline, bare HTTP, 2025-11-25"] = use_bare_http_of_older_revision(
         http, endpoints["inline"]
     )
     return methods

@@ -12,7 +12,6 @@ The benchmark also measures the cards made per second on one core, from the samp
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections import Counter, defaultdict
@@ -148,7 +147,7 @@ def print_speed() -> None:
     print_table("Cards", ["", "a second"], [["the sample", f"{1 / seconds:.0f}"]])
 
 
-async def main() -> None:
+def main() -> None:
     """Measure the quality, if SciFact is available, and the speed."""
     if TRAIN.is_dir():
         print_quality()
@@ -158,4 +157,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

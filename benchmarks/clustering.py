@@ -86,7 +86,7 @@ def cluster_scifact(size: int) -> ClusteringResult:
     )
 
 
-def cluster_sample(_: int) -> ClusteringResult:
+def cluster_sample() -> ClusteringResult:
     """Cluster the sample, and compare with the clusters in `knowledge.json`."""
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
     embedder = LocalEmbedder()
@@ -160,9 +160,7 @@ def main() -> None:
     processes = multiprocessing.get_context("spawn")
     with processes.Pool(1, maxtasksperchild=1) as pool:
         rows = [
-            pool.apply(cluster_sample, (0,)).make_row(
-                "the sample, against its clusters made by hand"
-            )
+            pool.apply(cluster_sample).make_row("the sample, against its clusters made by hand")
         ]
         rows += [
             pool.apply(cluster_scifact, (size,)).make_row(

@@ -22,7 +22,7 @@ import math
 import sys
 from dataclasses import dataclass
 from statistics import mean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import bm25s
 import numpy as np
@@ -196,12 +196,26 @@ async def count_agreements(
     return Agreements(len(sample), agreements["new"], agreements["stored"])
 
 
-def compare_by_mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[int, int, float]:
-    """Return the number of cases in which only ours, or only theirs is right, and the p-value."""
+class McNemarResult(NamedTuple):
+    """The result of McNemar's exact test of two methods.
+
+    Attributes:
+        won: The number of cases in which only ours is right.
+        lost: The number of cases in which only theirs is right.
+        p_value: The two-sided p-value.
+    """
+
+    won: int
+    lost: int
+    p_value: float
+
+
+def compare_by_mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> McNemarResult:
+    """Compare two methods, given for each case whether they are right."""
     pairs = list(zip(ours, theirs, strict=True))
     won, lost = pairs.count((True, False)), pairs.count((False, True))
     tail = sum(math.comb(won + lost, n) for n in range(min(won, lost) + 1))
-    return won, lost, float(min(1.0, 2 * tail / 2 ** (won + lost)))
+    return McNemarResult(won, lost, float(min(1.0, 2 * tail / 2 ** (won + lost))))
 
 
 def compute_confidence_interval(
@@ -221,10 +235,8 @@ def describe_comparison(ours: Ranks, theirs: Ranks, name: str) -> str:
     )
     parts = [f"MRR {low:+.4f} to {high:+.4f}"]
     for depth in (1, 5):
-        won, lost, p_value = compare_by_mcnemar(
-            ours.find_in_best(depth), theirs.find_in_best(depth)
-        )
-        parts.append(f"best {depth}: {won} won, {lost} lost, p = {p_value:.3g}")
+        test = compare_by_mcnemar(ours.find_in_best(depth), theirs.find_in_best(depth))
+        parts.append(f"best {depth}: {test.won} won, {test.lost} lost, p = {test.p_value:.3g}")
     return f"  against {name}: {'; '.join(parts)}"
 
 

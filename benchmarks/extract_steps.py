@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shared.workspaces.model import ParsedPassage
 
 REPETITIONS: Final = 3
-TOP_K: Final = 5
+PASSAGE_COUNT: Final = 5
 
 ResultT = TypeVar("ResultT")
 
@@ -172,10 +172,12 @@ async def _time_ranking(
     vector = await ctx.query_vector(query)
     document = replace(document, status=DocumentStatus.READY)
     in_memory = make_memory_corpus(document, contents.parts, contents.texts, contents.vectors)
-    await timer.measure_async("rank in memory", lambda: rank_passages(query, in_memory, TOP_K, ctx))
+    await timer.measure_async(
+        "rank in memory", lambda: rank_passages(query, in_memory, PASSAGE_COUNT, ctx)
+    )
     stored = make_stored_corpus([document], workspace)
     await timer.measure_async(
-        "rank from the store", lambda: rank_passages(query, stored, TOP_K, ctx)
+        "rank from the store", lambda: rank_passages(query, stored, PASSAGE_COUNT, ctx)
     )
     await timer.measure_async(
         "from the store: read the parts", lambda: workspace.load_parts([document])

@@ -1,9 +1,10 @@
-"""The floor of each tool that reads: the cheapest requests that give a correct answer.
+"""The floor of each tool that reads: the fewest Firestore requests that give a correct answer.
 
-They are sent with Google's client alone. Their ids, facets and limits are found out before the
-clock starts, so that nothing is computed between them, and no result is made of the answers. Where
-filters leave few documents, these are read by id and compared here. Otherwise a vector search
-fetches no more than what it takes for enough hits to pass.
+They are sent with Google's client alone. Their ids, facets and limits are determined before the
+clock starts. So no time is spent on computing them, or on making a result of the answers.
+
+If filters leave few documents, the floor reads them by id and compares their vectors here.
+Otherwise, it searches for just enough nearest documents that `DENSE_POOL` of them pass.
 """
 
 from __future__ import annotations
@@ -64,13 +65,13 @@ if TYPE_CHECKING:
     from shared.search.corpus import DatedCorpus
 
     Floor = Callable[[], Awaitable[object]]
-    """Sends the requests of one call."""
+    """A function that sends the requests of one call."""
     Query = AsyncQuery | AsyncVectorQuery | AsyncAggregationQuery
 
 
 @dataclass(frozen=True, slots=True)
 class BareSearch:
-    """What the requests of one search need to know.
+    """What the requests of one search depend on.
 
     Attributes:
         vector: The vector of the question.
@@ -108,7 +109,7 @@ class BareSearches(Generic[DocumentT]):
         self._names = names
 
     async def prepare(self, question: str, vector: Vector, selection: Selection) -> BareSearch:
-        """Find out what a search needs to know, before its time is measured."""
+        """Determine what the requests of a search depend on, before its time is measured."""
         query_terms = terms(question)
         read = await self._corpus.index.read(query_terms, selection.facets)
         plan = plan_filters(selection, read.facets)
@@ -142,7 +143,7 @@ class BareSearches(Generic[DocumentT]):
         return [snapshot.id async for snapshot in query.stream()]
 
     async def search_by_both(self, search: BareSearch) -> None:
-        """Read postings and the nearest documents together, then the documents that words find.
+        """Read postings and the nearest documents concurrently, then the documents that words find.
 
         If few documents pass the filters, these are read instead, once the postings are known.
         """
@@ -193,7 +194,7 @@ class Floors:
         )
 
     async def prepare(self, tool: str, arguments: dict[str, Any]) -> Floor:  # noqa: C901, PLR0911 - one case for each tool
-        """Return the floor of a call, after finding out what its requests need to know."""
+        """Determine what the requests of a call depend on, and return its floor."""
         match tool:
             case "search_kb":
                 return await self._search_kb(arguments)
@@ -230,7 +231,7 @@ class Floors:
                 return partial(self._run_all, lambda: self._list_queries(tool))
 
     def _list_queries(self, tool: str) -> list[Query]:
-        """Return the queries of a tool that needs no more than queries."""
+        """Return the queries of a tool that needs only queries."""
         client = self._client
         facets, tags = client.collection(KNOWLEDGE.facets), client.collection(TRACES.facets)
         steps = [pending_query(client, step) for step in STEPS]

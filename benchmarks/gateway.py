@@ -35,7 +35,7 @@ from infra.local.processes import (
 )
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.gateway_process import run_gateway
-from tests.support.mcp_wire import ENVELOPE, HEADERS, MODERN, make_call
+from tests.support.mcp_wire import CLIENT_META, HEADERS, MODERN, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ def make_http_request(host: str, revision: str) -> bytes:
     message = make_call(TOOL, {"text": TEXT})
     headers = {**HEADERS, "host": host, "mcp-protocol-version": revision}
     if revision == MODERN:
-        message["params"]["_meta"] = ENVELOPE
+        message["params"]["_meta"] = CLIENT_META
         headers |= {"mcp-method": "tools/call", "mcp-name": TOOL}
     body = json.dumps(message).encode()
     headers["content-length"] = str(len(body))
@@ -93,11 +93,13 @@ async def _send_calls(host: str, request: bytes) -> None:
 async def measure(hosts: Mapping[str, str], rounds: int) -> None:
     """Measure all servers in both kinds of revisions."""
     for revision in (MODERN, HANDSHAKE):
-        taken = await measure_interleaved(_make_measurements(hosts, revision), rounds, warm_up=2)
+        durations = await measure_interleaved(
+            _make_measurements(hosts, revision), rounds, warm_up=2
+        )
         rows = []
-        for name, seconds in taken.items():
+        for name, seconds in durations.items():
             rate = CONNECTIONS * CALLS_PER_CONNECTION / median(seconds)
-            rows.append([name, f"{rate:.0f}", f"{compute_ratio(seconds, taken[GATEWAY]):.2f}"])
+            rows.append([name, f"{rate:.0f}", f"{compute_ratio(seconds, durations[GATEWAY]):.2f}"])
         columns = ["server", "calls a second", "the gateway's throughput to it"]
         print_table(f"Revision {revision}", columns, rows)
 

@@ -1,9 +1,9 @@
-"""What every tool that reads costs as the base grows, and how long it takes beside its floor.
+"""What every tool that reads costs as the base grows, and its time compared with a floor.
 
 Usage: python -m benchmarks.growth [CHUNKSxDIMENSION ...]
 
 The base is synthetic and grows in one emulator (`benchmarks.synthetic`), 20,000 chunks by default.
-The floors are the cheapest requests that give a correct answer (`benchmarks.floors`). What does not
+The floors are the fewest requests that give a correct answer (`benchmarks.floors`). What does not
 depend on the size of the base is the same in all tables. Firestore also bills the index entries
 that a vector query scans, one read per hundred. The emulator does not count them, and compares
 vectors in one thread: trust documents and round trips more than milliseconds.
@@ -29,7 +29,13 @@ from benchmarks.measurement import (
     measure_interleaved,
     print_table,
 )
-from benchmarks.synthetic import READER, TAGS, SyntheticBase, SyntheticEmbedder, SyntheticTexts
+from benchmarks.synthetic import (
+    READER,
+    TAG_INTERVALS,
+    SyntheticBase,
+    SyntheticEmbedder,
+    SyntheticTexts,
+)
 from infra.build.discovery import tools
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -40,7 +46,7 @@ from shared.runtime.invocation import parse_arguments
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-STEPS: Final = ((1_000, 384), (5_000, 384), (20_000, 384))
+GROWTH: Final = ((1_000, 384), (5_000, 384), (20_000, 384))
 """The numbers of chunks and the dimensions of their vectors."""
 ROUNDS: Final = 5
 _CALLER: Final = Caller.of(READER)
@@ -52,8 +58,8 @@ class Cost:
 
     Attributes:
         meter: Its documents and round trips.
-        seconds: How long it took.
-        floor: How long the cheapest requests took that give a correct answer, in seconds.
+        seconds: The elapsed time.
+        floor: The seconds that the requests of the floor took.
     """
 
     meter: Meter
@@ -61,13 +67,13 @@ class Cost:
     floor: float
 
 
-def list_calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def iterate_calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the calls to measure: a name, the tool and its arguments."""
     question = base.texts.write_question(number)
     yield "search_kb", "search_kb", {"query": question}
     yield "search_kb, semantic", "search_kb", {"query": question, "mode": "semantic"}
     yield "search_kb, lexical", "search_kb", {"query": question, "mode": "lexical"}
-    for tag in TAGS:
+    for tag in TAG_INTERVALS:
         yield f"search_kb, tag {tag}", "search_kb", {"query": question, "filters": {"tags": [tag]}}
     several = {"tags": ["seventh"], "category": "books", "period": "last_30_days"}
     yield "search_kb, three filters", "search_kb", {"query": question, "filters": several}
@@ -96,7 +102,7 @@ async def measure(app: App, base: SyntheticBase, title: str) -> None:
     floors = Floors(app.context(_CALLER, Meter()), base.texts)
     costs: dict[str, list[Cost]] = {}
     for number in range(ROUNDS + 1):
-        for name, tool, arguments in list_calls(base, number):
+        for name, tool, arguments in iterate_calls(base, number):
             parsed = parse_arguments(by_name[tool].input, arguments, tool)
             floor, meter = await floors.prepare(tool, arguments), Meter()
             call = partial(by_name[tool].run, parsed, app.context(_CALLER, meter))
@@ -146,7 +152,7 @@ async def _measure_all(steps: Sequence[tuple[int, int]]) -> None:
 def main() -> None:
     """Measure at the named sizes."""
     named = [argument.split("x") for argument in sys.argv[1:]]
-    steps = [(int(chunks), int(dimension)) for chunks, dimension in named] or STEPS
+    steps = [(int(chunks), int(dimension)) for chunks, dimension in named] or GROWTH
     with use_emulator():
         asyncio.run(_measure_all(steps))
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 JOB_RUNS: Final = (INGEST, EMBED, INDEX, INGEST, EMBED, INDEX, REPAIR, REPAIR)
 ROUNDS: Final = 2
 SLICE_SECONDS: Final = 30.0
-SAMPLE_CHUNKS: Final = 64
+SAMPLE_SIZE: Final = 64
 QUESTIONS: Final = ("do vitamins prevent cancer?", "stem cell fate", "risks of heart disease")
 
 
@@ -119,7 +119,7 @@ async def run(
 async def measure(app: MeteredApp, path: Path) -> None:
     """Run all jobs on a file, and search the knowledge base."""
     chunks = [chunk for source in read_sources(path) for chunk in chunk_source(source).chunks]
-    texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE_CHUNKS)]]
+    texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE_SIZE)]]
 
     async def embedder_speed() -> float:
         started = time.perf_counter()

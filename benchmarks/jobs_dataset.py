@@ -1,6 +1,6 @@
 """Data for the benchmark of jobs: abstracts, a cheap embedder, and a fake language model.
 
-SciFact is not part of the project: see `benchmarks.dataset`.
+SciFact is not part of the project: see `benchmarks.scifact`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interleaved measurements, reported as ratios, for a machine that other programs use, too.
+"""Interleaved measurements and their ratios, which are stable on a machine that others use, too.
 
 A measurement and its baseline alternate. A temporary slowdown of the machine affects both, so the
 median of their ratios is stable when the times are not.

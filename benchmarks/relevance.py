@@ -10,7 +10,7 @@ second half, with its test claims and questions about other domains, confirms th
 takes a minute.
 
 To measure another embedder, replace `LocalEmbedder` and remove the two calls of `Vectors.read`: the
-files beside SciFact contain vectors of the local model.
+files next to SciFact contain vectors of the local model.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class MemoryCorpus:
 
 
 class Vectors:
-    """The vectors of texts, from the files beside SciFact or from the embedder."""
+    """The vectors of texts, from the files next to SciFact or from the embedder."""
 
     def __init__(self) -> None:
         """Start without vectors."""

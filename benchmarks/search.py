@@ -1,9 +1,10 @@
-"""The budgets of `search_kb`: times beside the same requests issued bare, documents, round trips.
+"""The budgets of `search_kb`: documents, round trips, and times relative to the bare requests.
 
 Usage: python -m benchmarks.search [ROUNDS] [CHUNKSxDIMENSION ...]
 
 It runs in one process, without HTTP, on the emulator, with a synthetic base
-(`benchmarks.synthetic`). The bare requests are those of `benchmarks.floors`.
+(`benchmarks.synthetic`). The bare requests are the same ones, sent
+with Google's client alone (`benchmarks.floors`).
 """
 
 from __future__ import annotations
@@ -43,13 +44,15 @@ if TYPE_CHECKING:
 ROUNDS: Final = 20
 BASES: Final = ((2_000, 384), (2_000, 768), (20_000, 384))
 """The numbers of chunks and the dimensions of their vectors."""
-QUESTIONS: Final = 5
-"""Each is asked once before the clock starts, which fills caches."""
+QUESTION_COUNT: Final = 5
+"""The number of different questions. Each is asked once before the clock starts, to fill caches."""
 MAX_ROUND_TRIPS: Final = 3
 MAX_DOCUMENTS: Final = 85
-"""Documents that a search without filters may read."""
-HYBRID_TO_DENSE: Final = 1.35
-DENSE_TO_BARE: Final = 1.25
+"""The mean number of documents that a search without filters may read."""
+MAX_HYBRID_TO_DENSE: Final = 1.35
+"""The budget for the time of a hybrid search, relative to a search by meaning alone."""
+MAX_DENSE_TO_BARE: Final = 1.25
+"""The budget for the time of a search by meaning, relative to its bare requests."""
 _CALLER: Final = Caller.of("reader")
 
 
@@ -58,7 +61,7 @@ class Search:
     """A way to search.
 
     Attributes:
-        arguments: The arguments of `search_kb` beside the query.
+        arguments: The arguments of `search_kb` in addition to the query.
         max_documents: The documents that it may read, on average. With filters, it is what was read
             in this base of 2,000 chunks before chunks had compact vectors (commit 321b304b).
     """
@@ -87,7 +90,7 @@ async def measure(chunks: int, dimension: int, rounds: int) -> bool:
     app = App(settings, embedder=SyntheticEmbedder(texts))
     await SyntheticBase(app.context(_CALLER, Meter()), texts).grow(chunks)
     bare = make_knowledge_searches(app.context(_CALLER, Meter()))
-    questions = [texts.write_question(number) for number in range(QUESTIONS)]
+    questions = [texts.write_question(number) for number in range(QUESTION_COUNT)]
     meters: dict[str, list[Meter]] = {name: [] for name in SEARCHES}
     measurements: dict[str, Measurement] = {}
     for name, search in SEARCHES.items():
@@ -97,7 +100,7 @@ async def measure(chunks: int, dimension: int, rounds: int) -> bool:
         )
         measurements[name] = make_measurement(_make_search(app, search, questions, meters[name]))
         measurements[f"bare {name}"] = make_measurement(_make_repetition(floor, prepared))
-    seconds = await measure_interleaved(measurements, rounds, warm_up=QUESTIONS)
+    seconds = await measure_interleaved(measurements, rounds, warm_up=QUESTION_COUNT)
     await app.aclose()
     _print_times(f"{chunks:,} chunks, {dimension} dimensions", seconds, meters)
     return _print_budgets(seconds, meters)
@@ -156,10 +159,10 @@ def _print_times(
 def _print_budgets(seconds: dict[str, list[float]], meters: dict[str, list[Meter]]) -> bool:
     dense = seconds["dense only"]
     budgets = [
-        ("hybrid to dense only", HYBRID_TO_DENSE, compute_ratio(seconds["hybrid"], dense)),
+        ("hybrid to dense only", MAX_HYBRID_TO_DENSE, compute_ratio(seconds["hybrid"], dense)),
         (
             "dense only to bare find_nearest",
-            DENSE_TO_BARE,
+            MAX_DENSE_TO_BARE,
             compute_ratio(dense, seconds["bare dense only"]),
         ),
     ]
@@ -167,7 +170,7 @@ def _print_budgets(seconds: dict[str, list[float]], meters: dict[str, list[Meter
         budgets.append(
             (f"documents, {name}", search.max_documents, _compute_mean_documents(meters[name]))
         )
-        trips = max(meter.round_trips for meter in meters[name][QUESTIONS:])
+        trips = max(meter.round_trips for meter in meters[name][QUESTION_COUNT:])
         budgets.append((f"round trips, {name}", MAX_ROUND_TRIPS, trips))
     rows = [
         [

@@ -59,15 +59,15 @@ if TYPE_CHECKING:
 
 READER: Final = "reader"
 """The user whose tasks are in the knowledge base."""
-WORDS: Final = 6_000
+WORD_COUNT: Final = 6_000
 """The number of words of the vocabulary."""
-SUBJECTS: Final = 60
+SUBJECT_COUNT: Final = 60
 """The number of subjects."""
-SUBJECT_WORDS: Final = 60
+WORDS_PER_SUBJECT: Final = 60
 """The number of words that are typical of a subject."""
 CHUNKS_PER_SOURCE: Final = 10
-AUTHORS: Final = 40
-TAGS: Final = {"second": 2, "seventh": 7, "hundredth": 100}
+AUTHOR_COUNT: Final = 40
+TAG_INTERVALS: Final = {"second": 2, "seventh": 7, "hundredth": 100}
 """Each tag, and its interval: every second source has the tag `second`."""
 WORDS_PER_CHUNK: Final = {384: 150, 768: 370}
 """The number of words of a chunk by the dimension of its vector: 1,000 and 2,600 characters."""
@@ -91,21 +91,21 @@ class SyntheticTexts:
         """Choose the vocabulary, and draw a vector for each word."""
         self.dimension = dimension
         numbers = np.random.default_rng(1).permutation(len(_SYLLABLES) ** 3)
-        words_with_terms = list(islice(_iterate_words_with_terms(numbers), WORDS))
+        words_with_terms = list(islice(_iterate_words_with_terms(numbers), WORD_COUNT))
         self.words = [word for word, _ in words_with_terms]
         self._terms = dict(words_with_terms)
         self._positions = {word: position for position, word in enumerate(self.words)}
-        vectors = np.random.default_rng(2).standard_normal((WORDS, dimension))
+        vectors = np.random.default_rng(2).standard_normal((WORD_COUNT, dimension))
         # Rare words matter more, as they do to an embedding model.
-        weights = np.log1p(np.arange(WORDS))
+        weights = np.log1p(np.arange(WORD_COUNT))
         self._vectors = vectors * weights[:, None]
-        frequencies = 1 / (np.arange(WORDS) + 20)
+        frequencies = 1 / (np.arange(WORD_COUNT) + 20)
         self._frequencies = frequencies / frequencies.sum()
 
     def write_text(self, subject: int, seed: int, length: int) -> str:
         """Write a text of this many words about a subject."""
         random = np.random.default_rng((subject, seed))
-        common_words = random.choice(WORDS, size=length, p=self._frequencies)
+        common_words = random.choice(WORD_COUNT, size=length, p=self._frequencies)
         subject_words = random.choice(self.choose_typical_words(subject), size=length)
         is_about_subject = random.random(length) < _SUBJECT_SHARE
         positions = np.where(is_about_subject, subject_words, common_words)
@@ -113,15 +113,17 @@ class SyntheticTexts:
 
     def choose_typical_words(self, subject: int) -> NDArray[np.int64]:
         """Return the positions of the words that are typical of a subject."""
-        return np.random.default_rng(subject).choice(WORDS, size=SUBJECT_WORDS, replace=False)
+        return np.random.default_rng(subject).choice(
+            WORD_COUNT, size=WORDS_PER_SUBJECT, replace=False
+        )
 
     def write_question(self, number: int) -> str:
         """Ask about a subject, in three of its typical words and two other words."""
         random = np.random.default_rng((3, number))
         subject_words = random.choice(
-            self.choose_typical_words(number % SUBJECTS), size=3, replace=False
+            self.choose_typical_words(number % SUBJECT_COUNT), size=3, replace=False
         )
-        common_words = random.choice(WORDS, size=2, p=self._frequencies)
+        common_words = random.choice(WORD_COUNT, size=2, p=self._frequencies)
         return " ".join(self.words[position] for position in (*subject_words, *common_words))
 
     def embed(self, text: str) -> Vector:
@@ -216,17 +218,17 @@ class SyntheticBase:
 
     def _build_source(self, number: int) -> Iterator[Document]:
         """Yield the documents of a source, its chunks and their extractions."""
-        tags = tuple(tag for tag, interval in TAGS.items() if number % interval == 0)
-        title = f"Book {self.texts.words[number % WORDS]} {number}"
+        tags = tuple(tag for tag, interval in TAG_INTERVALS.items() if number % interval == 0)
+        title = f"Book {self.texts.words[number % WORD_COUNT]} {number}"
         positions = range(number * CHUNKS_PER_SOURCE, (number + 1) * CHUNKS_PER_SOURCE)
         texts = [
-            self.texts.write_text(position % SUBJECTS, position, self._words)
+            self.texts.write_text(position % SUBJECT_COUNT, position, self._words)
             for position in positions
         ]
         source = Source(
             f"book-{number}",
             title,
-            author=f"Author {number % AUTHORS}",
+            author=f"Author {number % AUTHOR_COUNT}",
             category="books",
             tags=tags,
             sections=tuple(Section(text) for text in texts),
@@ -238,7 +240,7 @@ class SyntheticBase:
         yield f"sources/{source.source_id}", document | {"created_at": self._now}
 
     def _build_chunk(self, position: int, chunk: Chunk) -> Iterator[Document]:
-        subject = position % SUBJECTS
+        subject = position % SUBJECT_COUNT
         dated_at = self._now - timedelta(
             days=position // CHUNKS_PER_DAY % 1_000, seconds=position % 3_600
         )
@@ -303,7 +305,7 @@ class SyntheticBase:
 
     def _build_trace(self, number: int) -> Document:
         problem, solution = (
-            self.texts.write_text(number % SUBJECTS, seed, self._words)
+            self.texts.write_text(number % SUBJECT_COUNT, seed, self._words)
             for seed in (_TRACE_SEED + 2 * number, _TRACE_SEED + 2 * number + 1)
         )
         content = TraceContent(
@@ -361,7 +363,9 @@ class SyntheticBase:
         maps = Maps(self._ctx.database)
         draft = await maps.begin(len(self.chunk_ids))
         points = {
-            chunk_id: MapPoint(number % 10_000, 100 * (number % SUBJECTS), number % SUBJECTS)
+            chunk_id: MapPoint(
+                number % 10_000, 100 * (number % SUBJECT_COUNT), number % SUBJECT_COUNT
+            )
             for number, chunk_id in enumerate(self.chunk_ids)
         }
         clusters = [

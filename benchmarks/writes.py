@@ -160,7 +160,7 @@ async def measure(voters: int, clients: int) -> None:
         "retries per call",
         "lost or duplicate",
     ]
-    print_table(f"{voters} voters and {clients} clients at once", columns, rows)
+    print_table(f"{voters} voters and {clients} clients at the same time", columns, rows)
 
 
 def main(voters: int, clients: int) -> None:

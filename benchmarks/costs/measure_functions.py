@@ -45,7 +45,7 @@ _LOCAL_ONLY_MODULE: Final = "shared.ai.local_embedding"
 
 
 class StubDispatcher:
-    """A dispatcher that answers at once."""
+    """A dispatcher that answers immediately, so that only the gateway's work is measured."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:  # noqa: ARG002 - Dispatcher's signature
         """Answer with an empty result."""

@@ -53,7 +53,7 @@ def main() -> None:
 def write_tables(page: Path, tables: Mapping[str, str], day: date) -> None:
     """Replace the tables of a page, and their date.
 
-    A table stands between the comments `<!-- name -->` and `<!-- /name -->`.
+    A table is between the comments `<!-- name -->` and `<!-- /name -->`.
 
     Args:
         page: The page to change.

@@ -276,7 +276,7 @@ def _compute_instance_seconds(
         per_day: Calls per day.
         start: Seconds that an instance takes to start.
         usage: The usage of a call.
-        concurrency: Calls that an instance serves at once.
+        concurrency: Calls that an instance serves at the same time.
     """
     calls_per_second = per_day / SECONDS_PER_DAY
     if calls_per_second * usage.seconds > 1:

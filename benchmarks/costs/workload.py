@@ -1,6 +1,6 @@
 """The workload of cost measurements: documents, the usual mix of calls, and fake models.
 
-The documents are abstracts of SciFact, which is not part of the project (see `benchmarks.dataset`).
+The documents are abstracts of SciFact, which is not part of the project (see `benchmarks.scifact`).
 Abstracts are longer than most highlights, so each is cut to a passage of 1,000 characters.
 """
 

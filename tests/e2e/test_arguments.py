@@ -10,7 +10,7 @@ import pytest
 from functions.gateway.mcp.results import RECEIPT
 from infra.build.discovery import tools
 from tests.support.mcp_wire import (
-    ENVELOPE,
+    CLIENT_META,
     HANDSHAKE,
     MODERN,
     TOOL_NAMES,
@@ -138,7 +138,7 @@ def post_call(gateway: RunningGateway, version: str, tool: str, arguments: str) 
     params: dict[str, Any] = {"name": tool, "arguments": "?"}
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
     if version == MODERN:
-        params["_meta"] = ENVELOPE
+        params["_meta"] = CLIENT_META
         headers |= {"mcp-method": "tools/call", "mcp-name": tool}
     body = json.dumps(make_request("tools/call", **params)).replace('"?"', arguments)
     return post(gateway.endpoint, body.encode(), headers)

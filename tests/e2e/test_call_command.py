@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 @pytest.fixture
-def key(library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
+def key(filled_project: FilledProject, monkeypatch: pytest.MonkeyPatch) -> str:
     """A key that the private gateway accepts."""
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", library.project)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", filled_project.project)
     monkeypatch.setenv("ACCESS_SECRETS", json.dumps([ACCESS_SECRET]))
     command = ["keys", "create", "--user", "ann", "--name", "terminal"]
     return CliRunner().invoke(main, command).stdout.strip()

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from tests.e2e.access.conftest import key_maker
+from tests.support.certificates import write_certificate
 from tests.support.fakes.google import FakeGoogle
-from tests.support.fakes.tool_server import write_certificate
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.google_sign_in import make_google_settings
 from tests.support.sign_in_app import SignInApp, make_authorization_request, parse_hidden_fields

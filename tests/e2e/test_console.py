@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lxml.html import HtmlElement
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 MAX_PAGE_BYTES = 60_000
 PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map", "/forgotten")
@@ -78,8 +78,10 @@ def test_a_hit_opens_the_reader_at_its_passage(inline: RunningGateway) -> None:
     assert "https://example.com/bread#11" in origins
 
 
-def test_a_passage_leads_to_its_source(inline: RunningGateway, library: Library) -> None:
-    chunk = library.chunks[0]
+def test_a_passage_leads_to_its_source(
+    inline: RunningGateway, filled_project: FilledProject
+) -> None:
+    chunk = filled_project.chunks[0]
     response = get(inline, f"/passages/{chunk.chunk_id}")
     assert response.status_code == 303
     location = f"/sources/{chunk.source_id}?passage={chunk.chunk_id}#{chunk.chunk_id}"
@@ -227,8 +229,10 @@ def test_pages_leave_no_private_text_in_the_log(inline: RunningGateway) -> None:
     assert PRIVATE_WORD not in written
 
 
-def test_the_console_can_be_switched_off(library: Library, log: Path) -> None:
-    with run_gateway(INLINE_MAIN, {**library.environment, "CONSOLE": "false"}, log) as gateway:
+def test_the_console_can_be_switched_off(filled_project: FilledProject, log: Path) -> None:
+    with run_gateway(
+        INLINE_MAIN, {**filled_project.environment, "CONSOLE": "false"}, log
+    ) as gateway:
         assert get(gateway, "/").status_code == 404
         assert get(gateway, "/static/console.js").status_code == 404
 

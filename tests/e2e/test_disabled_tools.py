@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
     Run = Callable[[Mapping[str, str], Path], AbstractContextManager[RunningGateway]]
 
@@ -33,8 +33,10 @@ SETTING = {"DISABLED_TOOLS": json.dumps(DISABLED)}
     [inline, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],
     ids=["inline", "functions"],
 )
-def test_a_disabled_tool_looks_like_an_unknown_one(library: Library, log: Path, run: Run) -> None:
-    with run({**library.environment, **SETTING}, log) as gateway:
+def test_a_disabled_tool_looks_like_an_unknown_one(
+    filled_project: FilledProject, log: Path, run: Run
+) -> None:
+    with run({**filled_project.environment, **SETTING}, log) as gateway:
         listed = post(gateway.endpoint, make_request("tools/list")).json()["result"]["tools"]
         assert [name for name in TOOL_NAMES if name not in DISABLED] == [
             tool["name"] for tool in listed

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 pytestmark = pytest.mark.anyio
 NAME = "extract_key_info"
@@ -137,9 +137,9 @@ async def read_audit(project: str) -> list[dict[str, Any]]:
 
 
 def test_the_audit_has_the_workspace_but_no_text(
-    private_gateway: RunningGateway, library: Library
+    private_gateway: RunningGateway, filled_project: FilledProject
 ) -> None:
-    key = key_maker(library.project)("anna")
+    key = key_maker(filled_project.project)("anna")
 
     def ask_as(identity: str, **arguments: Any) -> httpx2.Response:
         headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}
@@ -154,7 +154,9 @@ def test_the_audit_has_the_workspace_but_no_text(
     answers = [answer["structuredContent"] for answer in (by_key, by_argument, by_default)]
     assert [answer["task_id"] for answer in answers] == ["essay", "thesis", "default"]
     records = [
-        record for record in asyncio.run(read_audit(library.project)) if record["user_id"] == "anna"
+        record
+        for record in asyncio.run(read_audit(filled_project.project))
+        if record["user_id"] == "anna"
     ]
     assert {record["task"] for record in records} == {"essay", "thesis", "default"}
     assert {(record["user_id"], record["tool"]) for record in records} == {("anna", NAME)}

@@ -12,7 +12,7 @@ import pytest
 from tests.support.mcp_wire import make_call, post
 
 if TYPE_CHECKING:
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 def request(**changes: Any) -> dict[str, Any]:
@@ -28,8 +28,10 @@ def url(small_functions: RunningGateway) -> str:
     return small_functions.tools["get_chunk"].url
 
 
-def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) -> None:
-    chunk = library.chunks[0]
+def test_a_call_request_gets_a_result_and_a_receipt(
+    url: str, filled_project: FilledProject
+) -> None:
+    chunk = filled_project.chunks[0]
     arguments = {"chunk_id": chunk.chunk_id, "include_related": False}
     response = httpx2.post(url, json=request(arguments=arguments), timeout=60)
     answer = response.json()

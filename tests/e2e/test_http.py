@@ -12,7 +12,7 @@ import pytest
 from functions.gateway.mcp.server import INSTRUCTIONS
 from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import (
-    ENVELOPE,
+    CLIENT_META,
     HANDSHAKE,
     HEADERS,
     MODERN,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 PING = make_request("ping")
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -235,7 +235,7 @@ def test_header_values_may_have_white_space_around_them(
         "mcp-method": "tools/call",
         "mcp-name": "get_stats",
     }
-    body = make_request("tools/call", name="get_stats", arguments={}, _meta=ENVELOPE)
+    body = make_request("tools/call", name="get_stats", arguments={}, _meta=CLIENT_META)
     connection = HTTPConnection(host, timeout=60)  # httpx2 would remove the white space
     padded = {name: f"\t {value} \t" for name, value in headers.items()}
     connection.request("POST", "/mcp", json.dumps(body), padded)
@@ -251,10 +251,10 @@ def test_an_unknown_path_is_not_found(carrel: RunningGateway) -> None:
 
 
 @pytest.fixture(scope="module")
-def small_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
+def small_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
     """A gateway that accepts requests of at most 500 bytes."""
     with run_gateway(
-        INLINE_MAIN, {**library.environment, "MAX_REQUEST_BYTES": "500"}, log
+        INLINE_MAIN, {**filled_project.environment, "MAX_REQUEST_BYTES": "500"}, log
     ) as gateway:
         yield gateway
 

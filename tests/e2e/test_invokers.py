@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.cloud_run.cloud import Cloud
-    from tests.support.gateway_process import Library
+    from tests.support.gateway_process import FilledProject
 
 GATEWAY = "carrel-gateway"
 
@@ -53,9 +53,9 @@ def rejection(client: httpx2.Client, url: str, authorization: str | None) -> tup
 
 
 def test_the_gateways_account_can_call_a_function(
-    small_cloud: Cloud, client: httpx2.Client, library: Library
+    small_cloud: Cloud, client: httpx2.Client, filled_project: FilledProject
 ) -> None:
-    chunk = library.chunks[0]
+    chunk = filled_project.chunks[0]
     arguments = {"chunk_id": chunk.chunk_id, "include_related": False}
     caller = {"user_id": None, "tier": "public"}
     call = {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 FAULTY = ROOT / "tests" / "support" / "failing_gateway.py"
@@ -53,9 +53,9 @@ def faulty(log: Path, request: pytest.FixtureRequest) -> Iterator[RunningGateway
 
 
 @pytest.fixture(scope="module")
-def public_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
+def public_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
     """A gateway that requires sign-in for everything but reading."""
-    environment = {**library.environment, "LOCAL_USER": "", "PUBLIC_ACCESS": "true"}
+    environment = {**filled_project.environment, "LOCAL_USER": "", "PUBLIC_ACCESS": "true"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         yield gateway
 
@@ -80,9 +80,9 @@ def test_no_content_is_logged(request: pytest.FixtureRequest, topology: str) -> 
 
 
 def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
-    inline: RunningGateway, library: Library
+    inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    text = key_maker(library.project)("ada")
+    text = key_maker(filled_project.project)("ada")
     credentials: list[dict[str, str | None]] = [
         {"authorization": f"Bearer {text}"},
         {"x-api-key": text},
@@ -143,8 +143,10 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> Non
     }
 
 
-def test_the_level_debug_adds_a_line_when_a_call_starts(library: Library, tmp_path: Path) -> None:
-    environment = {**library.environment, "LOG_LEVEL": "debug"}
+def test_the_level_debug_adds_a_line_when_a_call_starts(
+    filled_project: FilledProject, tmp_path: Path
+) -> None:
+    environment = {**filled_project.environment, "LOG_LEVEL": "debug"}
     with run_gateway(INLINE_MAIN, environment, tmp_path / "gateway.log") as gateway:
         size_before = gateway.log.stat().st_size
         post(gateway.endpoint, make_call("search_kb", {"query": PRIVATE_WORD}))

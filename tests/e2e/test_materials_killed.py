@@ -25,7 +25,7 @@ from tests.support.fakes.openai import FakeOpenAI
 from tests.support.killable_children import start_killable_children
 from tests.support.materials import READER, extract_result
 from tests.support.stored_materials import (
-    PARAGRAPHS,
+    PARAGRAPH_COUNT,
     QUERY,
     assert_not_found,
     find_differences,
@@ -113,7 +113,7 @@ async def test_a_killed_call_can_be_repeated(
         answer = await ask_tool(undisturbed, FIRST_CALL)
         expected = await ask_tool(undisturbed, FIRST_CALL | {"idempotency_key": "other"})
         expected_documents = await read_workspaces(undisturbed)
-    assert answer["considered"] == PARAGRAPHS
+    assert answer["considered"] == PARAGRAPH_COUNT
     order = {"user": READER.user_id, "arguments": FIRST_CALL}
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"

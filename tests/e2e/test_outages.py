@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.local.processes import ServerProcess
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 REQUEST_TIMEOUT_SECONDS = 50.0
@@ -46,13 +46,13 @@ def tool_error(response: httpx2.Response) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def crashed_tool(library: Library, log: Path) -> Iterator[CrashedTool]:
+def crashed_tool(filled_project: FilledProject, log: Path) -> Iterator[CrashedTool]:
     """A gateway that has called `get_chunk` successfully before that tool crashed."""
     with (
-        run_cloud(["get_chunk", "search_kb"], library.environment, log=log) as small_cloud,
+        run_cloud(["get_chunk", "search_kb"], filled_project.environment, log=log) as small_cloud,
         run_deployed_gateway({}, log, small_cloud) as gateway,
     ):
-        arguments = {"chunk_id": library.chunks[0].chunk_id}
+        arguments = {"chunk_id": filled_project.chunks[0].chunk_id}
         result = post(gateway.endpoint, make_call("get_chunk", arguments)).json()["result"]
         assert not result["isError"]
         first = small_cloud.functions["get_chunk"]
@@ -78,13 +78,15 @@ def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) 
     assert parts["search_kb"] == "ok"
 
 
-def test_a_restarted_tool_is_called_again(crashed_tool: CrashedTool, library: Library) -> None:
-    arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
+def test_a_restarted_tool_is_called_again(
+    crashed_tool: CrashedTool, filled_project: FilledProject
+) -> None:
+    arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "include_related": False}
     with crashed_tool.restart():
         result = post(crashed_tool.gateway.endpoint, make_call("get_chunk", arguments)).json()[
             "result"
         ]
-    assert result["structuredContent"]["content"] == library.chunks[0].content
+    assert result["structuredContent"]["content"] == filled_project.chunks[0].content
 
 
 def degraded_parts(gateway: RunningGateway) -> dict[str, str]:
@@ -150,8 +152,10 @@ def test_a_tool_that_keeps_failing_is_not_called_for_a_while(log: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_deployment_can_change_the_time_limit_of_a_tool(log: Path, library: Library) -> None:
-    environment = {**library.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
+def test_a_deployment_can_change_the_time_limit_of_a_tool(
+    log: Path, filled_project: FilledProject
+) -> None:
+    environment = {**filled_project.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         error = tool_error(post(gateway.endpoint, make_call("search_kb", {"query": "bread"})))
     assert error["code"] == "UNAVAILABLE"

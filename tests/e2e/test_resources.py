@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mcp_types import ReadResourceResult
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ def parse_resource(read: ReadResourceResult) -> dict[str, Any]:
 
 
 async def test_a_chunk_resource_equals_the_result_of_get_chunk(
-    client: Client, library: Library
+    client: Client, filled_project: FilledProject
 ) -> None:
     [template] = [
         template
@@ -58,7 +58,7 @@ async def test_a_chunk_resource_equals_the_result_of_get_chunk(
     ]
     assert template.name == "chunk"
     assert template.mime_type == "application/json"
-    for chunk in (library.chunks[0], library.chunks[-1]):
+    for chunk in (filled_project.chunks[0], filled_project.chunks[-1]):
         read = parse_resource(await client.read_resource(f"carrel://chunk/{chunk.chunk_id}"))
         called = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
         assert called.structured_content == read
@@ -104,10 +104,10 @@ async def test_an_invalid_cursor_says_to_start_over(client: Client) -> None:
     ],
 )
 async def test_hits_and_related_chunks_have_readable_links(
-    client: Client, library: Library, tool: str, arguments: dict[str, Any], items: str
+    client: Client, filled_project: FilledProject, tool: str, arguments: dict[str, Any], items: str
 ) -> None:
     if tool == "get_chunk":
-        arguments = {"chunk_id": library.chunks[0].chunk_id, **arguments}
+        arguments = {"chunk_id": filled_project.chunks[0].chunk_id, **arguments}
     result = await client.call_tool(tool, arguments)
     text, *links = result.content
     entries = (result.structured_content or {})[items]
@@ -138,10 +138,10 @@ async def test_revisions_without_resource_links_get_none(
 
 
 async def test_resources_can_be_cached_privately_for_five_minutes(
-    carrel: RunningGateway, library: Library
+    carrel: RunningGateway, filled_project: FilledProject
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
-        uri = f"carrel://chunk/{library.chunks[0].chunk_id}"
+        uri = f"carrel://chunk/{filled_project.chunks[0].chunk_id}"
         for result in (
             await client.list_resources(),
             await client.list_resource_templates(),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.ai.local_embedding import LocalEmbedder
     from tests.support.gateway_process import RunningGateway
-    from tests.support.public_web_server import DocumentServer
+    from tests.support.public_web_server import PublicWebServer
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ def gateway(environment: dict[str, str], log: Path) -> Iterator[RunningGateway]:
 
 
 @pytest.fixture
-def site() -> Iterator[DocumentServer]:
+def site() -> Iterator[PublicWebServer]:
     """A web server with one article."""
     with serve_site(article=make_text_page(make_article_page(ARTICLE), kind="text/html")) as server:
         yield server
@@ -63,7 +63,7 @@ async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str,
     return dict(result.structured_content or {})
 
 
-async def run_jobs(project: str, site: DocumentServer, embedder: LocalEmbedder) -> None:
+async def run_jobs(project: str, site: PublicWebServer, embedder: LocalEmbedder) -> None:
     """Run the jobs that fetch links and make texts searchable."""
     app = App(Settings(google_cloud_project=project), embedder=embedder)
     fetcher = LinkFetcher(app, make_link_fetcher(site))
@@ -77,7 +77,7 @@ async def run_jobs(project: str, site: DocumentServer, embedder: LocalEmbedder) 
 async def test_a_saved_link_is_found_and_a_failed_one_says_why(
     gateway: RunningGateway,
     environment: dict[str, str],
-    site: DocumentServer,
+    site: PublicWebServer,
     local_embedder: LocalEmbedder,
 ) -> None:
     async with Client(gateway.endpoint) as client:
@@ -110,7 +110,7 @@ async def test_a_saved_link_is_found_and_a_failed_one_says_why(
 
 
 def test_a_page_ingested_in_a_shell_is_found_there(
-    environment: dict[str, str], site: DocumentServer, log: Path
+    environment: dict[str, str], site: PublicWebServer, log: Path
 ) -> None:
     code, _, errors = run_ingest_url(site, ARTICLE, environment=environment)
     assert (code, errors) == (0, "")

@@ -31,7 +31,7 @@ from tests.support.ports import find_free_port
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from tests.support.gateway_process import Library
+    from tests.support.gateway_process import FilledProject
 
 COMMAND = [str(Path(sys.executable).with_name("carrel")), "stdio"]
 """The command of the virtual environment, as a client's configuration names it."""
@@ -39,10 +39,10 @@ EMULATOR_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
 """The variables that would point a command at the tests' own emulator."""
 
 
-def server_variables(library: Library) -> dict[str, str]:
+def server_variables(filled_project: FilledProject) -> dict[str, str]:
     """Return the variables that the server needs in addition to the usual ones."""
     return {
-        **library.environment,
+        **filled_project.environment,
         "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
     }
@@ -54,10 +54,10 @@ def server_variables(library: Library) -> dict[str, str]:
     [("auto", MODERN), pytest.param("legacy", HANDSHAKE[0], marks=pytest.mark.slow)],
 )
 async def test_a_client_that_starts_its_server_searches_and_reads(
-    library: Library, mode: str, version: str
+    filled_project: FilledProject, mode: str, version: str
 ) -> None:
     server = StdioServerParameters(
-        command=COMMAND[0], args=COMMAND[1:], env=server_variables(library), cwd=ROOT
+        command=COMMAND[0], args=COMMAND[1:], env=server_variables(filled_project), cwd=ROOT
     )
     async with Client(server, mode=mode) as client:
         assert client.protocol_version == version
@@ -67,12 +67,12 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
         read = await client.call_tool("get_chunk", {"chunk_id": hit["chunk_id"]})
         failed = await client.call_tool("get_chunk", {"chunk_id": "a/b"})
     assert names == TOOL_NAMES
-    assert (read.structured_content or {})["content"] == library.chunks[-1].content
+    assert (read.structured_content or {})["content"] == filled_project.chunks[-1].content
     assert failed.is_error
     assert failed.structured_content is None
 
 
-def test_nothing_but_protocol_is_written_to_standard_output(library: Library) -> None:
+def test_nothing_but_protocol_is_written_to_standard_output(filled_project: FilledProject) -> None:
     messages = [
         make_initialize(HANDSHAKE[0]),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -86,7 +86,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, **server_variables(library)},
+        env={**os.environ, **server_variables(filled_project)},
         text=True,
     ) as process:
         assert process.stdin

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.fakes.otlp import CollectedSpan
-    from tests.support.gateway_process import Library
+    from tests.support.gateway_process import FilledProject
 
 TRACE_ID, SPAN_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED = f"00-{TRACE_ID}-{SPAN_ID}-01"
@@ -77,9 +77,11 @@ def collector(module_collector: FakeCollector) -> FakeCollector:
 
 
 @pytest.fixture(scope="module")
-def traced_environment(module_collector: FakeCollector, library: Library) -> dict[str, str]:
+def traced_environment(
+    module_collector: FakeCollector, filled_project: FilledProject
+) -> dict[str, str]:
     """The environment of functions that export their spans."""
-    return {**library.environment, "OTEL_EXPORTER_OTLP_ENDPOINT": module_collector.endpoint}
+    return {**filled_project.environment, "OTEL_EXPORTER_OTLP_ENDPOINT": module_collector.endpoint}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Checks pages with axe-core."""
+"""Checks that pages are accessible, by the default rules of axe-core."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SCRIPT: Final = """async () => (await axe.run()).violations.map(
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """The script of axe-core."""
+    """The source of axe-core, which `find_violations` runs in a page."""
     try:
         folder = install_packages(_PACKAGE)
     except NotInstalled as error:
@@ -28,7 +28,7 @@ def axe() -> str:
 
 
 async def find_violations(page: Page | Frame, axe: str) -> list[Any]:
-    """Return the rule, the impact and the elements of each problem of a page."""
+    """Return the problems of a page: for each, the rule, its impact and the elements as HTML."""
     await page.evaluate(axe)
     violations: list[Any] = await page.evaluate(_SCRIPT)
     return violations

@@ -65,7 +65,7 @@ async def serve_host() -> AsyncIterator[str]:
 
 @dataclass
 class AppHost:
-    """The page in a browser window.
+    """The host page in a browser window.
 
     Attributes:
         browser: The window.
@@ -93,7 +93,8 @@ class AppHost:
         Args:
             tool: The tool.
             arguments: Its arguments; None if the app gets only a result.
-            options: The host's context, a result in place of the tool's, or why it is cancelled.
+            options: The keyword arguments of the page's function `show`: `hostContext`; `result`,
+                in place of the tool's own; and `cancelled`, why the call was cancelled.
         """
         resource: dict[str, Any] = await self.call_function("show", tool, arguments, options)
         return resource
@@ -104,11 +105,11 @@ class AppHost:
         return await self.browser.page.evaluate(script, list(arguments))
 
     async def read_variable(self, name: str) -> Any:
-        """Return a variable of the page: `messages`, `opened` or `sent`."""
+        """Return a variable of the page: `messages`, `opened` (links) or `sent` (to the chat)."""
         return await self.browser.page.evaluate(f"window.{name}")
 
     async def refuse_requests(self, message: str | None) -> None:
-        """Refuse all requests of the app from now on, or none."""
+        """Refuse all further requests of the app with this message, or none if it is None."""
         await self.browser.page.evaluate("(message) => { window.refusal = message }", message)
 
     @property

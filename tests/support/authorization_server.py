@@ -1,4 +1,8 @@
-"""An authorization server for tests, with the requests that programs and a person send to it."""
+"""Carrel's authorization server alone, with the requests that programs and a person send to it.
+
+It runs in the process of a test, without the rest of the gateway. So a test can set the clock, ban
+users, and let parts of the server fail.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +43,8 @@ PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@examp
 
 
 @dataclass
-class FakeDocuments:
-    """A lookup of client documents that can fail.
+class FakeClientDocuments:
+    """A lookup of client ID metadata documents that can fail.
 
     Attributes:
         published: The documents by client id.
@@ -67,8 +71,13 @@ class FakeDocuments:
 
 
 @dataclass
-class FakeLimit:
-    """A rate limit that records attempts, and raises `error` if it is set."""
+class FakeRateLimit:
+    """A rate limit that limits nothing until a test sets an error.
+
+    Attributes:
+        attempts: The network addresses of all attempts.
+        error: An error to raise for every attempt.
+    """
 
     attempts: list[str] = field(default_factory=list)
     error: Exception | None = None
@@ -97,8 +106,8 @@ class AuthorizationServer:
 
     access: Access
     clock: SettableClock
-    documents: FakeDocuments = field(default_factory=FakeDocuments)
-    limit: FakeLimit = field(default_factory=FakeLimit)
+    documents: FakeClientDocuments = field(default_factory=FakeClientDocuments)
+    limit: FakeRateLimit = field(default_factory=FakeRateLimit)
     banned: set[str | None] = field(default_factory=set)
     error: Exception | None = None
     timeout: float = 10.0
@@ -273,7 +282,7 @@ def parse_query(location: str) -> dict[str, str]:
 
 
 def make_corruptions(text: str) -> Iterator[str]:
-    """Yield variants of a text: with one character changed, truncated, and extended."""
+    """Yield wrong variants of a token: with one character changed, truncated, and extended."""
     for index, character in enumerate(text):
         yield f"{text[:index]}{'a' if character != 'a' else 'b'}{text[index + 1 :]}"
     yield from (text[:-1], text[1:], f"{text}a", f"{text}.", f" {text}", f"{text}\n", "", ".")

@@ -1,4 +1,4 @@
-"""Calls to functions that require an ID token."""
+"""What a client needs to call functions in the fake cloud: ID tokens, and trust in its TLS."""
 
 from __future__ import annotations
 

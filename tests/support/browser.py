@@ -54,7 +54,7 @@ class Program:
 
     Attributes:
         path: The executable.
-        environment: Variables that it needs beside this process's own.
+        environment: Variables that it needs in addition to those of this process.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""Helpers for tests of embedding in bulk against fake Vertex AI and Cloud Storage servers."""
+"""Runs of bulk embedding against fake servers of Vertex AI and Cloud Storage, and their results."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 
 DIMENSION: Final = 8
-NOTES: Final = 12
-"""The number of notes of a source."""
+NOTES_PER_SOURCE: Final = 12
+"""By default, a source has this many notes."""
 
 
-def make_source_of_notes(name: str, count: int = NOTES) -> Source:
+def make_source_of_notes(name: str, count: int = NOTES_PER_SOURCE) -> Source:
     """Return a source with `count` notes."""
     sections = tuple(Section(f"{name} {number}.") for number in range(count))
     return Source(source_id=name.lower(), title="Notes", sections=sections)
@@ -120,7 +120,7 @@ def compute_expected_vector(content: str) -> list[float]:
 
 async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names: str) -> None:
     """Assert that every note has the right vector, was paid for once, and is not pending."""
-    contents = [f"{name} {number}." for name in names for number in range(NOTES)]
+    contents = [f"{name} {number}." for name in names for number in range(NOTES_PER_SOURCE)]
     expected = {content: pytest.approx(compute_expected_vector(content)) for content in contents}
     assert await read_vectors(ctx) == expected
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
@@ -134,6 +134,6 @@ async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
 
 
 def replace_vector_by_error(line: bytes) -> bytes:
-    """Change an output line of a batch job into one for a text that could not be embedded."""
+    """Turn an output line of a batch job into the line of a text that could not be embedded."""
     answer: dict[str, Any] = json.loads(line)
     return json.dumps(answer | {"response": {}, "status": "INVALID_ARGUMENT"}).encode()

@@ -1,4 +1,4 @@
-"""Passages with pending cards, and a fake model that writes cards."""
+"""Passages for the job `cards`, and the replies of a fake model that writes cards about them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def make_note_text(number: int) -> str:
-    """Return a passage that is long enough for the model to write a card about it."""
+    """Return a passage that is long enough for a card by the model."""
     return (
         f"Dough number {number} rests through the night. It is folded three times before it rests,"
         " and its baker sleeps well. In the morning it is shaped, scored and baked in a hot oven"
@@ -40,7 +40,7 @@ def make_source_of_notes(count: int) -> Source:
 
 
 def make_card_reply(text: str) -> dict[str, object]:
-    """Return the model's reply to a passage."""
+    """Return a valid card, made of the sentences of a passage."""
     title, _, content = text.partition("\n\n")
     first_sentence, *further_sentences = content.split(". ")
     return {"summary": f"{title}: {first_sentence}.", "takeaways": further_sentences[:3]}

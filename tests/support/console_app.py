@@ -1,4 +1,4 @@
-"""The console without the rest of the gateway, in front of a fake dispatcher."""
+"""The console with a fake dispatcher, in a test's own process, and the parts of its pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CATALOG: Final = Catalog.load()
 
 
 def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
-    """Make a client of the gateway on a laptop, where nobody signs in."""
+    """Make a client of a console without sign-in, as on a laptop."""
     settings = Settings(local_user="local", access_secrets=[SecretStr("s" * 32)])
     access = Access(settings)
     pipeline = access.pipeline(dispatcher)

@@ -1,4 +1,4 @@
-"""Dump all documents of a database, and write them to another."""
+"""Reads all documents of a database, finds orphans among them, and writes them to another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deployment to fake services, with the real Terraform and a configuration that writes files.
+"""A checkout that deploys to fake services, with the real Terraform, into files.
 
 The configuration "deploys" a function by writing the name of its bundle to a file. The smoke test
 fails if the name of the gateway's bundle contains "bad".
@@ -150,7 +150,7 @@ class Checkout:
 def make_checkout(
     folder: Path, project: str, google: str, **fields: str | tuple[str, ...]
 ) -> Checkout:
-    """Make a site with working code."""
+    """Make a checkout with working code."""
     site = Checkout(folder, project, google, **fields)  # type: ignore[arg-type]
     site.terraform.mkdir()
     (site.terraform / "main.tf").write_text(CONFIGURATION)

@@ -1,4 +1,4 @@
-"""Books with passages to extract from, and a language model with scripted answers."""
+"""Books for the job `extract`, a model with scripted answers, and what a run stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
     Answers = Mapping[str, Any]
-    """The answers of the model, findings or an error, by a text that occurs in the passage."""
+    """The model's answers by a text in the passage: findings, an error, or an awaitable answer."""
 
 KEYS: Final = (
     "Natural key or surrogate key? We took the surrogate, since the world renames its codes and"
@@ -47,7 +47,7 @@ RETRIES_QUOTE: Final = "Every layer that retries multiplies the load"
 
 
 def make_reported_decision(quote: str = KEYS_QUOTE, **fields: Any) -> dict[str, Any]:
-    """Return a decision, as the model reports it."""
+    """Return a decision in the format of the model's answers; `fields` override the defaults."""
     content = {
         "question": "Natural or surrogate key?",
         "options": ["natural", "surrogate"],
@@ -64,7 +64,7 @@ def make_reported_decision(quote: str = KEYS_QUOTE, **fields: Any) -> dict[str, 
 
 
 def make_reported_warning(quote: str = RETRIES_QUOTE, **fields: Any) -> dict[str, Any]:
-    """Return a warning, as the model reports it."""
+    """Return a warning in the format of the model's answers; `fields` override the defaults."""
     content = {"title": "Retries at every layer", "description": "They multiply the load."}
     return {
         "quote": quote,

@@ -103,14 +103,14 @@ async def replace_extractions(
 
 
 async def queue_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
-    """Return a chunk, put into the queue of the extract job."""
+    """Queue a chunk for the job `extract`, and return it."""
     await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
     chunks = await ChunkQueue(ctx.database).load_pending("extract", ctx.clock(), 100)
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 
 
 async def measure_read(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
-    """Return the round trips and documents read of a call that must succeed and write nothing."""
+    """Return the round trips and documents read of a call that succeeds and writes nothing."""
     answer = await call(app, name, ANONYMOUS, **arguments)
     assert answer.error is None, answer.error
     assert answer.receipt.documents_written == 0

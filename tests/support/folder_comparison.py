@@ -1,4 +1,4 @@
-"""Comparison of exports."""
+"""Compares two folders, such as two exports of the same knowledge base."""
 
 from __future__ import annotations
 

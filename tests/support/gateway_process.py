@@ -29,7 +29,7 @@ PRIVATE_WORD = "zyzzyva"
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class FilledProject:
     """A filled knowledge base that tests only read.
 
     Attributes:

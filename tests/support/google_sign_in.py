@@ -1,4 +1,4 @@
-"""Sign-in with Google, step by step, with an HTTP client as the browser."""
+"""The steps of a sign-in with Google, made by an HTTP client instead of a browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DISCOVERY, KEYS, TOKEN = "/.well-known/openid-configuration", "/oauth2/v3/certs"
 
 
 def make_google_settings(settings: Settings, google: FakeGoogle) -> Settings:
-    """Return settings for signing in with this fake Google, which admit Ada."""
+    """Return settings for signing in with a fake Google, where only Ada is allowed."""
     changes = {
         "google_client_id": CLIENT_ID,
         "google_client_secret": SecretStr(CLIENT_SECRET),

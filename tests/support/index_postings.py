@@ -1,4 +1,4 @@
-"""The postings that a knowledge base must have, and random changes to it."""
+"""The postings that a knowledge base must have, and random changes to it and to its index."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SOURCES: Final = ("baking", "sailing", "_x", "notes-2", "z")
 
 @dataclass
 class ExpectedPostings:
-    """The postings that a knowledge base must have, by collection and id.
+    """The postings that a knowledge base must have, by the collection and the id of their document.
 
     Attributes:
         entries: The entries of each document of postings, by chunk id.

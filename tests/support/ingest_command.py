@@ -1,4 +1,4 @@
-"""`carrel ingest URL` in a process of its own, which takes a local web server for a public one."""
+"""Runs `carrel ingest URL` in a process that takes a local web server for a public one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from infra.build.discovery import ROOT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.support.public_web_server import DocumentServer
+    from tests.support.public_web_server import PublicWebServer
 
+# Replaces the fetcher of pages, which would refuse the loopback address, and runs the command.
 _PROGRAM: Final = """
 import sys
 from functools import partial
@@ -31,7 +32,7 @@ _TIMEOUT_SECONDS: Final = 120
 
 
 def run_ingest_url(
-    server: DocumentServer, url: str, *options: str, environment: Mapping[str, str]
+    server: PublicWebServer, url: str, *options: str, environment: Mapping[str, str]
 ) -> tuple[int, str, str]:
     """Run the command; return its exit code, output and errors."""
     process = subprocess.run(

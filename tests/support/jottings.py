@@ -1,4 +1,7 @@
-"""A second corpus for tests: short texts, called jottings, that are indexed when they are saved."""
+"""A corpus next to the knowledge base, to test that search runs over any corpus.
+
+Its documents are short texts, called jottings, that are indexed when they are saved.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
 
-NAMES: Final = IndexCollections("jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon"))
+INDEX_COLLECTIONS: Final = IndexCollections(
+    "jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon")
+)
 COLLECTION: Final = "jottings"
 NOON: Final = datetime(2024, 6, 12, 12, tzinfo=UTC)
 
@@ -70,7 +75,7 @@ def make_corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jott
     documents = Documents(
         database, COLLECTION, ("text", "tags", "dated_at"), partial(_to_jotting, read)
     )
-    return DatedCorpus(documents, InvertedIndex(database, NAMES))
+    return DatedCorpus(documents, InvertedIndex(database, INDEX_COLLECTIONS))
 
 
 async def save_jottings(ctx: Context, *new_jottings: Jotting) -> None:
@@ -103,7 +108,9 @@ async def _write(
             jotting_id, read_indexed_state(snapshot.to_dict() or {}), indexed
         )
         document = put_if_unchanged(snapshot, fields | {"indexed": indexed.to_document()})
-        await database.commit([document, *build_postings_writes(database, NAMES, [difference])])
+        await database.commit(
+            [document, *build_postings_writes(database, INDEX_COLLECTIONS, [difference])]
+        )
 
     await database.retry_on_conflict(attempt)
 

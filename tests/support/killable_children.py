@@ -1,8 +1,8 @@
 """A process that makes calls and runs jobs in child processes, which are killed after some commits.
 
 As a program, this module reads orders, one JSON object on a line, and answers each with the exit
-code of the child. A child starts at once, because it is the fork of a process that has imported
-everything and has opened no connection.
+code of the child. A child starts within milliseconds, because it is the fork of a process that has
+imported everything and has opened no connection.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def start_killable_children() -> Iterator[KillableChildren]:
     """Start the parent process, and stop it when the block ends."""
     command = [sys.executable, "-m", "tests.support.killable_children"]
     with (
-        TemporaryDirectory() as folder,  # of what killed children leave
+        TemporaryDirectory() as folder,  # for the temporary files of killed children
         subprocess.Popen(
             command,
             cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Small knowledge bases, stored by the parts of the real jobs."""
+"""Sample sources, and the steps of the real jobs that store, embed and index them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SAILING = Source(
 
 
 def chunk_source(source: Source) -> ChunkedSource:
-    """Return a source with its chunks, as ingest makes them."""
+    """Split a source into chunks, as ingest does."""
     spans = [split_chunks(section.text) for section in source.sections]
     return ChunkedSource(source, split_source(source, spans))
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tests.support.commit_hooks import Results, Send
 
     Texts = Mapping[str, str]
-    """Chunk id to text."""
+    """The texts of chunks by id."""
 
 OWNER_TOOLS: Final = ("forget", "edit_source")
 TODAY: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -49,13 +49,13 @@ TODAY: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
 CLUSTER: Final = "c1"
 CENTROID: Final = Vector([1.0] + [0.0] * (DIMENSION - 1))
 MAX_COMMITS: Final = 3
-"""A call is killed before or after one of this many commits."""
-SAMPLE: Final = 4
-"""After each change, this many passages are checked, and all of them after an index run."""
+"""A killed call is killed after fewer commits than this."""
+SAMPLE_SIZE: Final = 4
+"""After each change, this many random passages are checked; after an index run, all of them."""
 
 
 class Killed(BaseException):
-    """The process ended here: no handler of errors may run on."""
+    """The end of a killed process. As a `BaseException`, it passes all handlers of errors."""
 
 
 class KillableApp(WatchedApp):
@@ -98,7 +98,7 @@ class KillableApp(WatchedApp):
 
 @dataclass
 class KnowledgeModel:
-    """What the knowledge base must have.
+    """What the knowledge base must contain.
 
     Attributes:
         sources: The texts of the chunks of each source.
@@ -131,7 +131,7 @@ class KnowledgeModel:
         return [source_id for source_id in self.sources if source_id in self.revisions]
 
     def put(self, source: ChunkedSource) -> None:
-        """Store a source, but for what was forgotten of it."""
+        """Store a source, except what was forgotten of it."""
         source_id = source.source.source_id
         if source_id in self.forgotten_sources:
             return
@@ -251,7 +251,7 @@ class KnowledgeHistory(History):
                 self._put_revision(note, answer, revisions[number - 1])
 
     async def change_at_once(self) -> None:
-        """Change a note twice at once. One call succeeds, and the other is told."""
+        """Change a note twice at the same time. One call succeeds, and the other gets CONFLICT."""
         for note in self._draw_sample(self.model.notes):
             contents = [self._make_content(note), self._make_content(note)]
             answers = await asyncio.gather(
@@ -266,7 +266,7 @@ class KnowledgeHistory(History):
             self._put_revision(note, stored[0], contents[answers.index(stored[0])])
 
     async def forget_and_change(self) -> None:
-        """Forget a note and change it at once. It has changed or the change is refused."""
+        """Forget a note and change it at the same time. The change succeeds or is refused."""
         for note in self._draw_sample(self.model.notes):
             content = self._make_content(note)
             changed, forgotten = await asyncio.gather(
@@ -373,10 +373,10 @@ class KnowledgeHistory(History):
         await self.index()
 
     async def check(self) -> None:
-        """Compare what tools show with the model, of which jobs may not have done all yet."""
+        """Compare what tools show with the model, while jobs may still have work to do."""
         await self._check_lists()
-        await self._check_chunks(self._draw_sample(self.model.chunks, SAMPLE))
-        await self._check_absent(self._draw_sample(self._list_absent(), SAMPLE))
+        await self._check_chunks(self._draw_sample(self.model.chunks, SAMPLE_SIZE))
+        await self._check_absent(self._draw_sample(self._list_absent(), SAMPLE_SIZE))
 
     async def check_settled(self) -> None:
         """Compare everything with the model after the jobs have run."""

@@ -1,4 +1,4 @@
-"""Saved links, and a web server whose pages they lead to."""
+"""The pages that saved links lead to, on a local web server, and runs that fetch them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.core.safe_fetch import SafeFetch
 from shared.links.repository import SavedLinks
 from shared.runtime.job import Report
 from tests.support.jobs import make_ample_budget
-from tests.support.public_web_server import HOST, DocumentServer, Page, make_resolver
+from tests.support.public_web_server import HOST, Page, PublicWebServer, make_resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,19 +34,19 @@ def make_text_page(
 
 
 @contextmanager
-def serve_site(**pages: Page) -> Iterator[DocumentServer]:
+def serve_site(**pages: Page) -> Iterator[PublicWebServer]:
     """Serve pages by their path without the slash; other paths are not found."""
-    with DocumentServer(None, make_text_page("", status=404)) as server:
+    with PublicWebServer(None, make_text_page("", status=404)) as server:
         server.pages = {f"/{name}": page for name, page in pages.items()}
         yield server
 
 
-def make_link_fetcher(server: DocumentServer) -> SafeFetch:
+def make_link_fetcher(server: PublicWebServer) -> SafeFetch:
     """Make a fetcher of links that takes the server for a public one."""
     return SafeFetch(FETCH_RULES, make_resolver(server.endpoint))
 
 
-async def fetch_due_links(ctx: Context, server: DocumentServer) -> Report:
+async def fetch_due_links(ctx: Context, server: PublicWebServer) -> Report:
     """Fetch the links that are due."""
     report = Report()
     await fetch_links(ctx, make_ample_budget(), report, make_link_fetcher(server))

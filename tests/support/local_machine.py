@@ -1,4 +1,4 @@
-"""A state folder and a port with which tests run commands."""
+"""A state folder and a port of their own for tests of the shared emulator, and its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests: a small one, with one function of each kind, and the real one."""
+"""Manifests, which list the functions that Terraform deploys: a small one, and the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""MCP messages and headers, made without a client library."""
+"""MCP messages as they are sent over HTTP, made without a client library.
+
+So tests can also send what no client library would.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """A TLS context for plain HTTP, since loading the CA certificates takes 30 ms per client."""
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
-ENVELOPE = {
+CLIENT_META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "carrel-tests", "version": "1.0.0"},
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -62,7 +65,7 @@ def post_modern(
     headers |= extra_headers or {}
     if name := params.get("name") or params.get("uri"):
         headers["mcp-name"] = name
-    return post(url, make_request(method, **params, _meta=ENVELOPE), headers)
+    return post(url, make_request(method, **params, _meta=CLIENT_META), headers)
 
 
 def assert_matches_schema(value: object, schema: dict[str, Any]) -> None:

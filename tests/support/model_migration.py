@@ -1,4 +1,4 @@
-"""A knowledge base with all kinds of vectors, and embedding models for its migration."""
+"""A knowledge base with all kinds of vectors, and its migration to another embedding model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TIME_FIELDS: Final = {"next_at", "brought_at", "touched_at", "created_at", "upda
 
 @dataclass
 class FakeEmbeddingModel:
-    """A fake embedding model. Texts that share words get similar vectors.
+    """A fake embedding model that counts what it embeds. Texts that share words are similar.
 
     Attributes:
         is_down: Whether the model is unavailable.
@@ -123,7 +123,7 @@ def make_app_opener(
 
 
 async def fill_and_forget_space(app: App) -> App:
-    """Fill the knowledge base, and clear the cached embedding space as a new process would."""
+    """Fill the knowledge base, and clear the cached embedding space, as if the process were new."""
     await fill_knowledge_base(app)
     app.connection.caches["embedding_space"].clear()
     return app

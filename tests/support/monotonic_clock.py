@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 _ITERATIONS: Final = 100
-"""The number of iterations of the event loop in which a client has sent its request."""
+"""After this many iterations of the event loop, every client has sent its request."""
 
 
 class MonotonicClock:

@@ -1,4 +1,4 @@
-"""Notes of the knowledge base for tests: calls of `save_note` as the gateway makes them."""
+"""Calls of `save_note` as the gateway makes them, and searches for notes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 EDITOR: Final = Caller.of("anna", role=Role.EDITOR)
 OTHER_EDITOR: Final = Caller.of("ben", role=Role.EDITOR)
 OWNER: Final = Caller.of("olga", role=Role.OWNER)
-RYE: Final = "Rye bread keeps for a week if it is wrapped in linen."
+NOTE_TEXT: Final = "Rye bread keeps for a week if it is wrapped in linen."
 
 
 async def save_note(
-    app: App, text: str = RYE, caller: Caller = EDITOR, **more: Any
+    app: App, text: str = NOTE_TEXT, caller: Caller = EDITOR, **more: Any
 ) -> dict[str, Any]:
     """Save a note; return the answer."""
     return await call_result(app, "save_note", caller, text=text, **more)

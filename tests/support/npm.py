@@ -1,4 +1,4 @@
-"""The npm packages that tests use, locked and installed once per clone."""
+"""Installs the npm packages that tests use, once per clone and lock file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random sources with odd characters, for tests that store and restore them."""
+"""Random sources with unusual characters, for tests that nothing is lost when they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free ports."""
+"""Finds free ports."""
 
 from __future__ import annotations
 

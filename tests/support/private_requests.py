@@ -1,4 +1,7 @@
-"""A marker word planted in every part of a request that a client controls."""
+"""Requests with `PRIVATE_WORD` in every part that a client controls.
+
+Tests send them, and then check that no log contains the word.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 FORGED_KEY = f"carrel_0123456789ab_{PRIVATE_WORD * 7}"
 """An access key that was never issued."""
 NESTING_DEPTH = 150
-"""A depth of nested JSON that is close to the accepted maximum."""
+"""The depth of nested JSON in a request, close to the accepted maximum."""
 SIGN_IN_PATHS = (
     "authorize",
     "register",
@@ -53,7 +56,7 @@ FIELDS = (
 
 
 def send_private_word(gateway: RunningGateway) -> str:
-    """Send the marker in every part of requests, and return the text of all responses."""
+    """Send the word in every part of requests, and return the text of all responses."""
     senders = (
         send_calls,
         _call_methods,
@@ -67,7 +70,7 @@ def send_private_word(gateway: RunningGateway) -> str:
 
 
 def send_calls(gateway: RunningGateway) -> Iterator[httpx2.Response]:
-    """Send the marker in tool calls."""
+    """Send the word in tool calls."""
     endpoint = gateway.endpoint
     response = post(endpoint, make_call("search_kb", {"query": f"the {PRIVATE_WORD}"}))
     yield response
@@ -229,7 +232,7 @@ def _request_addresses(gateway: RunningGateway) -> Iterator[httpx2.Response]:
 
 
 def _call_functions(gateway: RunningGateway) -> Iterator[httpx2.Response]:
-    """Send the marker to functions without the gateway."""
+    """Send the word to functions without the gateway."""
     for tool in gateway.tools.values():
         yield httpx2.post(tool.url, content=PRIVATE_WORD, headers={"traceparent": PRIVATE_WORD})
         yield httpx2.post(

@@ -1,4 +1,4 @@
-"""Record the shape of every query that this process sends through google-cloud-firestore.
+"""Records the shape of every query that this process sends through google-cloud-firestore.
 
 Synchronous, asynchronous and transactional calls all build their request in the method
 `_prep_stream`, which the recorder wraps.

@@ -1,4 +1,4 @@
-"""Functions that are killed at random while clients call them, as crashes would.
+"""Tools' functions that are killed at random moments while clients call them.
 
 A client that gets no answer sends the call again with the same idempotency key, until the call is
 answered. Tests can then check what the functions stored.

@@ -1,4 +1,4 @@
-"""Knowledge bases to search, all pages of a search, and a brute-force search."""
+"""Random knowledge bases, and the results that `search_kb` must have, computed by brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invented secrets in their real formats, for tests and benchmarks.
+"""Invented secrets and personal data in their real formats, and texts that only look like them.
 
 Values are assembled at run time, so that no line of this file looks like a secret to a scanner of
 repositories.
@@ -23,7 +23,7 @@ BASE64URL: Final = ALNUM + "-_"
 
 @dataclass(frozen=True, slots=True)
 class SecretSample:
-    """A text with one secret.
+    """A text with one secret, or with one piece of personal data.
 
     Attributes:
         name: The kind of the secret.

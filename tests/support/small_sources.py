@@ -1,4 +1,4 @@
-"""Small sources for tests of tools that list, and the cost of a call."""
+"""Sources with short texts or dates, for tests of tools that list, and the cost of a call."""
 
 from __future__ import annotations
 

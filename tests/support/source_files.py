@@ -1,4 +1,4 @@
-"""Files for tests of readers, and the sources that are read from them."""
+"""Writes files for tests of ingest, and reads their sources, problems and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text that is embedded in several batches, and the documents that are stored for it."""
+"""A text for `extract_key_info` that is embedded in several batches, and what is stored for it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, WireError
     from tests.support.fakes.openai import FakeOpenAI
 
-PARAGRAPHS: Final = 40
+PARAGRAPH_COUNT: Final = 40
 """The number of passages of the text: a full batch and a partial one."""
 DIMENSION: Final = 16
 """The dimension of vectors: short vectors are stored quickly."""
-TIMES: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
+TIME_FIELDS: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
 QUERY: Final = "thing 31 became what"
 
 
@@ -31,7 +31,7 @@ def make_paragraph(number: int) -> str:
     return f"Thing {number} was found in room {number % 7}, and became word{number * 7919}."
 
 
-def make_text(paragraphs: int = PARAGRAPHS, first: int = 0) -> str:
+def make_text(paragraphs: int = PARAGRAPH_COUNT, first: int = 0) -> str:
     """Return a text of this many passages, separated by blank lines."""
     return "\n\n".join(make_paragraph(number) for number in range(first, first + paragraphs))
 
@@ -148,7 +148,7 @@ def _strip_ids(name: str, upload_ids: set[str]) -> str:
 
 
 def _drop_times(fields: dict[str, Any] | None) -> dict[str, Any]:
-    remaining = {name: value for name, value in (fields or {}).items() if name not in TIMES}
+    remaining = {name: value for name, value in (fields or {}).items() if name not in TIME_FIELDS}
     if "embedding" in remaining:
         remaining["embedding"] = tuple(remaining["embedding"])
     return remaining

@@ -1,4 +1,4 @@
-"""Comparison of stored traces, postings and tallies with recomputed ones."""
+"""Compares the stored postings and tallies of traces with recomputed ones."""
 
 from __future__ import annotations
 

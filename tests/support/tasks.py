@@ -1,4 +1,4 @@
-"""To-do lists for tests: calls as the gateway makes them, at a given time."""
+"""Calls of the task tools as the gateway makes them, at a given time."""
 
 from __future__ import annotations
 

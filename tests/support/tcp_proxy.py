@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections a test can break, delay or reject."""
+"""A TCP proxy in front of the emulator, whose connections a test can break, delay or reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of Terraform, with queries for tests."""
+"""The resources that Terraform created, grouped for tests: functions, and who may do what."""
 
 from __future__ import annotations
 

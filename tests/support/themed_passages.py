@@ -1,4 +1,4 @@
-"""Passages about a few themes. With an embedder of words, each theme becomes a cluster."""
+"""Passages about a few themes, for the job `cluster`: with `WordEmbedder`, a theme is a cluster."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ THEMES: Final = {
     "chess": "bishop knight castling pawn checkmate gambit endgame rook opening stalemate",
     "clouds": "cumulus drizzle thunderstorm barometer forecast cirrus hailstorm humidity fog front",
 }
-SIZE: Final = 15
-"""The number of passages of a theme."""
-WORDS: Final = 6
-"""The number of theme words in a passage."""
+PASSAGES_PER_THEME: Final = 15
+"""By default, a theme has this many passages: enough for a cluster."""
+WORDS_PER_PASSAGE: Final = 6
+"""A passage has this many of its theme's words."""
 
 
-def make_themed_source(theme: str, numbers: Iterable[int] = range(SIZE)) -> Source:
+def make_themed_source(theme: str, numbers: Iterable[int] = range(PASSAGES_PER_THEME)) -> Source:
     """Return a source about a theme. The same numbers always give the same passages."""
     texts = [make_passage(theme, number) for number in numbers]
     sections = tuple(Section(text=text) for text in texts)
@@ -38,14 +38,16 @@ def make_themed_source(theme: str, numbers: Iterable[int] = range(SIZE)) -> Sour
 
 def make_unrelated_source(count: int) -> Source:
     """Return a source whose passages have nothing in common."""
-    texts = (" ".join(f"stray{n}word{k}" for k in range(WORDS)) for n in range(count))
+    texts = (" ".join(f"stray{n}word{k}" for k in range(WORDS_PER_PASSAGE)) for n in range(count))
     return Source("loners", "Strays", sections=tuple(Section(text=text) for text in texts))
 
 
 def make_passage(theme: str, number: int) -> str:
-    """Return the passage of a theme with this number: some of the theme's words."""
+    """Return a passage of some of a theme's words, always the same for the same number."""
     generator = random.Random(f"{theme} {number}")  # noqa: S311 - no secret
-    return " ".join(generator.sample(THEMES[theme].split(), WORDS)) + f" {theme}{number}."
+    return (
+        " ".join(generator.sample(THEMES[theme].split(), WORDS_PER_PASSAGE)) + f" {theme}{number}."
+    )
 
 
 async def add_sources(ctx: Context, *sources: Source) -> None:
@@ -88,7 +90,7 @@ async def count_pending_chunks(ctx: Context) -> int:
 
 
 async def read_clustering(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return all documents that the job reads or writes, whichever version the map has."""
+    """Return all documents that the job reads or writes, without the version of the map."""
     stored = {
         f"{collection}/{name}": data
         for collection in ("chunks", "clusters", "meta")

@@ -1,4 +1,4 @@
-"""Calls of tools, as the gateway makes them."""
+"""Calls of tools in a test's own process, with the requests that the gateway would send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces for tests: calls of the trace tools as the gateway makes them."""
+"""Sample traces, and calls of the trace tools as the gateway makes them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_trace_request(name: str, user: str | None, arguments: dict[str, Any]) -
 
 
 def make_fixed_clock(moment: datetime) -> Clock:
-    """Return a clock that stands still."""
+    """Return a clock that always shows this time."""
     return lambda: moment
 
 

@@ -1,4 +1,4 @@
-"""The official TypeScript clients, on which most MCP applications are built."""
+"""Runs scripts with the official TypeScript clients, on which most MCP applications are built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors in separate groups, and outliers that belong to none."""
+"""Random vectors for tests of clustering: in separate groups, and outliers that belong to none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Web pages for tests."""
+"""A web page like those of magazines, for tests that extract the article from a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Web sites on this machine that a browser can visit."""
+"""Web sites on this machine that a browser of a test visits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole sample as a Readwise library, and a fake Vertex AI whose answers quote the passages.
+"""All jobs of a night, run on the whole sample: as a Readwise library, and with a fake Vertex AI.
 
 The results are the same on any machine: vectors are counts of hashed words, and answers consist of
 the passage's own sentences.

@@ -1,4 +1,4 @@
-"""Workspaces with documents: uploads, erasures, and the documents that remain in the database."""
+"""Uploads to workspaces, erasures of workspaces, and what they leave in the database."""
 
 from __future__ import annotations
 

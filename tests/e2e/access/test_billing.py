@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.dates import utc_now
 from tests.e2e.access.conftest import FUNDS, in_access
-from tests.support.mcp_wire import ENVELOPE, MODERN, make_call, make_request, post
+from tests.support.mcp_wire import CLIENT_META, MODERN, make_call, make_request, post
 from tests.support.notebook_tools import PRICE
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def test_too_deep_arguments_are_rejected_before_payment(
 ) -> None:
     user = "money.odd"
     request = make_request(
-        "tools/call", name="write_note", arguments={"text": nested(190)}, _meta=ENVELOPE
+        "tools/call", name="write_note", arguments={"text": nested(190)}, _meta=CLIENT_META
     )
     headers: dict[str, str | None] = {
         "authorization": f"Bearer {make_key(user)}",

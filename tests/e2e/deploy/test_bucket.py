@@ -8,7 +8,7 @@ import pytest
 
 from infra.cloud.errors import CommandFailed
 from tests.support.deploying_checkout import get_message
-from tests.support.fakes.google_cloud import NUMBER
+from tests.support.fakes.google_cloud import PROJECT_NUMBER
 
 if TYPE_CHECKING:
     from tests.support.deploying_checkout import Checkout
@@ -25,8 +25,8 @@ SAFE = {
 
 def test_a_new_bucket_is_versioned_and_private(site: Checkout, storage: FakeCloudStorage) -> None:
     cloud = site.make_cloud()
-    assert cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert not cloud.bucket.ensure(NUMBER, "europe-west1")
+    assert cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
+    assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     assert SAFE.items() <= storage.buckets[cloud.deployment.bucket].items()
 
 
@@ -50,19 +50,19 @@ def test_an_existing_bucket_becomes_versioned_and_private(
 ) -> None:
     cloud = site.make_cloud()
     bucket = storage.buckets[cloud.deployment.bucket] = {
-        "projectNumber": NUMBER,
+        "projectNumber": PROJECT_NUMBER,
         "labels": {"mine": "yes"},
         **existing,
     }
-    assert not cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert bucket == {"projectNumber": NUMBER, "labels": {"mine": "yes"}, **SAFE}
+    assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
+    assert bucket == {"projectNumber": PROJECT_NUMBER, "labels": {"mine": "yes"}, **SAFE}
 
 
 def test_a_correct_bucket_is_not_changed(site: Checkout, storage: FakeCloudStorage) -> None:
     cloud = site.make_cloud()
-    cloud.bucket.ensure(NUMBER, "europe-west1")
+    cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     calls_before = storage.calls["bucket"]
-    cloud.bucket.ensure(NUMBER, "europe-west1")
+    cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     assert storage.calls["bucket"] - calls_before == 1  # the read of its state
 
 
@@ -73,7 +73,7 @@ def test_a_bucket_of_another_project_is_never_used(
     cloud = site.make_cloud()
     storage.buckets[cloud.deployment.bucket] = dict(bucket)
     with pytest.raises(CommandFailed) as failure:
-        cloud.bucket.ensure(NUMBER, "europe-west1")
+        cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in get_message(failure)
     assert "Choose another project" in get_message(failure)
     assert storage.buckets[cloud.deployment.bucket] == bucket

@@ -21,7 +21,7 @@ from infra.cloud.plan import FULL_DEPLOY, run_steps
 from infra.cloud.services import SERVICES, TELEMETRY_SERVICES, add_budget, look_up_project_number
 from infra.cloud.terraform import Terraform
 from tests.support.deploying_checkout import NEEDS_TERRAFORM, get_message
-from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
+from tests.support.fakes.google_cloud import PROJECT_NUMBER, FakeGoogleCloud, Project
 
 if TYPE_CHECKING:
     from tests.support.deploying_checkout import Checkout
@@ -43,7 +43,7 @@ def program(folder: Path, version: str) -> str:
 def test_an_existing_project_has_a_number(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project()
-        assert look_up_project_number(api(google.address), project) == NUMBER
+        assert look_up_project_number(api(google.address), project) == PROJECT_NUMBER
 
 
 def test_a_missing_project_is_reported() -> None:

@@ -14,11 +14,11 @@ from tests.support.links import ESSAY, SITE, make_text_page, serve_site
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
-    from tests.support.public_web_server import DocumentServer
+    from tests.support.public_web_server import PublicWebServer
 
 
 def run_ingest(
-    project: str, server: DocumentServer, url: str, *options: str
+    project: str, server: PublicWebServer, url: str, *options: str
 ) -> tuple[int, str, str]:
     """Run the command with an empty database."""
     return run_ingest_url(server, url, *options, environment={"GOOGLE_CLOUD_PROJECT": project})

@@ -12,7 +12,13 @@ from shared.index.facets import Facet, Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import FacetValue
-from tests.support.jottings import NAMES, Jotting, delete_jotting, make_corpus, save_jottings
+from tests.support.jottings import (
+    INDEX_COLLECTIONS,
+    Jotting,
+    delete_jotting,
+    make_corpus,
+    save_jottings,
+)
 from tests.support.query_recorder import record_queries
 from tests.support.stored_documents import read_documents
 
@@ -39,19 +45,19 @@ async def write(ctx: Context, name: str, before: IndexedState, after: IndexedSta
     """Write one document's postings."""
     database = ctx.database
     await database.commit(
-        build_postings_writes(database, NAMES, [IndexDifference(name, before, after)])
+        build_postings_writes(database, INDEX_COLLECTIONS, [IndexDifference(name, before, after)])
     )
 
 
 async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     assert (meter.documents_read, meter.documents_written) == (0, 4)
-    terms = await read_documents(ctx, NAMES.lexicon)
+    terms = await read_documents(ctx, INDEX_COLLECTIONS.lexicon)
     assert {"df": 1, "held": 1, "postings": {"a": pack(2, 3)}} == terms["rye"]
     described = {"kind": "tag", "key": "sea", "name": "Sea"}
     expected = {SEA.id: described | {"df": 1, "held": 1, "postings": {"a": 7}}}
-    assert await read_documents(ctx, NAMES.facets) == expected
-    totals = (await read_documents(ctx, "meta"))[NAMES.totals[1]]
+    assert await read_documents(ctx, INDEX_COLLECTIONS.facets) == expected
+    totals = (await read_documents(ctx, "meta"))[INDEX_COLLECTIONS.totals[1]]
     assert totals == {"documents": 1, "length": 3}
 
 
@@ -63,13 +69,18 @@ async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> No
     lists = await make_corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
     assert lists.terms.keys() == {"rye", "salt"}
     assert lists.totals == Totals(1, 3)
-    assert build_postings_writes(ctx.database, NAMES, [IndexDifference("a", RYE, RYE)]) == []
+    assert (
+        build_postings_writes(ctx.database, INDEX_COLLECTIONS, [IndexDifference("a", RYE, RYE)])
+        == []
+    )
 
 
 async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     await write(ctx, "a", RYE, NOT_INDEXED)
-    assert [data["df"] for data in (await read_documents(ctx, NAMES.lexicon)).values()] == [0, 0]
+    assert [
+        data["df"] for data in (await read_documents(ctx, INDEX_COLLECTIONS.lexicon)).values()
+    ] == [0, 0]
     lists = make_corpus(ctx).index
     read = await lists.read(["rye", "bread"], [SEA])
     assert (read.terms, read.facets, read.totals) == ({}, {}, Totals(0, 0))

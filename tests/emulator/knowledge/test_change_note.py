@@ -21,9 +21,9 @@ from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
 from tests.support.notes import (
     EDITOR,
+    NOTE_TEXT,
     OTHER_EDITOR,
     OWNER,
-    RYE,
     change_note,
     save_note,
     search_source_ids,
@@ -122,7 +122,7 @@ async def test_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
     [stored] = (await read_chunks(ctx)).values()
     assert stored["embedding_f16"] != before_change["embedding_f16"]
     assert stored["pending"].keys() == {"card", "extract", "cluster"}
-    assert await text_of(app, note) == RYE
+    assert await text_of(app, note) == NOTE_TEXT
     await assert_nothing_to_repair(ctx)
 
 
@@ -146,7 +146,7 @@ async def test_a_change_can_be_undone_and_redone(app: App, ctx: Context) -> None
     assert undo["tool"] == "save_note"
     undone = await call_result(app, "save_note", EDITOR, **undo["arguments"])
     assert (undone["revision"], undone["tags"], undone["title"]) == (3, ["bread"], note["title"])
-    assert await text_of(app, note) == RYE
+    assert await text_of(app, note) == NOTE_TEXT
     redone = await call_result(app, "save_note", EDITOR, **undone["undo"]["arguments"])
     assert (redone["revision"], redone["tags"]) == (4, [])
     assert await text_of(app, note) == OATS
@@ -217,7 +217,7 @@ async def test_a_change_is_one_commit_after_two_reads(app: WatchedApp) -> None:
 
 async def test_an_equal_change_writes_nothing(app: App) -> None:
     note = await save_note(app)
-    same = {"source_id": note["source_id"], "revision": 1, "text": RYE}
+    same = {"source_id": note["source_id"], "revision": 1, "text": NOTE_TEXT}
     answer = await call(app, "save_note", EDITOR, **same)
     assert answer.receipt.documents_written == 0
     assert (answer.result or {})["duplicate"]
@@ -229,7 +229,7 @@ async def test_another_user_cannot_change_a_note(app: App) -> None:
     attempt = {"source_id": note["source_id"], "revision": 1, "text": OATS}
     error = await call_error(app, "save_note", OTHER_EDITOR, **attempt)
     assert error.code == "FORBIDDEN"
-    assert RYE not in str(error)
+    assert NOTE_TEXT not in str(error)
     assert (await call_result(app, "save_note", OWNER, **attempt))["revision"] == 2
 
 
@@ -272,7 +272,7 @@ async def test_a_note_cannot_change_while_it_is_moved(
     if forgotten:
         assert await read_chunks(ctx) == {}
         await call_result(app, "forget", OWNER, **target, forgotten=False)
-    assert await text_of(app, note) == RYE
+    assert await text_of(app, note) == NOTE_TEXT
     await change_note(app, note, text=OATS)
     assert await text_of(app, note) == OATS
     await index_all(ctx)

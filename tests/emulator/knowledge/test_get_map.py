@@ -26,7 +26,7 @@ from tests.support.jobs import make_ample_budget, make_hasty_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.themed_passages import (
-    SIZE,
+    PASSAGES_PER_THEME,
     THEMES,
     add_sources,
     delete_source,
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.anyio
 
 OWNER = Caller.of("anna", role=Role.OWNER)
 STRAYS = 3
-ALL = len(THEMES) * SIZE + STRAYS
+ALL = len(THEMES) * PASSAGES_PER_THEME + STRAYS
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,9 @@ async def test_every_chunk_is_near_the_centre_of_its_cluster(app: App, ctx: Cont
 async def test_new_chunks_are_added_and_no_other_moves(app: App, ctx: Context) -> None:
     former = points_by_chunk(await get_map(app))
     await add_sources(
-        ctx, make_themed_source("boats", range(SIZE + 1)), make_unrelated_source(STRAYS + 1)
+        ctx,
+        make_themed_source("boats", range(PASSAGES_PER_THEME + 1)),
+        make_unrelated_source(STRAYS + 1),
     )
     report = await run(ctx)
     assert (report.counts["topics"], report.counts["placed"]) == (0, 2)
@@ -139,7 +141,7 @@ async def test_a_deleted_chunk_leaves_the_map_with_its_postings(app: App, ctx: C
     await index(ctx, make_ample_budget())
     drawn = await get_map(app)
     assert set(drawn["chunk_ids"]) == set(await read_chunks(ctx))
-    assert drawn["total"] == ALL - SIZE
+    assert drawn["total"] == ALL - PASSAGES_PER_THEME
     await run(ctx)
     await assert_map_matches(app, ctx)
 
@@ -214,7 +216,7 @@ async def test_a_limit_gives_a_sample_and_the_total(app: App) -> None:
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_run_without_time_keeps_the_map(app: App, ctx: Context) -> None:
-    await add_sources(ctx, make_themed_source("boats", range(SIZE + 12)))
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 12)))
     await cluster(ctx, make_hasty_budget())
     await assert_map_matches(app, ctx)
 
@@ -255,7 +257,7 @@ async def test_a_reader_sees_one_map_or_the_other(
 
     await run(watched(read).context(Caller(), Meter()))
     former, latter = readings[0], readings[-1]
-    assert (len(former), len(latter)) == (3 * SIZE, 4 * SIZE)
+    assert (len(former), len(latter)) == (3 * PASSAGES_PER_THEME, 4 * PASSAGES_PER_THEME)
     assert all(ids in (former, latter) for ids in readings)
 
 

@@ -19,7 +19,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.notes import EDITOR, OTHER_EDITOR, RYE, save_note, search_source_ids
+from tests.support.notes import EDITOR, NOTE_TEXT, OTHER_EDITOR, save_note, search_source_ids
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
 
@@ -74,15 +74,15 @@ async def test_a_note_is_a_source_with_its_fields(app: App, ctx: Context) -> Non
     assert source["tags"] == ["bread", "kitchen"]
     assert (source["category"], source["source"], source["revision"]) == ("note", "note", 1)
     assert source["source_url"] == url
-    assert [chunk["text"] for chunk in source["chunks"]] == [RYE]
+    assert [chunk["text"] for chunk in source["chunks"]] == [NOTE_TEXT]
     assert [chunk["chunk_id"] for chunk in source["chunks"]] == note["chunk_ids"]
     stored = (await read_documents(ctx, "sources"))[note["source_id"]]
-    assert (stored["saved_by"], stored["text"]) == ("anna", RYE)
+    assert (stored["saved_by"], stored["text"]) == ("anna", NOTE_TEXT)
     listed = await call_result(app, "list_sources", category="note", tag="kitchen")
     assert [item["source_id"] for item in listed["sources"]] == [note["source_id"]]
 
 
-@pytest.mark.parametrize("text", [RYE, LONG])
+@pytest.mark.parametrize("text", [NOTE_TEXT, LONG])
 async def test_postings_of_a_note_are_as_repair_makes_them(
     ctx: Context, app: App, text: str
 ) -> None:
@@ -121,7 +121,7 @@ async def test_saving_costs_three_round_trips_and_one_commit(
     first, *_ = await store_sources(ctx, BAKING)
     await save_note(app, "Another note.")
     fresh = WatchedApp(settings, embedder=WordEmbedder())
-    answer = await call(fresh, "save_note", EDITOR, text=RYE, chunk_id=first.chunk_id)
+    answer = await call(fresh, "save_note", EDITOR, text=NOTE_TEXT, chunk_id=first.chunk_id)
     await fresh.aclose()
     assert (answer.receipt.round_trips, fresh.commits) == (3, 1)
 
@@ -184,7 +184,7 @@ async def test_without_the_provider_words_find_a_note(
 async def test_secrets_are_rejected(app: App, field: str) -> None:
     secret = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
     arguments: dict[str, Any] = {
-        "text": RYE,
+        "text": NOTE_TEXT,
         field: [secret] if field == "tags" else f"Use {secret}",
     }
     error = await call_error(app, "save_note", EDITOR, **arguments)
@@ -209,7 +209,9 @@ async def test_a_note_about_a_missing_passage_is_rejected(app: App) -> None:
     await save_note(
         app, LONG
     )  # claims the embedding space, which the rejected call might do as well
-    error = await call_error(app, "save_note", EDITOR, text=RYE, chunk_id="baking-000000000000")
+    error = await call_error(
+        app, "save_note", EDITOR, text=NOTE_TEXT, chunk_id="baking-000000000000"
+    )
     assert (error.code, list(error.details)) == ("NOT_FOUND", ["chunk_id"])
 
 
@@ -223,7 +225,7 @@ async def test_a_passage_and_its_source_show_notes_about_it(app: App, ctx: Conte
     assert (summary["source_id"], summary["title"], summary["text"]) == (
         note["source_id"],
         note["title"],
-        RYE,
+        NOTE_TEXT,
     )
     assert summary["chunk_id"] == note["chunk_ids"][0]
     source = await call(app, "get_source", source_id="baking")
@@ -260,11 +262,14 @@ async def test_the_answer_says_who_can_read_it(settings: Settings, app: App) -> 
     [
         ({}, "text"),
         ({"text": " "}, "text"),
-        ({"text": RYE, "revision": 1}, "revision"),
-        ({"text": RYE, "url": "file:///etc"}, "url"),
-        ({"text": RYE, "source_id": "note-1"}, "revision"),
+        ({"text": NOTE_TEXT, "revision": 1}, "revision"),
+        ({"text": NOTE_TEXT, "url": "file:///etc"}, "url"),
+        ({"text": NOTE_TEXT, "source_id": "note-1"}, "revision"),
         ({"source_id": "note-1", "revision": 1}, "source_id"),
-        ({"source_id": "a", "revision": 2, "restore_revision": 1, "text": RYE}, "restore_revision"),
+        (
+            {"source_id": "a", "revision": 2, "restore_revision": 1, "text": NOTE_TEXT},
+            "restore_revision",
+        ),
     ],
 )
 async def test_unclear_arguments_are_rejected(

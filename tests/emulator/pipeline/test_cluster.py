@@ -35,7 +35,7 @@ from tests.support.jobs import (
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.themed_passages import (
-    SIZE,
+    PASSAGES_PER_THEME,
     THEMES,
     add_sources,
     count_pending_chunks,
@@ -169,7 +169,9 @@ async def test_clusters_appear_once_there_are_enough_chunks(ctx: Context) -> Non
 @pytest.mark.usefixtures("five_clusters")
 async def test_new_chunk_joins_a_cluster_unless_it_is_an_outlier(ctx: Context) -> None:
     before = await cluster_id_of_theme(ctx, "boats")
-    await add_sources(ctx, make_themed_source("boats", range(SIZE + 1)), make_unrelated_source(4))
+    await add_sources(
+        ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 1)), make_unrelated_source(4)
+    )
     report = await run(ctx)
     stored_sizes, counted = await read_cluster_sizes(ctx)
     assert (2, counted) == (report.counts["placed"], stored_sizes)
@@ -179,7 +181,7 @@ async def test_new_chunk_joins_a_cluster_unless_it_is_an_outlier(ctx: Context) -
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_chunk_that_left_a_cluster_is_not_counted(ctx: Context) -> None:
-    await add_sources(ctx, make_themed_source("boats", range(SIZE - 2)))
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME - 2)))
     await run(ctx)
     stored_sizes, counted = await read_cluster_sizes(ctx)
     assert counted == stored_sizes
@@ -217,14 +219,14 @@ async def test_run_short_of_time_assigns_new_chunks(
     ctx: Context,
 ) -> None:
     before = await cluster_id_of_theme(ctx, "boats")
-    await add_sources(ctx, make_themed_source("boats", range(SIZE + 12)))
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 12)))
     report = await cluster(ctx, make_hasty_budget())
     stored_sizes, counted = await read_cluster_sizes(ctx)
     assert (
         report.finished, report.note, report.counts["topics"], report.counts["placed"],
     ) == (False, NO_TIME, 0, 12)  # fmt: skip
     assert (stored_sizes, await count_pending_chunks(ctx)) == (counted, 0)
-    assert counted[before] > SIZE
+    assert counted[before] > PASSAGES_PER_THEME
     assert (await run(ctx)).counts["topics"] == 5
 
 
@@ -232,7 +234,7 @@ async def test_chunks_stay_pending_if_first_clustering_lacks_time(ctx: Context) 
     await add_sources(ctx, *map(make_themed_source, THEMES))
     report = await cluster(ctx, make_hasty_budget())
     assert (report.finished, report.note, +report.counts) == (False, NO_TIME, {})
-    assert len(THEMES) * SIZE == await count_pending_chunks(ctx)
+    assert len(THEMES) * PASSAGES_PER_THEME == await count_pending_chunks(ctx)
 
 
 async def test_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
@@ -249,7 +251,7 @@ async def test_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
 async def test_any_change_after_a_week_causes_reclustering(
     ctx: Context, clock: SettableClock
 ) -> None:
-    await add_sources(ctx, make_themed_source("boats", range(SIZE + 1)))
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 1)))
     assert (await run(ctx)).counts["topics"] == 0
     clock.now += timedelta(days=7)
     assert (await run(ctx)).counts["topics"] == 5
@@ -306,7 +308,7 @@ async def test_run_without_time_changes_nothing(ctx: Context) -> None:
 async def test_clusters_stay_during_a_migration(
     ctx: Context,
 ) -> None:
-    await add_sources(ctx, make_themed_source("boats", range(2 * SIZE)))
+    await add_sources(ctx, make_themed_source("boats", range(2 * PASSAGES_PER_THEME)))
     before = await read_clustering(ctx)
     there = await EmbeddingSpace(ctx.database).load_state()
     await EmbeddingSpace(ctx.database).start_migration(there, WordEmbedder(), NOON)
@@ -378,4 +380,4 @@ async def test_sample_cluster_keeps_its_name_and_chunks(ctx: Context) -> None:
         named["name"],
         named["named_by"],
         len(named["central"]),
-    ) == ("Bread at home", "hand", SIZE)
+    ) == ("Bread at home", "hand", PASSAGES_PER_THEME)

@@ -17,7 +17,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget
 from tests.support.killable_children import start_killable_children
 from tests.support.themed_passages import (
-    SIZE,
+    PASSAGES_PER_THEME,
     add_sources,
     count_pending_chunks,
     delete_source,
@@ -69,7 +69,7 @@ async def base_to_recluster(ctx: Context) -> None:
     await three_clusters(ctx)
     await cluster(ctx, make_ample_budget())
     await add_sources(
-        ctx, make_themed_source("bees", range(SIZE // 2)), make_themed_source("chess")
+        ctx, make_themed_source("bees", range(PASSAGES_PER_THEME // 2)), make_themed_source("chess")
     )
 
 
@@ -79,7 +79,7 @@ async def base_with_new_chunks(ctx: Context) -> None:
     await three_clusters(ctx)
     await cluster(ctx, make_ample_budget())
     await delete_source(ctx, make_themed_source("clouds"))
-    await add_sources(ctx, make_themed_source("boats", range(SIZE + 2)))
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 2)))
 
 
 async def run_undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:

@@ -19,7 +19,12 @@ from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_documents
-from tests.support.themed_passages import SIZE, THEMES, add_sources, make_themed_source
+from tests.support.themed_passages import (
+    PASSAGES_PER_THEME,
+    THEMES,
+    add_sources,
+    make_themed_source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -164,7 +169,9 @@ async def test_nearly_unchanged_clusters_keep_their_names(ctx: Context, namer: N
     )
     await run(ctx)
     await add_sources(
-        ctx, make_themed_source("clouds"), make_themed_source("boats", range(SIZE + 1))
+        ctx,
+        make_themed_source("clouds"),
+        make_themed_source("boats", range(PASSAGES_PER_THEME + 1)),
     )
     await run(ctx)
     assert len(namer.asked) == 5

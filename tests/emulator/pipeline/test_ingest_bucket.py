@@ -18,7 +18,7 @@ from shared.runtime.context import App
 from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
-from tests.support.notes import RYE, save_note
+from tests.support.notes import NOTE_TEXT, save_note
 from tests.support.readwise_runs import (
     read_ingested_documents,
     read_texts,
@@ -187,7 +187,7 @@ async def test_a_missing_file_deletes_no_note(app: App, ctx: Context, storage: S
     await run_confirmed_ingest(app)
     remove(storage, "b.md")
     await run_confirmed_ingest(app)
-    assert await chunk_texts(ctx) == [REEF, RYE]
+    assert await chunk_texts(ctx) == [REEF, NOTE_TEXT]
     assert note["source_id"] in await read_documents(ctx, "sources")
 
 

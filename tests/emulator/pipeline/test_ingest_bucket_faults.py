@@ -13,7 +13,7 @@ from shared.core.settings import Settings
 from shared.runtime.job import Failure
 from tests.support.fakes.cloud_storage import (
     BROKEN,
-    CUT,
+    CUT_CONNECTION,
     FORBIDDEN,
     HANG,
     THROTTLED,
@@ -64,7 +64,7 @@ async def download_text(path: Path, **seconds: float) -> str:
     return await asyncio.to_thread(path.read_text)
 
 
-@pytest.mark.parametrize("fault", [BROKEN, THROTTLED, CUT])
+@pytest.mark.parametrize("fault", [BROKEN, THROTTLED, CUT_CONNECTION])
 @pytest.mark.parametrize("operation", ["list", "download"])
 async def test_temporary_error_is_retried(
     storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault

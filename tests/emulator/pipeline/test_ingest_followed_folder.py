@@ -19,7 +19,7 @@ from shared.runtime.job import Failure, Report
 from tests.support.commit_hooks import WatchedApp, call_after
 from tests.support.jobs import make_ample_budget, make_one_step_budget
 from tests.support.knowledge import set_fields
-from tests.support.notes import RYE, save_note
+from tests.support.notes import NOTE_TEXT, save_note
 from tests.support.readwise_runs import read_ingested_documents
 from tests.support.source_files import (
     format_json_lines,
@@ -516,7 +516,7 @@ async def test_ingest_leaves_notes_alone(app: App, ctx: Context, tmp_path: Path)
     await run(ctx, vault, changes.missing_ids)
     stored = await sources_by_text(ctx)
     assert set(stored.values()) == {note["source_id"], "readwise-8"}
-    assert RYE in stored
+    assert NOTE_TEXT in stored
     assert (await read_documents(ctx, "sources"))[note["source_id"]] == before
 
 

@@ -24,7 +24,7 @@ from tests.support.jobs import make_ample_budget
 from tests.support.materials import STRANGER, extract_error, extract_result
 from tests.support.stored_documents import read_leased_jobs
 from tests.support.stored_materials import (
-    PARAGRAPHS,
+    PARAGRAPH_COUNT,
     QUERY,
     call_extract_with_deadline,
     list_embedded_passages,
@@ -106,7 +106,7 @@ async def test_a_deferred_text_is_found_like_an_immediate_one(
     assert (pending["status"], pending["document"]) == ("pending", ID)
     assert await count_waiting(job_context(app)) == 1
     report = await run_job(JOB, app)
-    assert report == Report(Counter(embedded=PARAGRAPHS, ready=1))
+    assert report == Report(Counter(embedded=PARAGRAPH_COUNT, ready=1))
     assert await count_waiting(job_context(app)) == 0
     calm = open_app(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
     expected = await extract_result(calm, QUERY, materials=TEXT)
@@ -126,8 +126,8 @@ async def test_the_job_embeds_shared_passages_once(app: App, fake: FakeOpenAI) -
     await extract_result(app, QUERY, caller=STRANGER, materials=TEXT)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert report.counts == {"embedded": 2 * PARAGRAPHS + 1, "ready": 3}
-    assert len(list_embedded_passages(fake)) == 2 * PARAGRAPHS + 1
+    assert report.counts == {"embedded": 2 * PARAGRAPH_COUNT + 1, "ready": 3}
+    assert len(list_embedded_passages(fake)) == 2 * PARAGRAPH_COUNT + 1
 
 
 async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: FakeOpenAI) -> None:
@@ -136,7 +136,7 @@ async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: Fak
     assert (first.counts, first.finished) == ({"embedded": FIRST_BATCH}, False)
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
     second = await ingest_materials(job_context(app), make_ample_budget())
-    assert second.counts == {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1}
+    assert second.counts == {"embedded": PARAGRAPH_COUNT - FIRST_BATCH, "ready": 1}
     assert TEXT.split("\n\n") == list_embedded_passages(fake)
 
 
@@ -162,7 +162,7 @@ async def test_an_outage_ends_a_run_and_the_next_resumes(
     } == await read_texts_with_vectors(app)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert report.counts == {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1}
+    assert report.counts == {"embedded": PARAGRAPH_COUNT - FIRST_BATCH, "ready": 1}
     assert TEXT.split("\n\n")[FIRST_BATCH:] == list_embedded_passages(fake)[before:]
 
 

@@ -20,7 +20,7 @@ from shared.search.listing import list_newest
 from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.fakes.embedder import WordEmbedder, compute_similarity
 from tests.support.jottings import (
-    NAMES,
+    INDEX_COLLECTIONS,
     NOON,
     Jotting,
     delete_jotting,
@@ -160,8 +160,8 @@ async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
         (Mode.LEXICAL, select_by_tags("sea")),
     ]
     rankings_before = [await search(ctx, "rye", *arguments) for arguments in query_arguments]
-    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await truncation.truncate([(NAMES.lexicon, "rye")])
+    truncation = PostingsTruncation(ctx.database, INDEX_COLLECTIONS, cap=3, slack=0)
+    await truncation.truncate([(INDEX_COLLECTIONS.lexicon, "rye")])
     for arguments, ranking_before in zip(query_arguments, rankings_before, strict=True):
         ranking = await search(ctx, "rye", *arguments)
         assert hit_ids(ranking_before) == hit_ids(ranking)
@@ -186,8 +186,10 @@ async def test_no_text_is_analysed_to_score_a_hit(
 ) -> None:
     texts = [f"naïve_rye rye {'rye ' * number} 3.5 Straße" for number in range(8)]
     await save_jottings(ctx, *make_jottings(texts, "sea"))
-    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await truncation.truncate([(NAMES.lexicon, "rye"), (NAMES.lexicon, "3")])
+    truncation = PostingsTruncation(ctx.database, INDEX_COLLECTIONS, cap=3, slack=0)
+    await truncation.truncate(
+        [(INDEX_COLLECTIONS.lexicon, "rye"), (INDEX_COLLECTIONS.lexicon, "3")]
+    )
     query = SearchQuery("naïve_rye, rye: 3.5 Straße", mode, select_by_tags(*tags))
     expected = await rank(query, make_corpus(ctx), ctx)
     ranking = await rank(query, make_corpus(ctx, UnreadJotting), ctx)
@@ -203,8 +205,8 @@ async def test_a_document_indexed_before_has_the_score_of_postings(ctx: Context)
     before = await search(ctx, "rye")
     for hit in before.hits:
         await set_fields(ctx, f"jottings/{hit.id}", {"indexed": {"length": DELETE_FIELD}})
-    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await truncation.truncate([(NAMES.lexicon, "rye")])
+    truncation = PostingsTruncation(ctx.database, INDEX_COLLECTIONS, cap=3, slack=0)
+    await truncation.truncate([(INDEX_COLLECTIONS.lexicon, "rye")])
     scores = sorted(hit.bm25 for hit in before.hits)
     ranking = await search(ctx, "rye")
     assert sorted(hit.bm25 for hit in ranking.hits) == pytest.approx([0.0, *scores[1:]])

@@ -24,7 +24,7 @@ from tests.support.fakes.openai import (
 from tests.support.materials import READER, extract_error, extract_result
 from tests.support.stored_materials import (
     DIMENSION,
-    PARAGRAPHS,
+    PARAGRAPH_COUNT,
     QUERY,
     assert_not_found,
     assert_says_to_call_again,
@@ -138,10 +138,10 @@ async def test_a_model_that_stays_down_is_an_outage(
     fake.usual = OK
     before = len(list_embedded_passages(fake))
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert result["considered"] == PARAGRAPHS
+    assert result["considered"] == PARAGRAPH_COUNT
     assert result["contexts"][0] == make_paragraph(31)
     assert list_embedded_passages(fake)[before:] == [
-        make_paragraph(number) for number in range(FIRST_BATCH, PARAGRAPHS)
+        make_paragraph(number) for number in range(FIRST_BATCH, PARAGRAPH_COUNT)
     ]
 
 
@@ -298,7 +298,7 @@ async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenA
     await asyncio.gather(*(extract_result(app, QUERY, materials=text) for text in (TEXT, other)))
     stored = await read_workspaces(app)
     passages = [name for name in stored if "/passages/" in name]
-    assert len(passages) == PARAGRAPHS + 1
+    assert len(passages) == PARAGRAPH_COUNT + 1
     expected_keys = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
     assert sum(expected_keys <= stored[name]["facets"] for name in passages) == 20
     assert {
@@ -306,7 +306,7 @@ async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenA
     } == {DocumentStatus.READY.value}
     before = len(list_embedded_passages(fake))
     result = await extract_result(app, QUERY, scope="task")
-    assert result["considered"] == PARAGRAPHS + 1
+    assert result["considered"] == PARAGRAPH_COUNT + 1
     assert len(list_embedded_passages(fake)) == before
 
 

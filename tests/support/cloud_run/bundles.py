@@ -153,7 +153,7 @@ def delete_unused_bundles(laptop: Path, used_bundles: Collection[str]) -> None:
     twice meanwhile.
 
     Args:
-        laptop: The folder. The caller holds its lock.
+        laptop: The folder `dist/laptop`. The caller has locked it.
         used_bundles: The bundles that stay in any case.
     """
     _delete_unused(laptop / "unpacked", used_bundles)

@@ -1,4 +1,4 @@
-"""A certificate for the loopback address, whose issuer's key is discarded at once."""
+"""A certificate for the loopback address. The key of its issuer is discarded immediately."""
 
 from __future__ import annotations
 

@@ -43,14 +43,20 @@ SCHEDULER: Final = "carrel-scheduler"
 """The account of Cloud Scheduler, which runs jobs."""
 _MACHINE_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 _FAKE_SERVICES: Final = (
-    *("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST", "CARREL_RECORD_QUERIES"),
+    "FIRESTORE_EMULATOR_HOST",
+    "STORAGE_EMULATOR_HOST",
+    "CARREL_RECORD_QUERIES",
 )
+"""Variables that lead functions to fake services, or make them record their queries."""
 _OUTSIDE_ACCESS: Final = (
     *("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-"""Functions reach outside services by these variables. The gateway gets none of them, because it
-would reach functions by them, too."""
+"""Variables by which functions reach outside services.
+
+The gateway gets none of them. It would send its requests to functions through the proxy, and with
+the credentials, that they name.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def format_email(account: str) -> str:
 
 
 class MetadataServers:
-    """The metadata servers of instances, each on its own port, with what ID tokens need.
+    """The metadata servers of instances, each on its own port; they serve only ID tokens.
 
     See https://cloud.google.com/compute/docs/metadata/querying-metadata and
     https://cloud.google.com/run/docs/securing/service-identity

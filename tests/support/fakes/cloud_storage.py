@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import google_crc32c
 import pytest
 
-from tests.support.fakes.google_cloud import NUMBER
+from tests.support.fakes.google_cloud import PROJECT_NUMBER
 from tests.support.fakes.http_server import HANGS, LoopbackServer
 
 Operation = Literal["bucket", "list", "get", "download", "upload", "delete"]
@@ -55,7 +55,7 @@ class Fault:
 
 
 HANG: Final = Fault(pause=HANGS)
-CUT: Final = Fault(missing=10)
+CUT_CONNECTION: Final = Fault(missing=10)
 """The request is served, but the last ten bytes of the response are never sent."""
 THROTTLED: Final = Fault(status=429)
 BROKEN: Final = Fault(status=500)
@@ -243,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Create, describe or change a bucket."""
         buckets = self.server.buckets
         if self.command == "POST":
-            buckets[body["name"]] = {"projectNumber": NUMBER, **body}
+            buckets[body["name"]] = {"projectNumber": PROJECT_NUMBER, **body}
         name = body["name"] if self.command == "POST" else unquote(self._segments[-1])
         if name not in buckets:
             return _make_error_response(404)

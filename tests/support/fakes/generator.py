@@ -1,4 +1,4 @@
-"""A language model in this process with answers from a test."""
+"""A language model in a test's own process, whose answers the test provides."""
 
 from __future__ import annotations
 

@@ -12,19 +12,20 @@ import hashlib
 import hmac
 import json
 import secrets
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, Self
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
+
+from tests.support.fakes.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,7 @@ class Account:
     refusal: Query | None = None
 
 
-class FakeGoogle(ThreadingHTTPServer):
+class FakeGoogle(LoopbackServer):
     """A fake OpenID provider on a free port while the `with` block runs.
 
     Attributes:
@@ -73,12 +74,9 @@ class FakeGoogle(ThreadingHTTPServer):
         authorization_requests: The parameters of each authorization request so far.
     """
 
-    daemon_threads = True
-    request_queue_size = 128  # by default, a sixth concurrent client would wait for a second
-
     def __init__(self) -> None:
         """Open the port."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.account = Account()
         self.now: float | None = None
         self.statuses: dict[str, int] = {}
@@ -88,22 +86,10 @@ class FakeGoogle(ThreadingHTTPServer):
         self.authorization_requests: list[Query] = []
         self.codes: dict[str, Query] = {}
         self.change_key("key-1")
-        self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
 
     def change_key(self, key_id: str) -> None:
         """Sign with a new key, and publish only this key."""
         self.key_id, self.key = key_id, _key(key_id)
-
-    def __enter__(self) -> Self:
-        """Start to serve."""
-        self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop, and close the port."""
-        self.shutdown()
-        self._loop.join()
-        self.server_close()
 
     @property
     def issuer(self) -> str:

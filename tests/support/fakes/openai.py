@@ -32,7 +32,7 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of the server; by default, the texts' vectors at once.
+    """A reply of the server; by default, the texts' vectors without a pause.
 
     Attributes:
         status: The HTTP status.

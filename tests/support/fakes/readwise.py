@@ -32,7 +32,7 @@ START: Final = datetime(2025, 3, 1, 4, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of the server; by default, the correct page at once.
+    """A reply of the server; by default, the correct page without a pause.
 
     Attributes:
         status: The HTTP status.
@@ -53,9 +53,9 @@ class Reply:
 
 HANG: Final = Reply(pause=HANGS)
 BROKEN: Final = Reply(500, b"<html>Server Error (500)</html>")
-CUT: Final = Reply(missing=10)
+CUT_CONNECTION: Final = Reply(missing=10)
 """The last ten bytes of the response are never sent."""
-HALF_A_BODY: Final = Reply(body=b'{"count": 2, "nextPageCursor": null, "results": [{"user_book')
+CUT_JSON: Final = Reply(body=b'{"count": 2, "nextPageCursor": null, "results": [{"user_book')
 WEB_PAGE: Final = Reply(body=b"<html>Readwise is being maintained</html>")
 NO_RESULTS: Final = Reply(alter=lambda body: {"count": body["count"]})
 RESULTS_OF_ANOTHER_TYPE: Final = Reply(alter=lambda body: body | {"results": {"7": "Walden"}})

@@ -1,4 +1,4 @@
-"""A token storage for the official client, in memory."""
+"""A storage in which the official MCP client keeps its tokens during a test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MemoryTokenStorage:
     """
 
     def __init__(self) -> None:
-        """Begin without tokens and registration."""
+        """Begin without tokens and without a registration."""
         self.tokens: OAuthToken | None = None
         self.client: OAuthClientInformationFull | None = None
 

@@ -41,7 +41,7 @@ _TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of the server; by default, the correct one at once.
+    """A reply of the server; by default, the correct one without a pause.
 
     Attributes:
         status: The HTTP status.
@@ -68,7 +68,7 @@ NO_CANDIDATES = Reply(body=gemini.make_empty_response(MODEL))
 
 
 def make_vector_reply(values: Iterable[float]) -> Reply:
-    """Make a valid answer with these numbers, for any text."""
+    """Make a reply that has these numbers as the vector of any text."""
     return Reply(values=tuple(values))
 
 

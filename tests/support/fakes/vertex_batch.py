@@ -80,7 +80,7 @@ THROTTLED: Final = Fault(429)
 BROKEN: Final = Fault(500)
 LOST: Final = Fault(503, is_served=True)
 """The operation is performed, but the response reports an error."""
-HALF: Final = Fault(body=b'{"name": "projects/p/loc', is_served=True)
+CUT_JSON: Final = Fault(body=b'{"name": "projects/p/loc', is_served=True)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from shared.core.errors import InvalidInput, PlatformFault, RateLimited, Unavail
 from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
 from tests.support.fakes.cloud_storage import (
     CLIENT_LEAVES_SOCKETS,
-    CUT,
+    CUT_CONNECTION,
     FORBIDDEN,
     FakeCloudStorage,
 )
@@ -27,7 +27,7 @@ from tests.support.fakes.cloud_storage import HANG as STORAGE_HANGS
 from tests.support.fakes.cloud_storage import THROTTLED as STORAGE_THROTTLED
 from tests.support.fakes.vertex_batch import (
     BROKEN,
-    HALF,
+    CUT_JSON,
     HANG,
     LOST,
     THROTTLED,
@@ -175,7 +175,7 @@ async def test_a_dead_connection_starts_no_second_job(vertex: FakeVertexBatch) -
 async def test_a_job_with_a_truncated_answer_is_found_later(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
-    vertex.faults["create"].append(HALF)
+    vertex.faults["create"].append(CUT_JSON)
     with pytest.raises(PlatformFault, match="cannot be read"):
         await batch.submit("task", SOURCE, DESTINATION)
     assert (await batch.submit("task", SOURCE, DESTINATION)).endswith("/1000")
@@ -392,7 +392,7 @@ async def test_a_failed_write_leaves_no_file(files: BatchFiles, storage: FakeClo
 
 @pytest.mark.parametrize(
     ("files", "fault"),
-    [(10, STORAGE_THROTTLED), (10, STORAGE_BROKEN), (0.2, STORAGE_HANGS), (10, CUT)],
+    [(10, STORAGE_THROTTLED), (10, STORAGE_BROKEN), (0.2, STORAGE_HANGS), (10, CUT_CONNECTION)],
     indirect=["files"],
 )
 async def test_transient_failures_are_retried(

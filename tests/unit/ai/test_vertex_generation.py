@@ -18,7 +18,7 @@ from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
-from tests.support.clock import SettableSeconds
+from tests.support.clock import SettableMonotonicClock
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     HANG,
@@ -338,7 +338,7 @@ async def test_concurrency_is_limited() -> None:
 
 
 async def test_five_failures_open_the_breaker() -> None:
-    seconds = SettableSeconds()
+    seconds = SettableMonotonicClock()
     breaker = CircuitBreaker("Vertex AI", seconds)
     with FakeVertex(usual=make_error_reply(503, "UNAVAILABLE", retry_after="60")) as server:
         async with open_generator(server, breaker=breaker, time_limit=50) as generator:

@@ -15,7 +15,7 @@ from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.mcp.server import build_server
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server, make_tool
-from tests.support.mcp_wire import ENVELOPE, HANDSHAKE, MODERN, make_initialize, make_request
+from tests.support.mcp_wire import CLIENT_META, HANDSHAKE, MODERN, make_initialize, make_request
 from tests.unit.gateway.test_endpoint import SECURITY, post_headers, post_to
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class WireClient:
         """Post a request."""
         if self._version == MODERN:
             key = "io.modelcontextprotocol/clientCapabilities"
-            params["_meta"] = ENVELOPE | {key: self._capabilities}
+            params["_meta"] = CLIENT_META | {key: self._capabilities}
         body = make_request(method, **params)
         headers = [*post_headers(body, self._version), *self._session]
         return await post_to(self.endpoint, body, headers)

@@ -18,10 +18,10 @@ from shared.core.settings import Settings
 from shared.runtime.messages import WireError
 from shared.runtime.outage_advice import RETRY_AFTER_SECONDS
 from shared.runtime.tool import Effect
-from tests.support.clock import SettableSeconds
+from tests.support.clock import SettableMonotonicClock
 from tests.support.fake_catalog import make_tool
 from tests.support.fakes.http_server import HANGS
-from tests.support.fakes.tool_server import WELL, FakeToolServer, Reply
+from tests.support.fakes.tool_server import SUCCESS, FakeToolServer, Reply
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def error_reply(status: int, code: str) -> Reply:
 
 
 @pytest.fixture
-def seconds() -> SettableSeconds:
-    return SettableSeconds()
+def seconds() -> SettableMonotonicClock:
+    return SettableMonotonicClock()
 
 
 @asynccontextmanager
@@ -116,7 +116,7 @@ async def test_error_of_the_tool_is_returned_unchanged(
         Reply(200, b""),
         Reply(200, b'{"result": {"well": tr'),
         Reply(200, b'{"result": "text"}'),
-        Reply(200, WELL, missing=10),
+        Reply(200, SUCCESS, missing=10),
         Reply(200, b"not gzip", {"Content-Encoding": "gzip"}),
         Reply(200, b"{}"),
         Reply(200, b'{"result": null, "error": null}'),
@@ -179,7 +179,7 @@ async def write_outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str
     return str(answer.error.details["outcome"])
 
 
-@pytest.mark.parametrize("reply", [BROKEN, Reply(200, b""), Reply(200, WELL, missing=10)])
+@pytest.mark.parametrize("reply", [BROKEN, Reply(200, b""), Reply(200, SUCCESS, missing=10)])
 async def test_write_with_a_lost_answer_has_an_unknown_outcome(
     call_request: CallRequest, reply: Reply
 ) -> None:
@@ -227,14 +227,14 @@ async def fail(
     "reply",
     [
         BROKEN,
-        Reply(200, WELL, missing=10),
+        Reply(200, SUCCESS, missing=10),
         error_reply(503, "UNAVAILABLE"),
         error_reply(500, "INTERNAL_ERROR"),
     ],
     ids=["an error page", "a cut connection", "UNAVAILABLE", "INTERNAL_ERROR"],
 )
 async def test_five_failures_in_a_row_open_the_breaker(
-    call_request: CallRequest, seconds: SettableSeconds, reply: Reply
+    call_request: CallRequest, seconds: SettableMonotonicClock, reply: Reply
 ) -> None:
     with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
@@ -251,7 +251,7 @@ async def test_five_failures_in_a_row_open_the_breaker(
 
 
 async def test_threshold_and_pause_of_the_breaker_are_settings(
-    call_request: CallRequest, seconds: SettableSeconds
+    call_request: CallRequest, seconds: SettableMonotonicClock
 ) -> None:
     settings = {"circuit_failure_threshold": 2, "circuit_recovery_timeout": 90}
     with FakeToolServer(BROKEN) as server:
@@ -266,7 +266,7 @@ async def test_threshold_and_pause_of_the_breaker_are_settings(
 
 
 async def test_timeouts_open_the_breaker(
-    call_request: CallRequest, seconds: SettableSeconds, monotonic: MonotonicClock
+    call_request: CallRequest, seconds: SettableMonotonicClock, monotonic: MonotonicClock
 ) -> None:
     turn = partial(monotonic.advance_soon, 60)
     with FakeToolServer(Reply(pause=HANGS)) as server:
@@ -310,7 +310,7 @@ async def test_success_resets_the_failure_count(call_request: CallRequest) -> No
 
 
 async def test_after_the_pause_one_call_probes_the_function(
-    call_request: CallRequest, seconds: SettableSeconds
+    call_request: CallRequest, seconds: SettableMonotonicClock
 ) -> None:
     with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
@@ -328,7 +328,7 @@ async def test_after_the_pause_one_call_probes_the_function(
 
 
 async def test_failed_probe_begins_another_pause(
-    call_request: CallRequest, seconds: SettableSeconds
+    call_request: CallRequest, seconds: SettableMonotonicClock
 ) -> None:
     with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
@@ -339,7 +339,7 @@ async def test_failed_probe_begins_another_pause(
 
 
 async def test_cancelled_probe_is_replaced(
-    call_request: CallRequest, seconds: SettableSeconds
+    call_request: CallRequest, seconds: SettableMonotonicClock
 ) -> None:
     with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:

@@ -20,7 +20,7 @@ from shared.core.caller import Caller
 from shared.core.errors import INTERNAL_ERROR_MESSAGE
 from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline
 from tests.support.mcp_wire import (
-    ENVELOPE,
+    CLIENT_META,
     HANDSHAKE,
     HEADERS,
     MODERN,
@@ -98,28 +98,28 @@ LIST: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
 CALL: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "get_book"}
 WRONG_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] = {
     "no method header": (
-        make_request("tools/list", _meta=ENVELOPE),
+        make_request("tools/list", _meta=CLIENT_META),
         [("mcp-protocol-version", MODERN)],
     ),
-    "another method header": (make_request("prompts/list", _meta=ENVELOPE), [*LIST.items()]),
+    "another method header": (make_request("prompts/list", _meta=CLIENT_META), [*LIST.items()]),
     "two method headers": (
-        make_request("tools/list", _meta=ENVELOPE),
+        make_request("tools/list", _meta=CLIENT_META),
         [*LIST.items(), ("mcp-method", "tools/list")],
     ),
     "two versions": (
-        make_request("tools/list", _meta=ENVELOPE),
+        make_request("tools/list", _meta=CLIENT_META),
         [*LIST.items(), ("mcp-protocol-version", MODERN)],
     ),
     "no name header": (
-        make_request("tools/call", name="get_book", _meta=ENVELOPE),
+        make_request("tools/call", name="get_book", _meta=CLIENT_META),
         [*LIST.items(), ("mcp-method", "tools/call")][::2],
     ),
     "another name header": (
-        make_request("tools/call", name="get_shelf", _meta=ENVELOPE),
+        make_request("tools/call", name="get_shelf", _meta=CLIENT_META),
         [*CALL.items()],
     ),
     "a name header in wrong base64": (
-        make_request("tools/call", name="get_book", _meta=ENVELOPE),
+        make_request("tools/call", name="get_book", _meta=CLIENT_META),
         [*(CALL | {"mcp-name": "=?base64?%?="}).items()],
     ),
     "no params": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, [*LIST.items()]),
@@ -131,11 +131,11 @@ WRONG_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] 
     ),
     "no capabilities": (make_request("tools/list", _meta={VERSION_KEY: MODERN}), [*LIST.items()]),
     "another version in the envelope": (
-        make_request("tools/list", _meta=ENVELOPE | {VERSION_KEY: "2099-01-01"}),
+        make_request("tools/list", _meta=CLIENT_META | {VERSION_KEY: "2099-01-01"}),
         [*LIST.items()],
     ),
     "an unknown version": (
-        make_request("tools/list", _meta=ENVELOPE | {VERSION_KEY: "2099-01-01"}),
+        make_request("tools/list", _meta=CLIENT_META | {VERSION_KEY: "2099-01-01"}),
         [*(LIST | {"mcp-protocol-version": "2099-01-01"}).items()],
     ),
     "an unknown version without an envelope": (
@@ -233,7 +233,7 @@ def comparable(response: httpx2.Response) -> object:
 async def test_a_message_is_answered_as_by_the_sdk(name: str, version: str) -> None:
     body = REQUESTS[name]
     if version == MODERN and "params" in body:
-        body = body | {"params": body["params"] | {"_meta": ENVELOPE}}
+        body = body | {"params": body["params"] | {"_meta": CLIENT_META}}
     response, sdk_response = await answers(body, post_headers(body, version))
     assert response.status_code == sdk_response.status_code
     assert comparable(response) == comparable(sdk_response)
@@ -283,7 +283,7 @@ async def test_a_wrong_envelope_gets_advice(name: str) -> None:
 async def test_a_wrong_header_has_the_status_of_the_sdk(
     version: str, header: dict[str, str], status: int, advice: str
 ) -> None:
-    content = json.dumps(make_request("tools/list", _meta=ENVELOPE)).encode()
+    content = json.dumps(make_request("tools/list", _meta=CLIENT_META)).encode()
     request_headers = [
         *(HEADERS | dict(post_headers(make_request("tools/list"), version)) | header).items()
     ]
@@ -297,7 +297,7 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 async def test_invalid_parameters_are_named(version: str) -> None:
-    body = make_request("tools/call", arguments={}, _meta=ENVELOPE)
+    body = make_request("tools/call", arguments={}, _meta=CLIENT_META)
     response = await post_to(make_endpoint(), body, post_headers(body, version))
     problem = "tools/call was not run. params.name: Field required."
     assert rpc_error(response)["message"] == f"{problem} Correct this and send it again."
@@ -316,7 +316,7 @@ async def test_an_error_in_a_handler_is_an_internal_error(
     fault: Any, version: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prompt = Prompt(name="greet", title="Greet", description="Greets.", arguments=(), text=fault)
-    body = make_request("prompts/get", name="greet", _meta=ENVELOPE)
+    body = make_request("prompts/get", name="greet", _meta=CLIENT_META)
     endpoint = make_endpoint(prompt)
     response = await post_to(endpoint, body, post_headers(body, version))
     [line] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]

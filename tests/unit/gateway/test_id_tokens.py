@@ -13,9 +13,10 @@ from google.auth.compute_engine import _metadata
 
 from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from shared.core.settings import Settings
+from tests.support.certificates import write_certificate
 from tests.support.fakes.http_server import HANGS
 from tests.support.fakes.metadata import FakeMetadata, decode_claims
-from tests.support.fakes.tool_server import FakeToolServer, write_certificate
+from tests.support.fakes.tool_server import FakeToolServer
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:

@@ -16,16 +16,16 @@ from functions.gateway.oauth.client_id_metadata import (
 )
 from shared.core.errors import Unavailable
 from shared.core.safe_fetch import Endpoint, SafeFetch
+from tests.support.certificates import write_certificate
 from tests.support.clock import SettableClock
 from tests.support.ports import find_free_port
 from tests.support.public_web_server import (
     DOCUMENT_URL,
     HOST,
-    DocumentServer,
     Page,
+    PublicWebServer,
     make_fetcher,
     make_resolver,
-    write_named_certificate,
 )
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[DocumentServer]:
+def server(tmp_path: Path) -> Iterator[PublicWebServer]:
     """The server of the client's document."""
-    certificate = write_named_certificate(tmp_path / "client.pem", HOST)
-    with DocumentServer(certificate, make_page(DOCUMENT)) as document_server:
+    certificate = write_certificate(tmp_path / "client.pem", HOST)
+    with PublicWebServer(certificate, make_page(DOCUMENT)) as document_server:
         yield document_server
 
 
 @pytest.fixture
-def fetch(server: DocumentServer, tmp_path: Path) -> SafeFetch:
+def fetch(server: PublicWebServer, tmp_path: Path) -> SafeFetch:
     """A fetcher that connects to that server."""
     return make_fetcher(server, tmp_path / "client.pem")
 
@@ -113,7 +113,7 @@ async def test_client_has_the_fields_of_its_document(documents: ClientDocuments)
 
 @pytest.mark.anyio
 async def test_default_authentication_method_is_none(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     server.page = make_page(
         {"client_id": DOCUMENT_URL, "redirect_uris": ["https://client.example/back"]}
@@ -125,7 +125,7 @@ async def test_default_authentication_method_is_none(
 
 @pytest.mark.anyio
 async def test_private_uri_scheme_is_accepted(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     server.page = make_page(
         DOCUMENT | {"redirect_uris": ["cursor://anysphere.cursor-mcp/callback"]}
@@ -136,7 +136,7 @@ async def test_private_uri_scheme_is_accepted(
 @pytest.mark.anyio
 @pytest.mark.parametrize(("reason", "changes"), INVALID)
 async def test_invalid_document_is_rejected(
-    server: DocumentServer,
+    server: PublicWebServer,
     documents: ClientDocuments,
     capsys: pytest.CaptureFixture[str],
     reason: str,
@@ -153,7 +153,7 @@ async def test_invalid_document_is_rejected(
     "body", [b"", b"{", b"[]", b'"x"', b"null", b"\xff\xfe", b"[" * 60_000, b"NaN"]
 )
 async def test_document_that_is_no_json_object_is_rejected(
-    server: DocumentServer, documents: ClientDocuments, body: bytes
+    server: PublicWebServer, documents: ClientDocuments, body: bytes
 ) -> None:
     server.page = Page(body)
     assert await documents.get(DOCUMENT_URL) is None
@@ -170,7 +170,7 @@ async def test_invalid_client_id_is_neither_fetched_nor_quoted(
 
 @pytest.mark.anyio
 async def test_concurrent_requests_share_one_fetch(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     clients = await asyncio.gather(*(documents.get(DOCUMENT_URL) for _ in range(20)))
     assert [client.client_name for client in clients if client] == ["Claude Code"] * 20
@@ -179,7 +179,7 @@ async def test_concurrent_requests_share_one_fetch(
 
 @pytest.mark.anyio
 async def test_cancelled_request_does_not_cancel_a_shared_fetch(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
     cancelled_task, other_task = (
@@ -196,7 +196,7 @@ async def test_cancelled_request_does_not_cancel_a_shared_fetch(
 
 @pytest.mark.anyio
 async def test_number_of_concurrent_fetches_is_limited(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
     tasks = [
@@ -229,7 +229,7 @@ async def test_number_of_concurrent_fetches_is_limited(
     ],
 )
 async def test_document_is_cached_for_an_hour_at_most(
-    server: DocumentServer,
+    server: PublicWebServer,
     documents: ClientDocuments,
     clock: SettableClock,
     cache_control: str,
@@ -248,7 +248,7 @@ async def test_document_is_cached_for_an_hour_at_most(
 @pytest.mark.anyio
 @pytest.mark.parametrize("cache_control", ["no-store", "No-Cache, max-age=60", "max-age=0"])
 async def test_uncacheable_document_is_fetched_again(
-    server: DocumentServer, documents: ClientDocuments, cache_control: str
+    server: PublicWebServer, documents: ClientDocuments, cache_control: str
 ) -> None:
     server.page = make_page(DOCUMENT, cache_control=cache_control)
     assert await documents.get(DOCUMENT_URL)
@@ -258,7 +258,7 @@ async def test_uncacheable_document_is_fetched_again(
 
 @pytest.mark.anyio
 async def test_failure_is_cached_for_a_minute(
-    server: DocumentServer, documents: ClientDocuments, clock: SettableClock
+    server: PublicWebServer, documents: ClientDocuments, clock: SettableClock
 ) -> None:
     server.page = Page(status=404)
     assert await documents.get(DOCUMENT_URL) is None
@@ -273,7 +273,7 @@ async def test_failure_is_cached_for_a_minute(
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 async def test_server_error_is_temporary(
-    server: DocumentServer, documents: ClientDocuments, clock: SettableClock, status: int
+    server: PublicWebServer, documents: ClientDocuments, clock: SettableClock, status: int
 ) -> None:
     server.page = Page(status=status)
     for _ in range(2):
@@ -287,7 +287,7 @@ async def test_server_error_is_temporary(
 
 
 @pytest.mark.anyio
-async def test_slow_server_is_a_temporary_error(server: DocumentServer, tmp_path: Path) -> None:
+async def test_slow_server_is_a_temporary_error(server: PublicWebServer, tmp_path: Path) -> None:
     server.gate.clear()
     documents = ClientDocuments(make_fetcher(server, tmp_path / "client.pem", seconds=0.1))
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
@@ -315,7 +315,7 @@ async def test_unknown_host_error_says_to_check_the_address(
 
 @pytest.mark.anyio
 async def test_the_cache_is_bounded_and_drops_the_oldest_document(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     for number in range(MAX_CACHED_LOOKUPS + 1):
         with pytest.raises(Unavailable):

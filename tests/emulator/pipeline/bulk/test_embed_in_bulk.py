@@ -16,7 +16,7 @@ from shared.pipeline.embedding.bulk import BulkServices, bulk_services
 from shared.runtime.job import Report
 from tests.support.bulk_embedding import (
     DIMENSION,
-    NOTES,
+    NOTES_PER_SOURCE,
     assert_all_embedded_once,
     assert_nothing_left,
     compute_expected_vector,
@@ -46,7 +46,11 @@ async def test_many_passages_are_embedded_by_one_job(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, report.failures, report.finished) == ({"embedded": NOTES}, [], True)
+    assert (report.counts, report.failures, report.finished) == (
+        {"embedded": NOTES_PER_SOURCE},
+        [],
+        True,
+    )
     assert (len(vertex.jobs), vertex.embedded) == (1, [])
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
@@ -65,9 +69,9 @@ async def test_what_is_embedded_in_bulk_goes_on_as_if_embedded_alone(
 async def test_a_few_passages_are_embedded_one_by_one(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
-    report = await run_bulk_embedding(base, replace(bulk, min_passages=NOTES + 1))
-    assert report.counts == {"embedded": NOTES}
-    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES)
+    report = await run_bulk_embedding(base, replace(bulk, min_passages=NOTES_PER_SOURCE + 1))
+    assert report.counts == {"embedded": NOTES_PER_SOURCE}
+    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES_PER_SOURCE)
 
 
 async def test_a_run_with_nothing_to_do_costs_three_reads(
@@ -87,9 +91,9 @@ async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
     for _ in range(2):
         report = await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
         assert (report.counts, report.finished) == ({}, False)
-        assert report.note == f"A batch job for {NOTES} passages is under way."
+        assert report.note == f"A batch job for {NOTES_PER_SOURCE} passages is under way."
     assert (await run_bulk_embedding(base, replace(bulk, poll_seconds=120))).counts == {
-        "embedded": NOTES
+        "embedded": NOTES_PER_SOURCE
     }
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
@@ -103,8 +107,8 @@ async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
     clock.now += timedelta(minutes=15)
     await ingest_sources(base, make_source_of_notes("Late"))
     report = await run_bulk_embedding(base, bulk)
-    assert report.counts == {"embedded": 2 * NOTES}
-    assert len(vertex.embedded) == NOTES
+    assert report.counts == {"embedded": 2 * NOTES_PER_SOURCE}
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
     await assert_all_embedded_once(base, vertex, "Note", "Late")
 
 
@@ -119,7 +123,7 @@ async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
     await run_bulk_embedding(base, bulk)
     vectors = await read_vectors(base)
     assert vectors["Note 0, edited."] == pytest.approx(compute_expected_vector("Note 0, edited."))
-    assert (len(vectors), vertex.embedded) == (NOTES, ["Notes Note 0, edited."])
+    assert (len(vectors), vertex.embedded) == (NOTES_PER_SOURCE, ["Notes Note 0, edited."])
 
 
 async def test_a_deleted_note_stays_deleted(
@@ -137,8 +141,8 @@ async def test_what_is_too_much_for_one_job_is_left_to_the_next(
 ) -> None:
     clock.now += timedelta(minutes=1)
     await ingest_sources(base, make_source_of_notes("Late"))
-    await run_bulk_embedding(base, replace(bulk, max_rows=NOTES))
-    assert [len(job.texts) for job in vertex.jobs.values()] == [NOTES, NOTES]
+    await run_bulk_embedding(base, replace(bulk, max_rows=NOTES_PER_SOURCE))
+    assert [len(job.texts) for job in vertex.jobs.values()] == [NOTES_PER_SOURCE, NOTES_PER_SOURCE]
     await assert_all_embedded_once(base, vertex, "Note", "Late")
 
 
@@ -172,10 +176,13 @@ def with_one_too_short(lines: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize(
     ("rewrite", "counts"),
     [
-        (lambda lines: lines[1:], {"embedded": NOTES}),
-        (halved, {"embedded": NOTES, "unreadable": 3}),
-        (lambda lines: [*lines, *lines], {"embedded": NOTES}),
-        (lambda lines: [*lines, b'{"key": "of:nobody", "response": {}}'], {"embedded": NOTES}),
+        (lambda lines: lines[1:], {"embedded": NOTES_PER_SOURCE}),
+        (halved, {"embedded": NOTES_PER_SOURCE, "unreadable": 3}),
+        (lambda lines: [*lines, *lines], {"embedded": NOTES_PER_SOURCE}),
+        (
+            lambda lines: [*lines, b'{"key": "of:nobody", "response": {}}'],
+            {"embedded": NOTES_PER_SOURCE},
+        ),
     ],
     ids=["a row is missing", "half a row", "rows come twice", "rows of nobody"],
 )
@@ -189,7 +196,7 @@ async def test_what_a_job_leaves_out_is_embedded_after_it(
     vertex.rewrite = rewrite
     report = await run_bulk_embedding(base, bulk)
     assert (counts, []) == (report.counts, report.failures)
-    assert len(await read_vectors(base)) == NOTES
+    assert len(await read_vectors(base)) == NOTES_PER_SOURCE
 
 
 async def test_a_vector_of_another_length_is_refused(
@@ -197,7 +204,7 @@ async def test_a_vector_of_another_length_is_refused(
 ) -> None:
     vertex.rewrite = with_one_too_short
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, len(report.failures)) == ({"embedded": NOTES - 1}, 1)
+    assert (report.counts, len(report.failures)) == ({"embedded": NOTES_PER_SOURCE - 1}, 1)
 
 
 async def test_vectors_longer_than_asked_for_are_cut(

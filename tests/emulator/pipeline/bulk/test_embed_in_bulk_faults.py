@@ -12,7 +12,7 @@ from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.pipeline.embedding.chunks import embed_in_bulk
 from shared.runtime.job import Budget, Report
 from tests.support.bulk_embedding import (
-    NOTES,
+    NOTES_PER_SOURCE,
     assert_all_embedded_once,
     assert_nothing_left,
     replace_vector_by_error,
@@ -51,7 +51,7 @@ async def test_a_failed_job_is_reported_and_the_next_run_starts_another(
     assert "Secret" not in failure.reason
     assert (report.counts, report.finished, storage.list_names("bulk")) == ({}, False, [])
     vertex.final_state = "JOB_STATE_SUCCEEDED"
-    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES}
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
     await assert_nothing_left(base, storage)
 
 
@@ -62,8 +62,8 @@ async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
     for _ in range(3):
         assert len((await run_bulk_embedding(base, bulk)).failures) == 1
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, report.failures) == ({"embedded": NOTES}, [])
-    assert (len(vertex.jobs), len(vertex.embedded)) == (3, NOTES)
+    assert (report.counts, report.failures) == ({"embedded": NOTES_PER_SOURCE}, [])
+    assert (len(vertex.jobs), len(vertex.embedded)) == (3, NOTES_PER_SOURCE)
     await run_bulk_embedding(base, bulk)
     await assert_nothing_left(base, storage)
 
@@ -73,7 +73,7 @@ async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
 ) -> None:
     vertex.rewrite = lambda lines: [lines[0], *map(replace_vector_by_error, lines[1:])]
     [failure] = (await run_bulk_embedding(base, bulk)).failures
-    assert failure.reason == f"The batch job made 1 vectors of {NOTES} texts."
+    assert failure.reason == f"The batch job made 1 vectors of {NOTES_PER_SOURCE} texts."
     chunks = (await read_documents(base, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
@@ -87,7 +87,7 @@ async def test_an_outage_while_a_job_works_fails_nothing(
     with pytest.raises(Unavailable):
         await run_bulk_embedding(base, bulk)
     vertex.faults.clear()
-    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES}
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
     await assert_all_embedded_once(base, vertex, "Note")
 
 
@@ -125,8 +125,8 @@ async def test_a_bucket_not_ours_is_given_up_after_three_runs(
     for _ in range(3):
         with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
             await run_bulk_embedding(base, bulk)
-    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES}
-    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES)
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
+    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES_PER_SOURCE)
 
 
 async def test_a_refused_job_is_given_up_after_three_runs(
@@ -136,8 +136,8 @@ async def test_a_refused_job_is_given_up_after_three_runs(
     for _ in range(3):
         with pytest.raises(InvalidInput, match="BULK_BUCKET"):
             await run_bulk_embedding(base, bulk)
-    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES}
-    assert len(vertex.embedded) == NOTES
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
 
 
 async def test_what_a_job_makes_for_another_model_is_not_awaited(

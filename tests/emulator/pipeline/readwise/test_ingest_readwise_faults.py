@@ -23,8 +23,8 @@ from shared.knowledge.readwise_sync import SyncProgress, UnfinishedRun
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.fakes.readwise import (
     BROKEN,
-    CUT,
-    HALF_A_BODY,
+    CUT_CONNECTION,
+    CUT_JSON,
     HANG,
     NO_RESULTS,
     NOTHING,
@@ -47,8 +47,8 @@ pytestmark = pytest.mark.anyio
 
 PASSING = [
     BROKEN,
-    CUT,
-    HALF_A_BODY,
+    CUT_CONNECTION,
+    CUT_JSON,
     WEB_PAGE,
     NO_RESULTS,
     RESULTS_OF_ANOTHER_TYPE,
@@ -89,7 +89,7 @@ async def test_hanging_request_is_retried(
     assert len(readwise.calls) == 2
 
 
-@pytest.mark.parametrize("reply", [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS])
+@pytest.mark.parametrize("reply", [BROKEN, CUT_CONNECTION, CUT_JSON, WEB_PAGE, NO_RESULTS])
 @pytest.mark.usefixtures("sleepless")
 async def test_lasting_error_is_an_outage(
     readwise: FakeReadwise,
@@ -169,7 +169,7 @@ async def test_malformed_token_is_not_sent(readwise: FakeReadwise, token: str) -
 async def test_neither_token_nor_content_is_logged(app: App, readwise: FakeReadwise) -> None:
     readwise.put_book(7, "A secret thought.")
     readwise.put_highlight(7, 0, "A secret thought.", note=["A secret note."])
-    readwise.script.extend([HALF_A_BODY, Reply(), Reply(status=404)])
+    readwise.script.extend([CUT_JSON, Reply(), Reply(status=404)])
     output = io.StringIO()
     with redirect_stderr(output), pytest.raises(InvalidInput) as refused:
         await run_ingest(app)
