@@ -1,4 +1,7 @@
-"""Starts the job that fetches links, so that a saved link does not wait for the job's schedule."""
+"""Starts the job that fetches links, so that a saved link does not wait for the job's schedule.
+
+Google's libraries are imported late, to keep cold starts short.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from typing import Final
 from shared.core.log import error_fields, log
 
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+"""The OAuth scope that Cloud Scheduler requires."""
 _TIMEOUT_SECONDS: Final = 5.0
+"""A response is awaited for this long, because the user waits for the tool's answer meanwhile."""
 
 
 async def start_fetching(url: str) -> bool:
     """Ask Cloud Scheduler to run the job now, and return whether it accepted the request.
 
-    A failure is logged, and the job runs on its schedule.
+    A failure is logged but not raised, because the job also runs on its schedule.
 
     Args:
         url: The address that runs the job, see https://cloud.google.com/scheduler/docs/reference/
@@ -32,6 +37,12 @@ async def start_fetching(url: str) -> bool:
 
 
 def _post(url: str) -> None:
+    """Send the request with the credentials of this function.
+
+    Raises:
+        GoogleAuthError: There are no credentials.
+        RequestException: Cloud Scheduler does not answer, or rejects the request.
+    """
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
 

@@ -1,4 +1,8 @@
-"""A link that a user saved, and how its state changes while its page is fetched."""
+"""A link that a user saved, and how its state changes while its page is fetched.
+
+A link is the address of a web page. The job `ingest` fetches the page, which becomes a source of
+the knowledge base.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +21,28 @@ if TYPE_CHECKING:
     from shared.core.public_url import PublicUrl
 
 SCHEDULE: Final = "0 * * * *"
-"""The job `ingest` fetches links in the cloud on this schedule, a cron expression in UTC."""
+"""The job `ingest` fetches links in the cloud on this schedule, a cron expression in UTC: at the
+start of every hour."""
 _SCHEDULE_INTERVAL: Final = timedelta(hours=1)
-_PROCESSING: Final = timedelta(minutes=10)
-"""The jobs `embed` and `index` process a fetched page within this time."""
+_PROCESSING_TIME: Final = timedelta(minutes=10)
+"""The jobs `embed` and `index` usually process a fetched page within this time."""
 RETENTION: Final = timedelta(days=30)
 """The record of a link is deleted this long after its page was stored."""
 _TRACKING: Final = re.compile(
     r"(?<=[?&])(?:utm_[a-z_]+|fbclid|gclid|msclkid)=[^&]*(?:&|$)", re.ASCII
 )
+"""A query parameter that tracks visitors and does not change the page."""
 
 
 class LinkState(StrEnum):
     """The state of a saved link."""
 
     WAITING = "waiting"
+    """The page has not been fetched yet."""
     STORED = "stored"
+    """The page was fetched and stored as a source."""
     FAILED = "failed"
+    """The page could not be fetched, and will not be tried again unless somebody asks for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +54,14 @@ class Link:
         url: The normalized address.
         saved_by: The id of the user who saved the link.
         requested_at: When the user last saved the link.
-        title: The title that the user gave, if any.
+        title: The title that the user gave, or None to use the page's own.
         tags: The tags that the user gave.
         state: Whether the page waits to be fetched, is stored, or could not be fetched.
-        due_at: From when the page may be fetched, or None unless the link waits.
-        tries: How often fetching the page has failed.
-        error: Why fetching the page last failed, for people.
-        expires_at: When the record is deleted, or None unless the page is stored.
+        due_at: From when the page may be fetched, or None if the link does not wait.
+        tries: How often fetching the page has failed since the user last saved the link.
+        error: Why fetching the page last failed, for people, or None.
+        expires_at: When the record of the link is deleted, or None as long as the page is not
+            stored.
     """
 
     source_id: str
@@ -67,7 +77,7 @@ class Link:
     expires_at: datetime | None = None
 
     def request(self, now: datetime) -> Link:
-        """Return the link, waiting to be fetched now."""
+        """Return the link, waiting to be fetched now. Earlier failures no longer count."""
         return replace(
             self,
             requested_at=now,
@@ -85,7 +95,10 @@ class Link:
         )
 
     def defer(self, reason: str, now: datetime) -> Link:
-        """Return the link after a temporary failure: due later, or failed after `MAX_TRIES`."""
+        """Return the link after a temporary failure: due later, or failed after too many tries.
+
+        `schedule_retry` decides, as for all deferred work.
+        """
         tries = self.tries + 1
         due_at = schedule_retry(tries, now)
         if due_at is None:
@@ -93,18 +106,24 @@ class Link:
         return replace(self, due_at=due_at, tries=tries, error=reason)
 
     def mark_failed(self, reason: str) -> Link:
-        """Return the link, marked as failed, after a failure that would recur."""
+        """Return the link after a failure that would recur, or after too many tries."""
         return replace(
             self, state=LinkState.FAILED, due_at=None, tries=self.tries + 1, error=reason
         )
 
 
 def derive_link_source_id(url: PublicUrl) -> str:
-    """Derive the id of the source that a page becomes, without parameters that track visitors."""
+    """Derive the id of the source that a page becomes.
+
+    Parameters that track visitors do not change the id, so that a page is stored only once.
+    """
     return safe_id(f"link-{_TRACKING.sub('', url.text).rstrip('?&')}")
 
 
 def compute_expected_by(now: datetime) -> datetime:
-    """Return by when search in the cloud finds the page of a link that is saved now."""
+    """Return by when search in the cloud should find the page of a link that is saved now.
+
+    The job `ingest` runs at the start of the next hour, and other jobs then process the page.
+    """
     hour = now.replace(minute=0, second=0, microsecond=0)
-    return hour + _SCHEDULE_INTERVAL + _PROCESSING
+    return hour + _SCHEDULE_INTERVAL + _PROCESSING_TIME

@@ -1,7 +1,8 @@
 """Saved links in Firestore: `links/{source_id}`. The job `ingest` fetches their pages.
 
 The page of a link becomes the source with the same id. The record of a failed link is kept until
-the page is fetched or the user cancels the link, and the record of a stored link for 30 days.
+the page is fetched or the user cancels the link, and the record of a stored link for 30 days. In
+the commands of `carrel jobs`, failed links are called dead letters.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "links"
 _RETRY_BATCH: Final = 200
+"""One commit queues at most this many failed links again."""
 _CODEC: Final = Codec(Link, "source_id", readers={"state": LinkState})
 
 
@@ -56,11 +58,11 @@ class SavedLinks:
     """Reads saved links."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client."""
+        """Read from this database, which contains the links."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredLink:
-        """Load the link whose page becomes a source. Costs one round trip."""
+        """Load the link whose page becomes the source with this id. Costs one round trip."""
         return _to_stored(await self._database.get(self._database.document(COLLECTION, source_id)))
 
     async def list_due(self, now: datetime, limit: int) -> list[StoredLink]:
@@ -78,12 +80,12 @@ class SavedLinks:
         return await self._database.count(waiting_query(self._database.client))
 
     async def list_dead_letters(self, limit: int) -> list[Link]:
-        """Load some of the links that could not be fetched. Costs one round trip."""
+        """Load up to `limit` of the links that could not be fetched. Costs one round trip."""
         query = failed_query(self._database.client).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def retry(self, now: datetime) -> int:
-        """Queue all links that could not be fetched for another attempt; return their number."""
+        """Queue all links that could not be fetched for another attempt. Return their number."""
         query = failed_query(self._database.client).limit(_RETRY_BATCH)
         count = 0
         while failed := [_to_stored(snapshot) for snapshot in await self._database.find(query)]:

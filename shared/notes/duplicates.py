@@ -1,4 +1,8 @@
-"""Finds a stored note that nearly equals a new note."""
+"""Finds a stored note that nearly equals a new note.
+
+A note is a short text that a user saves. It is stored as a source with chunks: passages that are
+searched by their vectors.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ if TYPE_CHECKING:
     from shared.notes.repository import StoredNote
 
 MAX_CANDIDATES: Final = 5
-"""The first chunk is compared with at most this many of the nearest chunks of notes."""
+"""The first chunk is compared with at most this many of the nearest chunks of notes. A copy is
+among the very nearest."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -30,7 +35,7 @@ async def find_duplicate(
     """Return a stored note whose chunks nearly equal those of a new note, or None.
 
     Each chunk is compared with the stored chunk at the same position. Notes about different
-    passages are no duplicates, whatever their words. Only the first chunk is searched for, because
+    passages are not duplicates, whatever their words. Only the first chunk is searched for, because
     vector search costs more than reading the few notes with a copy of that chunk.
 
     Costs one round trip, and another if a note contains a copy of the first chunk.
@@ -48,6 +53,7 @@ async def find_duplicate(
 
 
 def _contains_copies(chunks: Sequence[Chunk], note: StoredNote) -> bool:
+    """Return whether a note contains a copy of each chunk at the same position."""
     by_position = {chunk.position: chunk for chunk in note.list_chunks()}
     return all(
         chunk.position in by_position and _is_copy(chunk, by_position[chunk.position])
@@ -56,6 +62,8 @@ def _contains_copies(chunks: Sequence[Chunk], note: StoredNote) -> bool:
 
 
 def _is_copy(chunk: Chunk, other: Chunk) -> bool:
+    """Return whether two chunks nearly equal each other, in notes about the same passage."""
+    # Notes of different numbers of chunks are not duplicates.
     if chunk.about_chunk_id != other.about_chunk_id or chunk.total != other.total:
         return False
     return is_near_duplicate(chunk.content, other.content)
@@ -64,7 +72,7 @@ def _is_copy(chunk: Chunk, other: Chunk) -> bool:
 def is_near_duplicate(text: str, other: str) -> bool:
     """Return whether two texts have the same numbers and nearly the same words.
 
-    A negation goes unnoticed, because stop words are no terms.
+    A negation goes unnoticed, because stop words such as "not" are not terms.
     """
     if set(_NUMBER.findall(text)) != set(_NUMBER.findall(other)):
         return False

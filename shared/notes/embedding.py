@@ -1,4 +1,4 @@
-"""Embeds the chunks of a note in the call that saves the note."""
+"""Embeds the chunks (the passages) of a note in the call that saves the note."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def embed_chunks(chunks: Sequence[Chunk], ctx: Context) -> ChunkVectors:
     """Embed chunks. Return no vectors if the provider is down, too slow or rejects the call.
 
-    A job then embeds the chunks. Costs one round trip, or two if nothing was ever embedded.
+    A job then embeds the chunks later. Costs one round trip, or two if nothing was ever embedded.
 
     Raises:
         Conflict: The knowledge base is embedded with another model.
@@ -36,7 +36,7 @@ async def embed_chunks(chunks: Sequence[Chunk], ctx: Context) -> ChunkVectors:
             texts = [chunk.embedding_text for chunk in chunks]
             vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT)
     except (PlatformFault, RateLimited, TimeoutError, Unavailable) as error:
-        if isinstance(error, PlatformFault):
+        if isinstance(error, PlatformFault):  # unlike an outage, it needs an operator
             log.error("note_not_embedded", **error_fields(error))
         return ChunkVectors(model, {})
     ids = [chunk.chunk_id for chunk in chunks]

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 CATEGORY: Final = "note"
 """The category of notes, which is also their origin."""
 NOTES: Final = named_facet(Kind.CATEGORY, CATEGORY)
-"""All chunks of notes have this facet."""
+"""The facet, a value to filter by, that all chunks of notes have."""
 _TITLE_LENGTH: Final = 60
+"""A title that is made from the text has at most this many characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +30,8 @@ class NoteContent:
         title: The title, not empty.
         text: The text, without leading and trailing white space.
         tags: The distinct tags, in the author's order.
-        source_url: The address of the web page that the note is about.
-        about_chunk_id: The id of the chunk that the note is about.
+        source_url: The address of the web page that the note is about, or None.
+        about_chunk_id: The id of the chunk (the passage) that the note is about, or None.
     """
 
     title: str
@@ -40,7 +41,10 @@ class NoteContent:
     about_chunk_id: str | None = None
 
     def to_chunked_source(self, source_id: str) -> ChunkedSource:
-        """Convert the note to a source that is split into chunks. Takes some milliseconds."""
+        """Convert the note to a source that is split into chunks.
+
+        Splitting takes some milliseconds of CPU time.
+        """
         source = Source(
             source_id,
             self.title,
@@ -86,7 +90,10 @@ class Note(SourceFields):
 
 
 def default_title(text: str) -> str:
-    """Return the first words of a text as its title, in at most 60 characters."""
+    """Return the first words of a text as its title, in at most 60 characters.
+
+    A first word that is longer is cut.
+    """
     line = " ".join(text.split())
     if len(line) <= _TITLE_LENGTH:
         return line

@@ -1,7 +1,9 @@
 """Notes in Firestore: `sources/{source_id}`, its chunks, and `note_revisions/{number}` below it.
 
-The commit that writes a note also writes its postings and vectors, so that search finds the note at
-once. Jobs add knowledge cards, clusters and extractions later.
+A note is a source whose text is split into chunks, which are the passages that search finds. The
+commit that writes a note also writes its vectors and its postings (which chunks contain a term), so
+that search finds the note at once. Jobs add knowledge cards, clusters and extractions later. The
+field `pending` of a chunk contains the steps, such as `card`, that it waits for.
 
 The methods named `*_writes` only build writes, for the caller to commit.
 """
@@ -61,6 +63,7 @@ _CHUNK_FIELDS: Final = (
     *documents.READ_FIELDS,
     *("indexed", "extracted", "content_hash", "embedding_model", "created_at"),
 )
+"""Of a chunk, these fields are read: its own, and those needed to update or delete it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class StoredNote:
 
     @property
     def is_moving(self) -> bool:
-        """Whether the note is being forgotten or restored."""
+        """Whether the note is being forgotten (taken out of the knowledge base) or restored."""
         return MOVING in (self.snapshot.to_dict() or {})
 
     def list_chunks(self) -> list[Chunk]:
@@ -114,7 +117,7 @@ class Notes:
     """Reads notes, and builds the writes that change them."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client."""
+        """Read from this database, which contains the knowledge base."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredNote | None:
@@ -135,8 +138,13 @@ class Notes:
     async def load_remains(self, stored: StoredNote, chunks: Iterable[Chunk]) -> Snapshots:
         """Load the documents that remain of chunks that were forgotten or deleted.
 
-        Such documents remain until the job `index` has removed the chunks from the postings. Costs
-        one round trip, or none if the note contains all of the chunks.
+        A chunk's id follows from its content, so a new chunk may have the id of a deleted one,
+        whose document remains until the job `index` has removed it from the postings. Costs one
+        round trip, or none if the note contains all of the chunks.
+
+        Args:
+            stored: The note as it was read.
+            chunks: The chunks of the new revision.
         """
         references = [
             self._database.document(CHUNKS, chunk.chunk_id)
@@ -147,7 +155,10 @@ class Notes:
         return {snapshot.id: snapshot for snapshot in snapshots}
 
     async def get_revision(self, source_id: str, number: int, now: datetime) -> NoteContent | None:
-        """Load a former revision that can still be brought back. Costs one round trip."""
+        """Load a former revision, or None if it does not exist or can no longer be brought back.
+
+        Costs one round trip.
+        """
         snapshot = await self._database.get(self._get_revision_reference(source_id, number))
         data = snapshot.to_dict()
         return _REVISION.load(data) if data and data["purge_at"] > now else None
@@ -177,7 +188,16 @@ class Notes:
         remains: Snapshots,
         now: datetime,
     ) -> list[Write]:
-        """Build the writes that replace a note and save its former revision."""
+        """Build the writes that replace a note and save its former revision.
+
+        Args:
+            stored: The note as it was read.
+            note: The new revision, split into chunks.
+            vectors: The vectors of the chunks that are new or have changed.
+            remains: The documents of deleted chunks that the new chunks replace, see
+                `load_remains`.
+            now: The present time.
+        """
         former = stored.note
         data = build_source_document(note, now) | build_removed_fields(note.source)
         data |= {"text": note.source.text, "revision": former.revision + 1}
@@ -188,7 +208,10 @@ class Notes:
         ]
 
     def revision_writes(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
-        """Build the write that saves a note's content before a change, or none if it is no note."""
+        """Build the write that saves a note's content before a change.
+
+        Returns no write if the document is not a note.
+        """
         note = _to_note(snapshot)
         if note is None:
             return []
@@ -205,7 +228,15 @@ class Notes:
         vectors: ChunkVectors,
         now: datetime,
     ) -> Iterator[Write]:
-        """Build the writes that store chunks, delete obsolete ones, and update the postings."""
+        """Build the writes that store chunks, delete obsolete ones, and update the postings.
+
+        Args:
+            chunks: The chunks of the new revision.
+            stored: The documents of the chunks of the former revision.
+            remains: The documents of deleted chunks with the ids of new ones.
+            vectors: The vectors of the chunks that are new or have changed.
+            now: The present time.
+        """
         differences = []
         obsolete = dict(stored)
         for chunk in chunks:
@@ -233,7 +264,15 @@ class Notes:
         vector: dict[str, Any],
         now: datetime,
     ) -> tuple[Write, IndexDifference]:
-        """Build the write that stores a new chunk, over the remaining document of a deleted one."""
+        """Build the write that stores a new chunk, with the difference to the postings.
+
+        Args:
+            chunk: The chunk.
+            remainder: The document that remains of a deleted chunk with the same id, or None. The
+                write replaces its fields.
+            vector: The fields with the vector, or none if the chunk waits to be embedded.
+            now: The present time.
+        """
         state = compute_indexed_state(replace(chunk, dated_at=now))
         steps = ("card", "extract", "cluster" if vector else "embed")
         data = documents.build_new_document(chunk, now) | vector
@@ -281,15 +320,16 @@ def _build_update(
 
 
 def _build_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Write:
-    """Build the write that marks a chunk as deleted, and nothing of it as indexed.
+    """Build the write that marks a chunk as deleted and as not indexed.
 
-    The index job removes its point from the map, and then the chunk.
+    The job `index` later removes the point of the chunk from the map of the knowledge base, and
+    then the chunk.
     """
-    gone = dict.fromkeys(("indexed", "extracted"), DELETE_FIELD)
-    return put_if_unchanged(snapshot, documents.build_deletion_update(now) | gone)
+    removed = dict.fromkeys(("indexed", "extracted"), DELETE_FIELD)
+    return put_if_unchanged(snapshot, documents.build_deletion_update(now) | removed)
 
 
 def _to_note(snapshot: DocumentSnapshot[Any]) -> Note | None:
-    """Read a note from its document. Return None if the document is missing or no note."""
+    """Read a note from its document. Return None if the document is missing or not a note."""
     data = snapshot.to_dict() or {}
     return _NOTE.read(snapshot.id, data) if "saved_by" in data else None

@@ -1,4 +1,8 @@
-"""Detects secrets by their context: assignments, URLs, headers, commands, private key blocks."""
+"""Detects secrets by their context: assignments, URLs, headers, commands, private key blocks.
+
+Secrets with a format of their own are detected in `shared.screening.tokens`. Repetitions in the
+expressions are bounded or possessive, because a line may be long and untrusted.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +39,13 @@ _ASSIGNMENT: Final = re.compile(
     r"|(?P<bare>[^\s\"'`,;()<>{}\[\]|&]{1,300}+)(?![(\[{]))",
     re.IGNORECASE,
 )
+"""A name for a secret, an assignment or comparison, and the value, in quotation marks or bare."""
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
 """A dotted name in code, such as `ed25519.Ed25519PrivateKey`."""
 _URL: Final = re.compile(
     r"(?<=://)(?P<user>[^\s:/?#@\"'`<>]{0,100}):(?P<value>[^\s/@\"'`<>]{1,200})@[^\s\"'`<>/]{1,100}"
 )
+"""A user and a password in a URL, `user:password@host`."""
 
 
 def detect_assigned_secrets(line: str) -> Iterator[Detection]:
@@ -65,13 +71,15 @@ def _get_assigned_text(match: re.Match[str]) -> str:
 # HTTP headers
 
 _HEADER_WORD: Final = re.compile(r"basic|bearer|authorization|cookie|curl", re.IGNORECASE)
+"""Every header with a credential contains a match, for a quick check."""
 _AUTHORIZATION: Final = re.compile(
     r"(?:\bauthorization[\"']?\s{0,3}[:=,]\s{0,3}[\"']?(?P<named>basic|bearer|token|apikey)"
     r"|\b(?P<alone>basic|bearer)) {1,3}(?P<value>[\w.~+/=-]{8,}+)(?![{<$(*])",
     re.IGNORECASE | re.ASCII,
 )
 _MIN_TOKEN_LENGTH: Final = 16
-"""The minimum length of a token in an Authorization header."""
+"""A token in an Authorization header has at least this many characters. Shorter ones are usually
+samples."""
 _COOKIE_VALUE: Final = r"(?:=|: ?)[\"']?([^\s;,\"'`<>{}()\[\]$]{0,4096}+)"
 _COOKIES: Final = re.compile(
     r"(?:\b(?:set[-_]?)?cookies?\b[\"'`)\]]{0,2}\s{0,3}[:=,]?|\bcurl\b[^|;]{0,200}? -b)"
@@ -81,7 +89,7 @@ _COOKIES: Final = re.compile(
 )
 _COOKIE: Final = re.compile(rf"[\w.%-]{{1,64}}+[\"']?{_COOKIE_VALUE}", re.ASCII)
 _MIN_COOKIE_LENGTH: Final = 20
-"""The minimum length of a session id. The samples in RFC 6265 and MDN are shorter."""
+"""A session id has at least this many characters. The samples in RFC 6265 and MDN are shorter."""
 
 
 def detect_headers(line: str) -> Iterator[Detection]:
@@ -97,10 +105,12 @@ def detect_headers(line: str) -> Iterator[Detection]:
 
 
 def _is_credential(match: re.Match[str]) -> bool:
+    """Return whether a match of `_AUTHORIZATION` contains a password or token that looks real."""
     scheme: str = match["named"] or match["alone"]
     value: str = match["value"]
     if scheme.lower() == "basic":
         user, colon, password = _decode_base64(value).partition(":")
+        # Without the name of the header, "basic" may be a word in prose before any other word.
         if colon or match["alone"]:
             return bool(colon) and not is_sample_password(password, user)
     return len(value) >= _MIN_TOKEN_LENGTH and is_secret(value)
@@ -116,6 +126,7 @@ def _decode_base64(value: str) -> str:
 
 
 def _is_session(cookie: re.Match[str]) -> bool:
+    """Return whether the value of a cookie looks like the id of a session."""
     return len(cookie[1]) >= _MIN_COOKIE_LENGTH and is_secret(cookie[1])
 
 
@@ -123,7 +134,9 @@ def _is_session(cookie: re.Match[str]) -> bool:
 
 _ARGUMENT: Final = r"[\"']?([^\s\"'<>{}\[\]$]{1,300})"
 _OPTIONS: Final = r"\b[^|;&]{0,200}? "
+"""What may stand between a command and its option with the password, within the same command."""
 _LOGIN_PAIR: Final = r"[ =]?[\"']?[^\s:\"']{1,64}:([^\s\"']{1,200})"
+"""A user and a password, `user:password`."""
 _LOGIN: Final = r"(?:docker|podman|helm registry|skopeo|oc|az|cf|argocd) login"
 _COMMAND_WORD: Final = re.compile(r"--[A-Za-z]| -[pawPuU]|\bpass:|\bsudo\b|\blogin\b")
 """Every command with a password contains a match, for a quick check."""
@@ -168,9 +181,9 @@ _KEY_HEADER: Final = re.compile(
 )
 _KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/]{32,}+")
 _MAX_HEADER_LINES: Final = 12
-"""The maximum number of lines that PGP and PuTTY put between the header and the key."""
+"""PGP and PuTTY put at most this many lines between the header and the key."""
 _MAX_CHARACTERS_SEARCHED: Final = 400
-"""How many characters of a line are searched for the key."""
+"""This many characters of a line are searched for the key, because a line may be long."""
 
 
 def find_private_keys(lines: Sequence[str]) -> Iterator[int]:
@@ -187,5 +200,6 @@ def find_private_keys(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _has_key(text: str) -> bool:
+    """Return whether a line contains encoded data that is not a placeholder."""
     keys = _KEY_BODY.findall(text[:_MAX_CHARACTERS_SEARCHED])
     return not all(map(is_placeholder, keys))

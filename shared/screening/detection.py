@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Detection(NamedTuple):
-    """A secret or personal data in a line.
+    """Where a line contains a secret or personal data.
 
     Attributes:
         kind: The kind in words, such as "AWS access key" or "e-mail address".

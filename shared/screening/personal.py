@@ -1,4 +1,7 @@
-"""Detects personal data: e-mail addresses, names in paths, and numbers of cards and accounts."""
+"""Detects personal data: e-mail addresses, names in paths, and numbers of cards and accounts.
+
+Data that is reserved for examples, common in documentation or invented is not reported.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +48,7 @@ _IMPERSONAL: Final = re.compile(
 )
 """Mailboxes of roles (RFC 2142), system accounts and samples."""
 _VERSION: Final = re.compile(r"v?\d+\.\d")
+"""The beginning of a version after an `@`, as in `package@1.2.io`."""
 _HOME_FOLDER: Final = re.compile(
     r"(?:(?<![\w.-])/(?-i:home|Users)/(?=[^\s/]{1,99}/)"
     r"|\b[A-Z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/))"
@@ -52,12 +56,14 @@ _HOME_FOLDER: Final = re.compile(
     r"(?=[\\/>])",
     re.IGNORECASE,
 )
+"""A home folder whose name consists of two words, such as `/home/anna.meier/`."""
 _ROLE_NAME: Final = re.compile(
     r"admin\w*|all|any|app|build|company|default|demo|dev|domain|doe|example|first(?:name)?|guest"
     r"|last(?:name)?|local\w*|my|name|net|network|public|root|sample|service|shared|some|surname"
     r"|test\w*|user\w*|your\w*",
     re.IGNORECASE,
 )
+"""Words that are not a person's name, such as those of roles, systems and samples."""
 
 
 def detect_addresses(line: str) -> Iterator[Detection]:
@@ -79,7 +85,7 @@ def detect_home_folders(line: str) -> Iterator[Detection]:
     to many people (`/home/anna`, `/Users/hmeier`), or belong to a system (`/home/runner`) or a web
     page (`/home/dashboard`).
     """
-    if "home/" not in line and "sers" not in line:
+    if "home/" not in line and "sers" not in line:  # a quick check for `Users` and `users`
         return
     for match in _HOME_FOLDER.finditer(line):
         names = match["first"], match["last"]
@@ -89,6 +95,7 @@ def detect_home_folders(line: str) -> Iterator[Detection]:
 
 
 _CARD: Final = re.compile(r"(?<![\w.+-])(?<!\d )\d(?:[ -]?\d){12,18}(?![\w-]|[. ]\d)", re.ASCII)
+"""A number with as many digits as a payment card (ISO/IEC 7812 allows up to 19)."""
 _ISSUER_RANGES: Final = re.compile(
     r"4\d{15}"  # Visa
     r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
@@ -106,10 +113,11 @@ _TEST_CARDS: Final = re.compile(
 )
 """Test cards from the documentation of payment services."""
 _MAX_INVENTED_DIGITS: Final = 3
-"""The maximum number of different digits in a card number that counts as invented."""
+"""A card number with at most this many different digits counts as invented."""
 _ACCOUNT: Final = re.compile(
     r"(?<![\w/+=-])[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}(?![\w/+=-])", re.ASCII
 )
+"""A text in the format of an IBAN (ISO 13616), with or without spaces."""
 _SAMPLE_ACCOUNTS: Final = frozenset(
     {
         "DE89370400440532013000",
@@ -126,8 +134,11 @@ _SAMPLE_ACCOUNTS: Final = frozenset(
     }
 )
 """Sample accounts from the IBAN registry and Wikipedia."""
-_SOCIAL: Final = re.compile(r"(?<![\w.-])\d{3}-\d{2}-\d{4}(?![\w-])", re.ASCII)
-_SAMPLE_SOCIAL: Final = frozenset({"123-45-6789", "987-65-4321", "111-11-1111", "111-22-3333"})
+_SOCIAL_SECURITY: Final = re.compile(r"(?<![\w.-])\d{3}-\d{2}-\d{4}(?![\w-])", re.ASCII)
+_SAMPLE_SOCIAL_SECURITY: Final = frozenset(
+    {"123-45-6789", "987-65-4321", "111-11-1111", "111-22-3333"}
+)
+"""US social security numbers that are common in documentation."""
 
 
 def detect_numbers(line: str) -> Iterator[Detection]:
@@ -138,12 +149,13 @@ def detect_numbers(line: str) -> Iterator[Detection]:
     for match in _ACCOUNT.finditer(line):
         if _is_account(match[0].replace(" ", "")):
             yield Detection("bank account number (IBAN)", *match.span())
-    for match in _SOCIAL.finditer(line):
-        if match[0] not in _SAMPLE_SOCIAL and ssn.is_valid(match[0]):
+    for match in _SOCIAL_SECURITY.finditer(line):
+        if match[0] not in _SAMPLE_SOCIAL_SECURITY and ssn.is_valid(match[0]):
             yield Detection("US social security number", *match.span())
 
 
 def _is_card(digits: str) -> bool:
+    """Return whether digits are the number of a real card: of an issuer, and with a valid check."""
     is_invented = len(set(digits)) <= _MAX_INVENTED_DIGITS or _TEST_CARDS.fullmatch(digits)
     return bool(_ISSUER_RANGES.fullmatch(digits)) and not is_invented and luhn.is_valid(digits)
 

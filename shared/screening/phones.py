@@ -1,4 +1,8 @@
-"""Detects phone numbers of people."""
+"""Detects phone numbers of people.
+
+A number with a country code is recognized by itself. Without one, only a number after a word for a
+phone is recognized, because it cannot be distinguished from other numbers.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,15 @@ if TYPE_CHECKING:
 _DIGITS: Final = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
 """Every phone number contains a match, so that a quick check rules out most lines."""
 _INTERNATIONAL: Final = re.compile(r"\+ ?\(?[1-9](?:[ ().-]{0,3}\d){6}")
+"""The beginning of a number with `+` and a country code."""
 _AMERICAN: Final = re.compile(
     r"(?<![a-z])(?:phone|mobile|cell|tel|call|fax|sms|whatsapp)(?![a-z]).{0,40}?"
     r"(?<!\d)\(?[2-9]\d\d\)?[ .-]{0,2}\d{3}[ .-]?\d{4}(?!\d)",
     re.IGNORECASE,
 )
+"""A ten-digit North American number after a word for a phone."""
 _END: Final = r"(?![\w-]|[ .:/,]\d)"
+"""Where a number ends: not before more digits or a word."""
 _DIALLED_ABROAD: Final = re.compile(
     r"(?<![\w.+/-])(?<![0-9a-f]{4} )00 ?[1-9]\d{0,2}[ /(-]{1,3}\d(?:[ /()-]{0,3}\d){5,12}"
     rf"{_END}(?! [0-9a-f]{{4}}\b)"
@@ -54,11 +61,14 @@ _BETWEEN: Final = (
 _ZERO_NUMBER: Final = (
     rf"\(?(?:0[1-9](?:[ ./()-]{{0,3}}\d){{7,10}}|00[1-9](?:[ /()-]{{0,3}}\d){{8,13}}){_END}"
 )
+"""A number with a leading zero (national) or two (international)."""
 _PLAIN_NUMBER: Final = (
     r"(?!\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d))"
     r"(?:[2-9]\d{8,9}|1[3-9]\d{9}|[2-9]\d\d?(?:[ .-]\d{2,4}){2,4}|[6-9]\d{4} \d{5}"
     rf"|8[ -]?\(?9\d\d\)?[ -]?\d{{3}}(?:[ -]?\d\d){{2}}){_END}"
 )
+"""A number without a leading zero, in a length and grouping that is usual in some country, but not
+an IP address."""
 _NATIONAL: Final = re.compile(
     rf"(?:{_PHONE_WORDS}){_BETWEEN}(?P<strong>{_ZERO_NUMBER}|{_PLAIN_NUMBER})"
     rf"|(?:{_WEAK_PHONE_WORDS}){_BETWEEN}(?P<weak>{_ZERO_NUMBER})",
@@ -75,6 +85,7 @@ _PERSONAL_TYPES: Final = frozenset(
         PhoneNumberType.VOIP,
     }
 )
+"""The types of numbers that may belong to a person, unlike toll-free or premium-rate numbers."""
 _FICTITIOUS: Final = {
     1: re.compile(r"\d{3}555\d{4}"),
     33: re.compile(r"[1-5]9900\d{5}|6399[89]\d{5}|[1-5]\d55\d{6}"),
@@ -89,19 +100,18 @@ _INVENTED: Final = re.compile(r"123456|234567|987654|(\d)\1{5}")
 _NATIONAL_LENGTHS: Final = range(9, 13)
 """How many digits a national number may have, including the leading zero."""
 _TOLL_FREE: Final = re.compile(r"[89]00")
+"""The beginning of toll-free and premium-rate numbers."""
 _MAX_INVENTED_DIGITS: Final = 3
-"""The maximum number of different digits in a phone number that counts as invented."""
+"""A number with at most this many different digits counts as invented."""
 
 
 def detect_phone_numbers(line: str) -> Iterator[Detection]:
-    """Find people's phone numbers that have a country code or follow a word for a phone.
-
-    National numbers without such a word cannot be distinguished from numbers in code.
-    """
+    """Find people's phone numbers that have a country code or follow a word for a phone."""
     if not _DIGITS.search(line):
         return
     international = _INTERNATIONAL.search(line)
     if international or _AMERICAN.search(line):
+        # Without a region, the matcher finds only numbers with a country code.
         for phone in PhoneNumberMatcher(line, None if international else "US"):
             if _is_personal(phone.number):
                 yield Detection("phone number", phone.start, phone.end)
@@ -114,7 +124,11 @@ def detect_phone_numbers(line: str) -> Iterator[Detection]:
 
 
 def _may_be_personal(text: str) -> bool:
-    """Return whether a number without `+` may be a person's phone number."""
+    """Return whether a number without `+` may be a person's phone number.
+
+    The library checks a number with a country code. Without one, the country is unknown, and only
+    the digits are checked.
+    """
     digits = "".join(filter(str.isdigit, text))
     if digits.startswith("00"):
         try:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 _TEMPLATE: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}|…|^\$[\w(:.)-]+$|^%\w+%|\*{3}|\.{3}|\\[du(]")
+"""Text to be replaced, such as `<TOKEN>`, `{token}` or `$TOKEN`, an omission, or a pattern."""
 _SAMPLE: Final = re.compile(
     r"example|placeholder|change.?(?:me|this|it)|redacted|dummy|x{4}|insert|replace|removed"
     r"|0{6}|123456|abcdef|qwerty|deadbeef|u32t4o3tb3gg43",
@@ -18,20 +19,26 @@ _SAMPLE_WORD: Final = re.compile(
     r"|^hunter2$|^admin\d{0,3}$|^abc\d*$",
     re.IGNORECASE,
 )
+"""Words in invented passwords and in names for them."""
 _SEPARATOR: Final = re.compile(r"[^A-Za-z0-9!?%^&*]+")
-"""What separates the words of a name. The excluded signs occur in passwords, but not in names."""
+"""What separates the words of a name. The signs `!?%^&*` are missing, because they occur in
+passwords, but not in names."""
 _WORD: Final = re.compile(r"[A-Za-z]*\d{0,4}|\d+[A-Za-z]{0,2}|[A-Za-z]{1,6}\d[A-Za-z]{1,6}")
+"""A word of a name, which may contain a number: `oauth2`, `3rd`, `k8s`."""
 _PATH: Final = re.compile(r"[a-z][a-z0-9+]*://|\.{0,2}/[\w.-]+/|~/|[A-Z]:\\")
+"""The beginning of an address or a path."""
 _MIN_DIFFERENT_CHARACTERS: Final = 6
-"""The minimum number of different characters in a token; with fewer, it is a placeholder."""
+"""A token with fewer different characters is a placeholder."""
 _MIN_SECRET_LENGTH: Final = 8
+"""A shorter value is not considered a secret, because too many ordinary values are as short."""
 _MAX_NAME_LENGTH: Final = 80
+"""A longer value is not considered a name."""
 _MIN_LETTERS_ONLY_LENGTH: Final = 12
-"""The minimum length of a secret that consists only of letters."""
+"""A shorter value of only letters is considered a word, not a secret."""
 _CASE_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])")
 _MIN_CASE_CHANGE_SHARE: Final = 0.4
-"""In a secret of only letters, more than this share of the letters change the case. Of random
-letters, half do; in a name, the case changes only twice per word."""
+"""A value of only letters is a secret if the case changes more often than this, per letter. Between
+random letters, it changes half of the time; in a name, only twice per word."""
 _SAMPLE_PASSWORD: Final = re.compile(
     r"p(?:ass(?:w(?:or)?d)?|wd?)?|p(?:ass(?:w(?:or)?d)?|wd?)\d{0,4}|secret|postgres|root|admin|guest"
     r"|test|token|key|foo|bar|baz|[a-z]*(?:password|passwd|secret)|x-oauth-basic|open ?sesame",

@@ -25,22 +25,23 @@ if TYPE_CHECKING:
 
     Detector = Callable[[str], Iterable[Detection]]
 
-_SECRETS: Final = (
+_SECRET_DETECTORS: Final = (
     detect_tokens,
     detect_headers,
     detect_assigned_secrets,
     detect_command_passwords,
 )
 """Detectors that find secrets in one line, in order: those with the most specific kinds first."""
-_PERSONAL_DATA: Final = (
+_PERSONAL_DATA_DETECTORS: Final = (
     detect_addresses,
     detect_home_folders,
     detect_phone_numbers,
     detect_numbers,
 )
-"""Detectors that find personal data in one line, outside the secrets found there."""
+"""Detectors that find personal data in one line. What overlaps a secret is not reported again."""
 _MIN_LINE_LENGTH: Final = len("a@b.io")
-"""The minimum length of a scanned line. A text can have 50,000 shorter lines, which are skipped."""
+"""Lines with fewer characters are skipped, because they are too short for a secret or personal
+data. A text can have 50,000 of them."""
 _LINE_BREAK: Final = regex.compile(r"\r\n|\r|\n")
 _INVISIBLE: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}]+")
 """Zero-width characters, soft hyphens, variation selectors and other invisible characters."""
@@ -56,7 +57,9 @@ def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]
     Returns:
         The line number, from 1, and the kind of each detection, sorted and without duplicates.
     """
-    detectors = _SECRETS + _PERSONAL_DATA if personal_data else _SECRETS
+    detectors: Sequence[Detector] = _SECRET_DETECTORS
+    if personal_data:
+        detectors = _SECRET_DETECTORS + _PERSONAL_DATA_DETECTORS
     lines = _normalize_lines(text)
     detections = {(index, "private key") for index in find_private_keys(lines)}
     for index, line in enumerate(lines):
@@ -66,7 +69,10 @@ def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]
 
 
 def _scan_line(line: str, detectors: Sequence[Detector]) -> list[Detection]:
-    """Return the detections in a line. Of overlapping detections, the first detector's is kept."""
+    """Return the detections in a line.
+
+    If detections overlap, only the one of the first detector is kept.
+    """
     detections: list[Detection] = []
     for detect in detectors:
         detections += [
@@ -79,8 +85,8 @@ def _normalize_lines(text: str) -> list[str]:
     """Split a text into lines as editors do, and undo disguises of characters.
 
     Invisible characters are removed, and full-width and mathematical letters and digits become
-    plain. NFKC is applied to single characters, if the result is a single character, so that no
-    line grows.
+    plain. NFKC is applied to each character by itself, and only where the result is a single
+    character, so that no line grows.
     """
     return [line if line.isascii() else _normalize(line) for line in _LINE_BREAK.split(text)]
 

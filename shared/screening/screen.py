@@ -1,4 +1,8 @@
-"""Rejects texts that contain secrets or personal data, before others can read them."""
+"""Rejects texts that contain secrets or personal data, before others can read them.
+
+A finding is a line with a secret or personal data of one kind. The detectors are imported late, to
+keep cold starts short.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_LISTED: Final = 20
-"""The maximum number of findings that the error lists for each field."""
+"""The error lists at most this many findings for each field, which are enough to act on."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScreeningFinding:
-    """Where a text contains a secret or personal data. The finding never contains the value itself.
+    """Where a text contains a secret or personal data. The value itself is never part of it.
 
     Attributes:
         field: The name of the argument with the text.
@@ -31,7 +35,7 @@ class ScreeningFinding:
 
 
 async def require_shareable_texts(texts: Mapping[str, str]) -> None:
-    """Screen texts that everyone will be able to read.
+    """Check that texts that everyone will be able to read contain no secrets or personal data.
 
     Args:
         texts: The texts by argument name.
@@ -45,7 +49,7 @@ async def require_shareable_texts(texts: Mapping[str, str]) -> None:
 
 
 async def require_no_secrets(texts: Mapping[str, str]) -> None:
-    """Screen texts that the users of this server will be able to read.
+    """Check that texts that the users of this server will be able to read contain no secrets.
 
     Args:
         texts: The texts by argument name.
@@ -70,8 +74,8 @@ def screen_texts(texts: Mapping[str, str], *, personal_data: bool = True) -> lis
         personal_data: Whether to find personal data, too.
 
     Returns:
-        The findings in the order of the texts, and then by line and kind. A kind occurs at most
-        once per line.
+        The findings, sorted by the order of the texts, then by line, then by kind. A line has at
+        most one finding of each kind.
     """
     from shared.screening.scan import scan_text
 
@@ -86,7 +90,12 @@ def make_screening_error(
     findings: Sequence[ScreeningFinding],
     problem: str = "Everyone can read what you share, and it contains secrets or personal data",
 ) -> InvalidInput:
-    """Make the error that lists the lines and kinds of the findings, never the values."""
+    """Make the error that lists the lines and kinds of the findings, never the values.
+
+    Args:
+        findings: The findings, at least one.
+        problem: The beginning of the message, which says why findings are not allowed.
+    """
     lines_by_field: dict[str, list[str]] = {}
     for finding in findings:
         lines_by_field.setdefault(finding.field, []).append(f"line {finding.line}: {finding.kind}")

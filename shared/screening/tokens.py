@@ -1,9 +1,10 @@
 """Detects tokens by their own format, regardless of the context.
 
-The formats are those of detect-secrets' plugins, and `_MORE_FORMATS` for other issuers. Only the
-plugins' regular expressions are used, because the scanner of detect-secrets changes global settings
-during a scan, skips lines with a "pragma: allowlist" comment, and sends detected tokens to their
-issuers. The following plugins are not used:
+A token is a secret that a service, its issuer, generates in a recognizable format. The formats are
+those of detect-secrets' plugins, and `_MORE_FORMATS` for other issuers. Only the plugins' regular
+expressions are used, because the scanner of detect-secrets changes global settings during a scan,
+skips lines with a "pragma: allowlist" comment, and sends detected tokens to their issuers. The
+following plugins are not used:
 
 - keywords: takes quadratic time in the length of a line (7 s for 8,000 characters), and finds 4 of
   45 secrets in context;
@@ -67,6 +68,7 @@ _PLUGINS: Final = {
     "Stripe key": StripeDetector,
     "Twilio key": TwilioKeyDetector,
 }
+"""The plugins whose formats are used, by the kind that findings name."""
 _MORE_FORMATS: Final = {
     "1Password service account token": r"ops_eyJ[\w+/=-]{80,}+",
     "age key": r"AGE-SECRET-KEY-1[A-Z0-9]{58}",
@@ -120,6 +122,7 @@ _PLUGIN_FORMATS: Final = tuple(
     for pattern in cast("Iterable[re.Pattern[str]]", plugin.denylist)
 )
 _MORE_KINDS: Final = tuple(_MORE_FORMATS)
+"""The kinds in the order of the groups of `_ANY_MORE_FORMAT`."""
 _ANY_MORE_FORMAT: Final = re.compile(
     _START + "(?:" + "|".join(f"({pattern})" for pattern in _MORE_FORMATS.values()) + ")", re.ASCII
 )
@@ -143,9 +146,11 @@ def detect_tokens(line: str) -> Iterator[Detection]:
 
 
 def _find_issuer_matches(line: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield each match of an issuer's format with its kind."""
     for kind, pattern in _PLUGIN_FORMATS:
         yield from ((kind, match) for match in pattern.finditer(line))
     for match in _ANY_MORE_FORMAT.finditer(line):
+        # The only group that matched tells the format. Groups are numbered from 1.
         yield _MORE_KINDS[(match.lastindex or 1) - 1], match
 
 
@@ -154,6 +159,7 @@ def _has_digit(text: str) -> bool:
 
 
 def _is_web_token(text: str) -> bool:
+    """Return whether the parts of a text decode to JSON, as those of a JSON web token do."""
     try:
         return JwtTokenDetector.is_formally_valid(text)
     except RecursionError:  # real claims are never nested so deeply

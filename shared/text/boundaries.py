@@ -1,8 +1,9 @@
 """Finds the boundaries at which a text may be cut, and rates them.
 
-Text is cut only between two tokens (`shared.text.tokens`). The boundary before a token has a
-level: the higher the level, the better a piece of text may end there. Chunks, passages and
-sentences are all cut at these boundaries.
+Text is cut only between two tokens, which are words or parts of words (`shared.text.tokens`). The
+boundary before a token has the token's number, from 0, and a level: the higher the level, the
+better a piece of text may end there. Chunks, passages and sentences are all cut at these
+boundaries.
 """
 
 from __future__ import annotations
@@ -17,18 +18,22 @@ from unicodedata import east_asian_width
 from shared.text.tokens import find_tokens
 
 CLUSTER: Final = 0
-"""The boundary between two grapheme clusters of a word."""
+"""The level of a boundary within a word, between two grapheme clusters."""
 WORD: Final = 1
+"""The level of a boundary between two words."""
 LINE: Final = 2
+"""The level of a boundary between two lines."""
 SENTENCE: Final = 3
+"""The level of a boundary between two sentences."""
 PARAGRAPH: Final = 4
+"""The level of a boundary between two paragraphs, and at both ends of the text."""
 
 WINDOW: Final = 400
-"""The number of tokens that are segmented into sentences at a time: about a long paragraph."""
+"""This many tokens are segmented into sentences at a time: about a long paragraph."""
 
-# The segmenter requires a language, and the text's language is unknown. The segmenter itself falls
-# back to English, with which it recognizes the sentence ends of all scripts, and the abbreviations
-# that English and German share.
+# The segmenter requires a language, and the text's language is unknown. English is what the
+# segmenter itself falls back to: it then recognizes the sentence ends of all scripts, and the
+# abbreviations that English and German share.
 _LANGUAGE: Final = "en"
 # sentencex 1.0.32 panics on "A\u00a0.", and on other white space of several bytes in that position.
 # `except Exception` does not catch a panic. The library also rejects lone surrogates.
@@ -42,7 +47,7 @@ class Boundaries:
     Attributes:
         starts: Where each token starts, in code points.
         ends: Where each token ends, in code points.
-        levels: The level of the boundary before each token, and finally of the end of the text.
+        levels: The level of the boundary before each token, and at last of the end of the text.
     """
 
     starts: array[int]
@@ -50,14 +55,20 @@ class Boundaries:
     levels: bytearray
 
     def find_first(self, level: int, low: int, high: int) -> int:
-        """Return the first boundary of at least this level in `low..high`, or -1."""
+        """Return the first boundary of at least this level from `low` to `high`, or -1.
+
+        Both limits are included.
+        """
         matches = (
             self.levels.find(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
         )
         return min((index for index in matches if index >= 0), default=-1)
 
     def find_last(self, level: int, low: int, high: int) -> int:
-        """Return the last boundary of at least this level in `low..high`, or -1."""
+        """Return the last boundary of at least this level from `low` to `high`, or -1.
+
+        Both limits are included.
+        """
         return max(
             self.levels.rfind(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
         )
@@ -77,7 +88,7 @@ def find_boundaries(text: str, window: int = WINDOW) -> Boundaries:
 
 
 def _scan(text: str) -> Boundaries:
-    """Find the tokens, and rate the boundaries before them, except for sentences."""
+    """Find the tokens, and rate the boundaries before them. Sentences are not considered yet."""
     boundaries = Boundaries(array("I"), array("I"), bytearray())
     end = 0
     for start, token_end in find_tokens(text):
@@ -94,6 +105,7 @@ def _classify_gap(gap: str) -> int:
     """Return the level of a boundary, given the white space before it."""
     if gap == " ":
         return WORD
+    # The period makes `splitlines` count a line end at the end of the gap, too.
     line_ends = len((gap + ".").splitlines()) - 1
     return (WORD, LINE, PARAGRAPH)[min(line_ends, 2)]
 
@@ -120,13 +132,15 @@ def _mark_sentences(text: str, boundaries: Boundaries, size: int) -> None:
             if first < index < last and _may_start_sentence(text, boundaries, index):
                 boundaries.levels[index] = max(boundaries.levels[index], SENTENCE)
                 newest = index
+        # A window advances by at least half of its size, so that the whole takes linear time.
         first = max(newest, first + (size + 1) // 2)
 
 
 def _may_start_sentence(text: str, boundaries: Boundaries, index: int) -> bool:
-    """Return False for a boundary inside a word, as in `os.Path`, except in wide scripts.
+    """Return whether a sentence may start at a boundary that the segmenter found.
 
-    In these scripts, no space separates sentences.
+    It may not start inside a word, as in `os.Path`. Next to a wide character it may, because
+    Chinese and Japanese have no spaces between sentences.
     """
     if boundaries.levels[index]:
         return True

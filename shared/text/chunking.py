@@ -10,6 +10,9 @@ and ends
 
 A chunk never depends on text more than one chunk ahead, so text appended to a document changes at
 most its last two chunks.
+
+In this module, starts and ends of chunks are numbers of tokens, and a boundary has the number of
+the token after it (`shared.text.boundaries`).
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class ChunkLimits:
     overlap: int = 75
 
     def __post_init__(self) -> None:
-        """Check that chunks can advance."""
+        """Check the limits, so that each chunk adds text to the previous one."""
         if not (0 <= 2 * self.overlap <= self.target <= self.maximum and self.target):
             raise ValueError(f"need 0 <= 2 * overlap <= target <= maximum, target > 0; got {self}")
 
@@ -71,17 +74,17 @@ def _find_next_start(boundaries: Boundaries, previous: int, end: int, limits: Ch
     Args:
         boundaries: The boundaries of the text.
         previous: Where the previous chunk starts.
-        end: Where the previous chunk ends. Only if its paragraph continues there, chunks overlap.
+        end: Where the previous chunk ends.
         limits: The limits.
     """
-    if boundaries.levels[end] == PARAGRAPH:
+    if boundaries.levels[end] == PARAGRAPH:  # an overlap helps only within a paragraph
         return end
     low = max(end - limits.overlap, previous + 1)
     low = max(low, boundaries.find_last(PARAGRAPH, low, end))
     for level in (SENTENCE, LINE, WORD):
         upcoming = boundaries.find_first(level, end + 1, end + limits.maximum)
         if upcoming >= 0:
-            # The next unit must still fit, so the overlap gives way.
+            # The next sentence, line or word must fit into the chunk, even if less is repeated.
             low = max(low, upcoming - limits.maximum)
             break
     for level in (SENTENCE, LINE, WORD):
@@ -94,7 +97,7 @@ def _find_next_start(boundaries: Boundaries, previous: int, end: int, limits: Ch
 def _find_next_end(
     boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits
 ) -> int:
-    """Return where the chunk ends that starts at `start`."""
+    """Return where the chunk ends that starts at `start`: at the end of the text if it can be."""
     count = len(boundaries.starts)
     if count <= start + limits.target:
         return count
@@ -107,7 +110,8 @@ def _find_best_end(
     boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits
 ) -> int:
     """Return the best end by this module's rules, if more text is left than fits into a chunk."""
-    low, full = previous_end + limits.min_progress, start + limits.target
+    low = previous_end + limits.min_progress  # no end before this one would add enough text
+    full = start + limits.target
     end = boundaries.find_last(PARAGRAPH, max(low, start + limits.target // 2), full)
     if end >= 0:
         return end

@@ -1,4 +1,8 @@
-"""Excerpts: the part of a passage that matches a query best."""
+"""Excerpts: the part of a passage that matches a query best.
+
+A passage and a query are compared by their terms (`shared.text.terms`): words without differences
+of case and inflection.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,15 @@ if TYPE_CHECKING:
 
 
 MAX_LEAD: Final = 60
-"""The maximum number of characters before the first match in an excerpt."""
+"""At most this many characters precede the first match in an excerpt: about ten words."""
 _LINK: Final = "]("
+"""Every text with a Markdown link contains this."""
 _MARGIN: Final = 5
-"""The characters of an excerpt that are reserved for ellipses and for punctuation at its end."""
+"""This many characters of an excerpt are reserved for ellipses and for punctuation at its end."""
 
 
 _Occurrence = tuple[str, int, int]
-"""A term with its start and end."""
+"""A term, and the start and the end of the word in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +35,9 @@ class Excerpt:
     """The part of a passage that matches a query best.
 
     Attributes:
-        text: The excerpt on one line, without marks of Markdown, cut between words; `…` marks
-            omissions.
-        matched: The matching words of the whole passage, in order, each as first spelled there.
+        text: The excerpt on one line, without Markdown, cut between words. `…` marks omissions.
+        matched: The matching words of the whole passage, in order and without repetitions, each as
+            the passage first spells it.
     """
 
     text: str
@@ -49,9 +54,11 @@ def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
     line = to_plain_line(content)
     matches = _find_matches(line, query_terms)
     text, occurrences = line, matches
-    if _LINK in content:  # A link's address, which the line omits, may match, too.
+    if _LINK in content:
+        # The address of a link, which the plain line omits, may match, too.
         text = " ".join(content.split())
         occurrences = _find_matches(text, query_terms)
+    # In reverse, so that the first spelling of each term is the one that remains.
     words = {
         term: truncate(text[start:end], MAX_TERM) for term, start, end in reversed(occurrences)
     }
@@ -60,6 +67,7 @@ def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
 
 
 def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
+    """Return the occurrences of the query's terms in a line."""
     return [occurrence for occurrence in find_occurrences(line) if occurrence[0] in query_terms]
 
 
@@ -72,9 +80,10 @@ def _cut_around(line: str, match: int) -> str:
 
 
 def _find_best_start(matches: Sequence[_Occurrence]) -> int:
-    """Find where an excerpt must start to contain the most different terms.
+    """Return the start of the match that an excerpt should begin with.
 
-    A window slides over the matches. It grows at its end and shrinks at its start, so the search
+    From there, the excerpt contains the most different terms; without matches, the result is 0. A
+    window slides over the matches. It grows at its end and shrinks at its start, so the search
     takes linear time.
     """
     best_start = max_terms = next_match = 0
@@ -96,9 +105,9 @@ def _find_best_start(matches: Sequence[_Occurrence]) -> int:
 
 
 def _find_word_start(line: str, index: int, match: int) -> int:
-    """Find the first start of a word from `index` on.
+    """Return the first start of a word from `index` on, up to the match.
 
-    If there is none before the match, as in a very long word, return the start of a character.
+    If no word starts there, because the word is very long, return the start of a grapheme cluster.
     """
     space = line.find(" ", index - 1, match)
     if space >= 0:

@@ -2,9 +2,10 @@
 
 A sentence has a high weight if it is similar to many sentences of high weight (Erkan and Radev,
 "LexRank: Graph-based Lexical Centrality as Salience in Text Summarization", 2004, in its continuous
-form) and similar to the title. Similarity is the cosine of the terms' TF-IDF vectors, which works
-in any language that `terms` splits into words. A sentence that cannot stand alone has less weight;
-references to earlier sentences are recognized in English and German.
+form) and similar to the title. Two sentences are compared by the cosine of their TF-IDF vectors,
+which works in any language that `terms` splits into words. A sentence that cannot stand alone, such
+as a question or one that begins with "this", has less weight. Such beginnings are recognized in
+English and German.
 
 On abstracts, and claims that experts drew from them (`benchmarks/cards.py`, the held-out half),
 three sentences contain this share of a claim's terms:
@@ -17,7 +18,8 @@ three sentences contain this share of a claim's terms:
 | LexRank alone | 0.70 | 0.49 |
 | this module | 0.76 | 0.58 |
 
-Preferring words that announce a conclusion lost 0.01, and preferring the last position 0.03.
+Two additions made the result worse and were dropped: preferring sentences with words that announce
+a conclusion (by 0.01), and preferring the last sentences (by 0.03).
 """
 
 from __future__ import annotations
@@ -41,17 +43,22 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 DAMPING: Final = 0.85
-"""The share of a sentence's weight that comes from similar sentences."""
+"""This share of a sentence's weight comes from similar sentences. The rest is the same for all
+sentences."""
 ITERATIONS: Final = 40
-"""The number of iterations. After these, weights change by less than 0.85 ** 40, about 0.0015."""
+"""The weights are improved this many times. Then they change by less than 0.85 ** 40, about
+0.0015."""
 TITLE_WEIGHT: Final = 0.8
-"""The weight added for full similarity to the title. LexRank's own weight is at most 1."""
+"""A sentence that equals the title gets this much weight in addition to LexRank's, which is at most
+1."""
 BACK_REFERENCE_FACTOR: Final = 0.7
-"""The factor for a sentence that begins with a reference to an earlier sentence."""
+"""The weight of a sentence that begins with a reference to an earlier sentence is multiplied by
+this."""
 OPEN_END_FACTOR: Final = 0.3
-"""The factor for a question, and for a sentence that introduces the next sentence."""
+"""The weight of a question, or of a sentence that introduces the next one, is multiplied by
+this."""
 MIN_TERMS: Final = 3
-"""The minimum number of terms in a key sentence."""
+"""A key sentence has at least this many terms. Shorter sentences say too little by themselves."""
 
 _BACK_REFERENCE: Final = regex.compile(
     r"(?:and|but|so|or|this|that|these|those|it|they|he|she|both|such|then|here|there"
@@ -59,17 +66,21 @@ _BACK_REFERENCE: Final = regex.compile(
     regex.IGNORECASE,
 )
 _QUOTES: Final = "\"')\u2019\u201c\u201d\u00ab\u00bb"
+"""Quotation marks and brackets that may follow the last punctuation mark of a sentence."""
 _OPEN_END: Final = (":", "?", "\uff1a", "\uff1f", "\u061f", ",", ";")
+"""The last characters of sentences that need an answer or a continuation, in several scripts."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySentence:
-    """A sentence of a text.
+    """A sentence of a text that was ranked.
 
     Attributes:
         text: The sentence on one line.
-        position: Its position among the ranked sentences in the order of the text, from 0.
-        similarities: Its similarity to each of the ranked sentences, from 0 to 1, by position.
+        position: The number of the sentence, from 0, among the ranked sentences in the order of the
+            text.
+        similarities: The similarity of the sentence to each of the ranked sentences, itself
+            included, from 0 to 1, by position.
     """
 
     text: str
@@ -103,7 +114,11 @@ def rank_sentences(text: str, title: str = "") -> list[KeySentence]:
 
 
 def _compute_similarities(bags: Sequence[Counter[str]]) -> Matrix:
-    """Return the cosine of the TF-IDF vectors of each pair of bags of terms."""
+    """Return the cosine of the TF-IDF vectors of each pair of sentences.
+
+    Args:
+        bags: The terms of each sentence, with the number of their occurrences.
+    """
     all_terms = dict.fromkeys(chain.from_iterable(bags))
     columns = {term: column for column, term in enumerate(all_terms)}
     counts = np.zeros((len(bags), len(columns)))
@@ -118,7 +133,10 @@ def _compute_similarities(bags: Sequence[Counter[str]]) -> Matrix:
 
 
 def _compute_lexrank(similarities: Matrix) -> Matrix:
-    """Return the LexRank of each sentence, scaled so that the highest is 1."""
+    """Return the LexRank of each sentence, scaled so that the highest is 1.
+
+    It is computed by power iteration.
+    """
     shares = similarities / similarities.sum(axis=1, keepdims=True)
     weights = np.full(len(similarities), 1 / len(similarities))
     for _ in range(ITERATIONS):

@@ -1,7 +1,8 @@
 """Removes the marks of Markdown, and of the HTML in it, so that people see plain text.
 
-Stored texts keep their marks; snippets, excerpts, summaries and cluster names omit them. Code stays
-as it is, apart from the lines of its fences. All functions take linear time.
+Marks are the characters with which Markdown formats text: `**`, `#`, `[`, `>` and so on. Stored
+texts keep their marks; snippets, excerpts, summaries and cluster names omit them. Code stays as it
+is, except that the fences around blocks of code are removed. All functions take linear time.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 QUOTE_MARKS: Final = re.compile(r"\A\s*(?:>\s?)+")
+"""The marks `>` at the beginning of a quoted line."""
 LIST_ITEM: Final = re.compile(r"\s*(?:[-*+•‣·]|\d{1,3}[.)])\s+")
+"""The bullet or number at the beginning of a list item."""
 CHECK_BOX: Final = re.compile(r"\A\[[^\[\]]\](?:\s+|$)")
+"""The check box at the beginning of a list item's text, `[ ]` or `[x]`."""
 INDENTATION: Final = re.compile(r" {4}|\t")
 """The indentation of a line of code outside paragraphs and lists."""
 CALLOUT: Final = re.compile(r"\A\s*\[![\w |-]+\][+-]?(?:\s+|$)")
 """The beginning of a callout after the quotation mark, such as `[!tip]- `."""
 WIKILINK: Final = re.compile(r"\[\[(?P<wiki>[^\[\]\n]++)\]\]")
+"""A link to another note by its name, as Obsidian writes it: `[[Note]]` or `[[Note|words]]`."""
 LINK_DEFINITION: Final = re.compile(
     r"^[ ]{0,3}\[(?!\^)(?P<label>[^\[\]\n]++)\]:[ \t]*+"
     r"(?:<(?P<angled>[^<>\n]++)>|(?P<address>(?=\S*[/#]|\S*\.\w{1,5}(?:\s|$))\S++))"
@@ -39,10 +44,15 @@ _FENCE: Final = re.compile(r"\s*(?:`{3,}+[^`]*$|~{3,})")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+")
 _CLOSING_HASHES: Final = re.compile(r"(?<=\s)#++$")
 _RULE_MARKS: Final = " \t|:-=*_"
+"""The characters of horizontal rules, underlines of headings, and lines below the head of a
+table."""
 _MIN_RULE: Final = 3
+"""A rule has at least this many characters."""
 _ALIAS: Final = re.compile(r"\\?\|")
 """The bar before the words of a wikilink, which is escaped in tables."""
 _CODE: Final = r"(?P<code>(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
+"""Code within a line. The expressions below match it first, so that its contents stay as they
+are."""
 _SPACED_TAGS: Final = (
     *("blockquote", "br", "center", "dd", "details", "div", "dl", "dt", "figcaption", "figure"),
     *("h[1-6]", "hr", "iframe", "img", "li", "ol", "p", "pre", "summary", "table", "tbody", "td"),
@@ -66,6 +76,8 @@ _TAG: Final = (
     rf"(?:{_ATTRIBUTE})*+\s*+/?>)"
 )
 _CLOSING: Final = re.compile(r"</([a-z])>", re.IGNORECASE)
+"""The closing tag of an HTML element whose name is one letter."""
+# Code, an HTML comment or tag, an address in angle brackets, a footnote mark, or a link or image.
 _LINK: Final = re.compile(
     rf"{_CODE}"
     r"|<!--[^<>]*+(?<=--)>"
@@ -83,6 +95,7 @@ _IMAGE_NAME: Final = re.compile(r"!\[[^\[\]\n]*+\]\([ \t<]*+(?:[^\s()<>?#]*/)?([
 _ENTITY: Final = re.compile(
     rf"{_CODE}|&(?:#[0-9]{{1,7}}|#x[0-9a-f]{{1,6}}|[a-z][a-z0-9]{{1,30}});", re.IGNORECASE
 )
+# Code, an escaped character, or an emphasis mark.
 _MARK: Final = re.compile(
     rf"{_CODE}|\\(?P<escaped>[*_~=\[\]#`>|-])|(?P<mark>\*\*|\*|__|_|~~|==)(?![*_~=]{{3}})"
 )
@@ -98,7 +111,8 @@ def to_plain_text(text: str) -> str:
 def to_plain_line(text: str) -> str:
     """Remove the marks of a text, and put it on one line.
 
-    If nothing else remains, the file names of images are used, or else the marks are kept.
+    A text that consists only of images becomes their file names. One that consists only of other
+    marks keeps them, so that the line is not empty.
     """
     words = to_plain_text(text).split()
     names = _IMAGE_NAME.findall(text) if not words else []
@@ -134,16 +148,17 @@ def strip_inline_marks(text: str) -> str:
 
 
 def wikilink_words(wikilink: str) -> str:
-    """Return what Obsidian shows for a wikilink, given the text in `[[...]]`.
+    """Return what Obsidian shows for a wikilink, given the text within `[[...]]`.
 
-    Of a path, only the file name is shown.
+    The link may name a note, a heading in it and the words to show: `folder/Note#Heading|words`.
+    Without words, the note's name and the heading are shown, without the folder.
     """
     target, *words = _ALIAS.split(wikilink, maxsplit=1)
     if words and words[0].strip():
         return words[0].strip()
     path, *parts = (part.strip() for part in target.split("#"))
     name = path.rpartition("/")[2].removesuffix(".md")
-    headings = (part for part in parts if not part.startswith("^"))
+    headings = (part for part in parts if not part.startswith("^"))  # `^` begins the id of a block
     return " > ".join(part for part in (name, *headings) if part)
 
 
@@ -153,12 +168,14 @@ def wikilink_target(wikilink: str) -> str:
 
 
 def _iterate_plain_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text without their marks. Marks are removed paragraph by paragraph."""
     paragraph: list[str] = []
     is_in_list = False
     for line, is_code in iterate_lines(text):
         is_indented = INDENTATION.match(line) is not None
         if line.strip() and not is_indented:
             is_in_list = LIST_ITEM.match(line) is not None
+        # Within a paragraph or a list, an indented line is not code.
         is_indented_code = is_indented and not paragraph and not is_in_list
         if line.strip() and not is_code and not is_indented_code:
             paragraph.append(_strip_block_marks(line))
@@ -211,7 +228,7 @@ def _keep_words(match: re.Match[str], closed: Collection[str]) -> str:
 def _is_reference(match: re.Match[str]) -> bool:
     """Return whether `[words][label]` is a link, unlike `table[row][column]` or citations [2][3].
 
-    The address may be defined in another passage, so it cannot decide.
+    Whether the label is defined does not matter, because the definition may be in another passage.
     """
     before = match.string[match.start() - 1 : match.start()]
     return not before.isalnum() and any(map(str.isalpha, match["words"]))
@@ -231,6 +248,8 @@ def _strip_emphasis(text: str) -> str:
         if token["escaped"]:
             removed.append((start, start + 1))
         elif mark:
+            # A mark closes emphasis after a character, and opens it before one. Between Latin
+            # letters it does neither, as in `snake_case`.
             before, after = text[start - 1 : start], text[end : end + 1]
             closes = before.strip() and not _is_latin(after)
             if closes and mark in opened:
@@ -245,5 +264,5 @@ def _strip_emphasis(text: str) -> str:
 
 
 def _is_latin(character: str) -> bool:
-    """Return whether a mark beside this character is part of a word or number, as in `2**8`."""
+    """Return whether a mark next to this character is part of a word or number, as in `2**8`."""
     return character.isalnum() and character.isascii()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SPLITTER_VERSION: Final = 1
 """The version of the splitter. If it changes, half-indexed documents are indexed from the start."""
 
-# The same line ends as those of str.splitlines.
+# The line ends are those of str.splitlines.
 _LINE_END: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 # The quantifiers are possessive, because otherwise a single \r\n would match as a blank line.
 _BLANK_LINES: Final = re.compile(
@@ -39,9 +39,10 @@ _BLANK_LINES: Final = re.compile(
 
 _HEADING: Final = re.compile(rf"#{{1,6}}[ \t][^{_LINE_END}]*+")
 
-# Control characters other than white space, soft hyphens, characters that only hide or turn text
-# (zero-width space, word joiner, byte order mark, bidirectional controls), and lone surrogates.
-# Joiners and variation selectors are missing, because scripts and emoji need them.
+# Control characters other than white space, soft hyphens, lone surrogates, and characters that are
+# invisible or only change the direction of text (zero-width space, word joiner, byte order mark,
+# bidirectional controls). Joiners and variation selectors are missing, because scripts and emoji
+# need them.
 _INVISIBLE: Final = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     r"\ufeff\ud800-\udfff]+"
@@ -88,6 +89,7 @@ def normalize_line(text: str) -> str:
 
 
 def _split_paragraphs(text: str) -> Iterator[Span]:
+    """Yield the spans of the paragraphs, which blank lines separate."""
     start = 0
     for blank in _BLANK_LINES.finditer(text):
         yield from _strip(text, start, blank.start())
@@ -96,7 +98,7 @@ def _split_paragraphs(text: str) -> Iterator[Span]:
 
 
 def _attach_headings(text: str, max_length: int) -> Iterator[Span]:
-    """Yield the paragraphs, each with the headings above it if they fit."""
+    """Yield the paragraphs, each together with the headings above it if they fit."""
     heading: Span | None = None
     for paragraph in _split_paragraphs(text):
         section = paragraph
@@ -114,7 +116,7 @@ def _attach_headings(text: str, max_length: int) -> Iterator[Span]:
 
 
 def _strip(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield the span without the white space at its ends, or nothing if it is only white space."""
+    """Yield the span without white space at both ends, or nothing if it contains nothing else."""
     remaining_text = text[start:end].lstrip()
     if remaining_text:
         start = end - len(remaining_text)
@@ -122,6 +124,7 @@ def _strip(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _split_paragraph(text: str, paragraph: Span, max_length: int) -> Iterator[Span]:
+    """Yield the spans of the pieces of a paragraph that is too long."""
     boundaries = find_boundaries(text[paragraph.start : paragraph.end])
     first_token = 0
     while first_token < len(boundaries.starts):
@@ -134,7 +137,13 @@ def _split_paragraph(text: str, paragraph: Span, max_length: int) -> Iterator[Sp
 
 
 def _find_piece_end(boundaries: Boundaries, first_token: int, max_length: int) -> int:
-    """Find the boundary at which the piece that begins with `first_token` ends."""
+    """Return the number of the token before which a piece ends, by the rules of this module.
+
+    Args:
+        boundaries: The boundaries of the paragraph.
+        first_token: The number of the first token of the piece.
+        max_length: The maximum length of the piece, in code points.
+    """
     start = boundaries.starts[first_token]
     total = boundaries.ends[-1]
     min_length = max_length // 5
@@ -147,6 +156,7 @@ def _find_piece_end(boundaries: Boundaries, first_token: int, max_length: int) -
         max_end, bisect_right(boundaries.starts, total - min_length, first_token) - 1
     )
     for level in (SENTENCE, LINE, WORD, CLUSTER):
+        # A better boundary counts for more than a long last piece.
         for end_limit in (balanced_end, max_end):
             end = boundaries.find_last(level, min_end, end_limit)
             if end >= 0:

@@ -1,8 +1,8 @@
-"""Splits the prose of a text into sentences.
+"""Splits the prose of a Markdown text into sentences.
 
 Code, tables, headings, lines of tags, titles of callouts, images and bare addresses are skipped.
-List items and footnotes are read without their markers and check boxes. The lines of a hand-wrapped
-paragraph are joined.
+List items and footnotes are read without their markers and check boxes. A block is a paragraph, a
+list item or a footnote. Its lines are joined, and no sentence extends beyond it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from shared.text.passages import normalize_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MIN_LETTERS: Final = 0.7
-"""The minimum share of letters in prose, among the characters other than white space."""
+_MIN_LETTER_SHARE: Final = 0.7
+"""At least this share of the characters of prose, apart from white space, are letters."""
 
+# A row of a table, a heading, the title of a callout, a rule, a line of tags or an empty line.
 _BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|(?:#[^\s#]+\s*)++$|$)")
 _ADDRESS: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
 
@@ -44,10 +45,11 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _split_into_blocks(text: str) -> Iterator[str]:
-    """Yield the paragraphs and list items, beyond which no sentence extends."""
+    """Yield the text of each block on one line."""
     block: list[str] = []
     for line in _iterate_prose_lines(text):
         marker = LIST_ITEM.match(line) or FOOTNOTE_LABEL.match(line)
+        # An indented line is code, unless it continues a paragraph.
         ends_block = marker or _is_break(line) or (not block and INDENTATION.match(line))
         if ends_block and block:
             yield " ".join(block)
@@ -77,6 +79,7 @@ def _remove_markup(block: str) -> str:
 
 
 def _split_block(block: str) -> Iterator[str]:
+    """Yield the sentences of a block."""
     boundaries = find_boundaries(block)
     first_token = 0
     while first_token < len(boundaries.starts):
@@ -86,5 +89,6 @@ def _split_block(block: str) -> Iterator[str]:
 
 
 def _is_prose(line: str) -> bool:
+    """Return whether a sentence consists mostly of letters, unlike formulas and numbers."""
     visible_count = sum(not character.isspace() for character in line)
-    return sum(map(str.isalpha, line)) >= _MIN_LETTERS * visible_count > 0
+    return sum(map(str.isalpha, line)) >= _MIN_LETTER_SHARE * visible_count > 0

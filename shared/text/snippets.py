@@ -12,18 +12,16 @@ if TYPE_CHECKING:
 
 
 SNIPPET_LENGTH: Final = 280
-"""The maximum length of a snippet, in characters."""
+"""A snippet has at most this many characters: about two sentences."""
 _MAX_WHOLE_WORD: Final = 60
-"""The maximum length, in characters, of a word that a cut leaves out as a whole.
-
-Longer words, which occur only in scripts without spaces and in garbage, are cut between characters.
-"""
+"""A word of up to this many characters is omitted as a whole where a line is cut. Longer words,
+which occur only in scripts without spaces and in garbage, are cut between characters."""
 
 
 def make_snippet(content: str) -> str:
-    """Return the beginning of a passage on one line, cut between words; `…` marks the cut.
+    """Return the beginning of a passage on one line, without Markdown and cut between words.
 
-    Marks of Markdown are left out.
+    `…` marks the cut.
     """
     return truncate(to_plain_line(content), SNIPPET_LENGTH)
 
@@ -46,6 +44,6 @@ def truncate(line: str, length: int) -> str:
 
 def find_grapheme_ends(line: str) -> Iterator[int]:
     """Yield where each grapheme cluster ends, so that accents and joined emoji are not cut."""
-    import regex  # imported only here, because most lines are cut at a space
+    import regex  # imported late, because most lines are cut at a space
 
     return (match.end() for match in regex.finditer(r"\X", line))

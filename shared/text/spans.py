@@ -1,4 +1,4 @@
-"""The span type, by which the functions of this package refer to parts of a text."""
+"""The type with which the functions of this package refer to a part of a text."""
 
 from __future__ import annotations
 

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIN_SIMILARITY: Final = 0.6
-"""The minimum similarity of a suggested name: difflib's default."""
+"""A suggested name has at least this similarity to the unknown name. It is difflib's default."""
 _ALL_WORDS_SIMILARITY: Final = 0.9
-"""The similarity of two names of which one contains all words of the other."""
+"""Two names have this similarity if one contains all words of the other. It is less than the 1.0 of
+two names with the same words."""
 
 
 def find_nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]:
@@ -36,8 +37,14 @@ def find_nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list
 
 
 def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
-    """Write the message that a tag, author, ... does not exist, with similar names that do."""
-    # The list of names may be outdated and still contain the unknown name.
+    """Write the message that a name does not exist, with similar names that do.
+
+    Args:
+        kind: What is named, in words: a tag, an author, ...
+        query: The unknown name.
+        names: The existing names.
+    """
+    # The list may be outdated, and contain the unknown name although it no longer exists.
     nearest = find_nearest_names(query, [name for name in names if name != query])
     if not nearest:
         return f"There is no {kind} {query!r}, nor any like it."
@@ -45,6 +52,13 @@ def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
 
 
 def _compute_similarity(matcher: SequenceMatcher[str], query: str, name: str) -> float:
+    """Return the similarity of two case-folded names, from 0 to 1, by words or else by letters.
+
+    Args:
+        matcher: A matcher whose second sequence is the query.
+        query: The unknown name.
+        name: An existing name.
+    """
     query_words = set(query.split())
     name_words = set(name.split())
     if query_words and name_words and (query_words <= name_words or name_words <= query_words):

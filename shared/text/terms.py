@@ -1,8 +1,9 @@
 """Analyses a text into terms, by which it is indexed and found.
 
-A text is normalized (NFKC, case folded) and split into words. Stop words are dropped, and the other
-words stemmed. The stop words are the Snowball project's lists for English and German; their source
-and licence are in `data/NOTICE.txt`.
+A text is normalized (NFKC, case folded) and split into words. Stop words, which are too common to
+search for, are dropped. The other words are stemmed, which means reduced to a form that their
+inflections share. The stop words are the Snowball project's lists for English and German; their
+source and licence are in `data/NOTICE.txt`.
 
 A word's term depends on the word alone, not on the language of the text: the language of a query of
 two words cannot be detected, and a word that is stemmed differently in query and document is never
@@ -50,7 +51,9 @@ def _load_words(language: str) -> frozenset[str]:
 
 
 ENGLISH: Final = _load_words("english")
+"""The English stop words."""
 GERMAN: Final = _load_words("german")
+"""The German stop words."""
 
 AMBIGUOUS: Final = frozenset(
     {"als", "am", "an", "das", "den", "des", "die", "dies", "er", "es", "hat", "im", "in"}
@@ -64,12 +67,12 @@ ANALYZER_VERSION: Final = 1
 """The version of the analyzer. If it changes, the jobs index every text again."""
 
 MAX_TERM: Final = 64
-"""The maximum length of a term, in code points; the rest of a longer word is cut off.
-
-The longest German word in common use has 63 letters."""
+"""A term has at most this many code points. A longer word is cut off. The longest German word in
+common use has 63 letters."""
 
 _MAX_ELISION: Final = 2
-"""The maximum length of a part beside an apostrophe that is dropped: l'homme, Darwin's."""
+"""A part of a word of up to this many letters before or after an apostrophe is dropped: the `l` of
+`l'homme`, the `s` of `Darwin's`."""
 
 _UNSPACED: Final = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Hangul}"
@@ -108,8 +111,8 @@ _ACCENT: Final = regex.compile(r"[\u0300-\u036f]")
 def terms(text: str) -> list[str]:
     """Return the terms of a query or a document, repeats included.
 
-    The words' terms come first, in the order of the text, and then the names in code as a whole.
-    German stop words are dropped only from German text.
+    The terms of words come first, in the order of the text, and then whole names in code, such as
+    `an_order`. German stop words are dropped only from German text, because some are English words.
     """
     normal = _normalize(text)
     matches = list(_WORD.finditer(normal))
@@ -125,9 +128,10 @@ def terms(text: str) -> list[str]:
 
 
 def find_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the terms of a text with their start and end, in code points.
+    """Yield each term of a text with the start and the end of its word, in code points.
 
-    Words that appear only after normalization are missing, which is good enough for highlighting.
+    Terms of words that appear only after normalization are missing, which is good enough for
+    highlighting.
     """
     for token in _TOKEN.finditer(text):
         offset, written = token.start(), token[0]
@@ -169,6 +173,7 @@ def _is_german(words: list[str]) -> bool:
 
 
 def _split_elision(word: str) -> list[str]:
+    """Split a word at its apostrophes, and drop short parts. A stop word like "don't" has none."""
     if "'" not in word:
         return [word]
     if word in ENGLISH:
@@ -177,6 +182,7 @@ def _split_elision(word: str) -> list[str]:
 
 
 def _iterate_pairs(run: str) -> Iterator[str]:
+    """Yield each pair of adjacent characters of a run, or an only character."""
     characters = [match[0] for match in _CHARACTER.finditer(run)]
     if len(characters) == 1:
         yield run[:MAX_TERM]
@@ -208,6 +214,7 @@ def _find_token_occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
 
 @lru_cache(maxsize=1 << 15)
 def _stem(word: str) -> str:
+    """Return the stem of a word, by the stemmers of its script, or the word if there are none."""
     stem = word[:MAX_TERM]
     script = _SCRIPT.search(stem)
     if script is None:

@@ -126,7 +126,7 @@ async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, fol
 async def test_the_spans_of_a_run_are_exported_before_its_answer(
     served_jobs: Cloud, ctx: Context, collector: FakeCollector
 ) -> None:
-    chunked = with_chunks(Source("spans", "Spans", sections=(Section("A note on spans."),)))
+    chunked = chunk_source(Source("spans", "Spans", sections=(Section("A note on spans."),)))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
     collector.bodies.clear()
     status, _ = await post(served_jobs, "embed")
