@@ -112,12 +112,12 @@ def _count_faults(text: str, letters: frozenset[str], *, is_latin: bool) -> int:
     for position, character in enumerate(text):
         if not character.isascii():
             after = text[position + 1 : position + 2]
-            beside = before + after
+            neighbours = before + after
             if character in letters or character.lower() in letters:
                 faults += (
                     (character.isupper() and before.islower())
                     or (character in _FINAL_LETTERS and after.isalpha())
-                    or (not is_latin and any(map(_is_ascii_letter, beside)))
+                    or (not is_latin and any(map(_is_ascii_letter, neighbours)))
                 )
             elif character in _SYMBOLS:
                 is_inner = before.isalpha() and after.isalpha()
