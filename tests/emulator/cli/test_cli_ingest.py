@@ -14,7 +14,7 @@ import pytest
 from functions.jobs.ingest.readers.kindle import notebook
 from functions.jobs.ingest.readers.readwise import export
 from infra.build.discovery import ROOT
-from infra.cli.ingest_preview import MAX_PROBLEMS, format_duration
+from infra.cli.ingest_preview import MAX_WARNINGS, format_duration
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -194,7 +194,7 @@ def test_a_dry_run_names_formats_by_content_and_records_that_are_there_twice(
     book = export.FORMAT.example
     write_file(tmp_path, "exports/readwise 1.json", book)
     write_file(tmp_path, "exports/readwise 2.json", book)
-    for number in range(MAX_PROBLEMS):
+    for number in range(MAX_WARNINGS):
         write_file(tmp_path, f"exports/note {number}.md", "---\ndate: soon\n---\nReef early.")
     code, output, errors = run_ingest(tmp_path / "exports", NEVER, "--dry-run")
     assert code == 1
@@ -204,6 +204,17 @@ def test_a_dry_run_names_formats_by_content_and_records_that_are_there_twice(
         "left out: readwise 2.json: On tests: has the id of readwise 1.json: On tests; keep one of"
         " the two\nwarning: note 0.md: "
     )
+
+
+def test_all_that_is_left_out_is_named(tmp_path: Path) -> None:
+    names = [f"note {number:02}.md" for number in range(30)]
+    for name in names:
+        write_file(tmp_path, f"notes/{name}", "")
+    write_file(tmp_path, "notes/reef.md", "Reef early.")
+    for options in (["--dry-run"], []):
+        code, _, errors = run_ingest(tmp_path / "notes", NEVER, *options)
+        assert code == 1
+        assert all(f"left out: {name}: has no text\n" in errors for name in names)
 
 
 def test_strict_writes_nothing_if_a_record_is_invalid(tmp_path: Path) -> None:

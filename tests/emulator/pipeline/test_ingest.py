@@ -317,7 +317,7 @@ async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Pat
     for name in [*names, ".hidden.docx", ".obsidian/plugins/f.css"]:
         write_file(tmp_path, name, REEF)
     report = await run_ingest(ctx)
-    assert report.note == "Not read: 3 .docx, 2 .xlsx, 2 without an ending."
+    assert report.note == "Not read: 3 .docx, 2 .xlsx, 2 without an extension."
     assert (report.counts["read"], report.failures) == (1, [])
 
 

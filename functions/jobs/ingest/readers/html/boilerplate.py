@@ -35,7 +35,7 @@ _CLASSES: Final = frozenset(
         *("sharedaddy", "subscription-widget", "subscription-widget-wrap"),
         # GitHub and documentation
         *("copybtn", "sr-only", "zeroclipboard-container"),
-        # MathJax 2, which draws a formula beside its TeX
+        # MathJax 2, which draws a formula next to its TeX
         *("MathJax", "MathJax_CHTML", "MathJax_Display", "MathJax_Preview", "MathJax_SVG"),
         # Note marks
         *("footnote-anchor", "footnote-number", "footnote-ref", "footnote-reference"),
@@ -58,7 +58,7 @@ _NUMBERS: Final = re.compile(r"[\d\s]*")
 _HIDDEN: Final = re.compile(
     r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE
 )
-"""The style of elements that browsers do not show."""
+"""The value of `style` by which an element is invisible."""
 _CODE_LINES: Final = frozenset({"blob-code", "hljs-ln-code"})
 """The classes of table cells with a line of code, on GitHub and by highlight.js."""
 _CODE: Final = frozenset({"pre", "code"})
@@ -66,7 +66,8 @@ _MIN_LAYOUT_CELL: Final = 500
 """Old pages and newsletters use tables for their layout. A cell with the article has at least this
 many characters."""
 _MIN_LOOSE_TEXT: Final = 20
-"""The least characters between blocks that count as a paragraph."""
+"""Text between blocks becomes a paragraph if it has at least this many characters outside links.
+"""
 _TABLE_PARTS: Final = ("thead", "tbody", "tfoot", "tr", "th", "td")
 
 
@@ -186,7 +187,10 @@ def _turn_into_span(block: Element, after: str) -> None:
 
 
 def _wrap_loose_text(container: Element) -> None:
-    """Put text between blocks into paragraphs, as trafilatura drops the words beside its links."""
+    """Put text between blocks into paragraphs.
+
+    trafilatura would drop the words around the links in such text.
+    """
     if not any(is_block(child) for child in container):
         return
     paragraph = container.makeelement("p")

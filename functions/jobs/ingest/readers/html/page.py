@@ -51,7 +51,7 @@ _NO_ARTICLE: Final = (
 )
 
 _OTHER_KINDS: Final = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive"}
-"""The first bytes of other files that are often saved with the ending of a page."""
+"""The first bytes of other files that are often saved with the extension of a page."""
 _PLACEHOLDERS: Final = frozenset(
     [
         "",
@@ -112,7 +112,7 @@ def make_article_source(
         raise Unreadable(reason)
     for beginning, kind in _OTHER_KINDS.items():
         if html.startswith(beginning):
-            raise Unreadable(f"is {kind}, not a page: give the file the right ending")
+            raise Unreadable(f"is {kind}, not a page: give the file the right extension")
     url = url or _find_saved_url(html)
     page, warnings = decode_html(html)
     tree = _parse(page)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _MAX_LINES: Final = 3
-"""A longer title is not found."""
+"""A title on more lines is not found."""
 _MAX_NUMBER: Final = 8
-"""The most letters and digits of a chapter number that the outline leaves out: `Chapter 3`."""
+"""The maximum number of letters and digits before a title on the page, such as `Chapter 3`."""
 
 
 def find_chapters(
@@ -44,12 +44,13 @@ def find_chapters(
 
 def _find_line(title: str, lines: Sequence[str], start: int) -> int:
     """Return the index, from `start`, of the line at which a title begins; or else `start`."""
-    wanted = _squash(title)
+    squashed_title = _squash(title)
+    max_length = len(squashed_title) + _MAX_NUMBER
     squashed = [_squash(line) for line in lines]
-    for line_count in range(1, _MAX_LINES + 1) if wanted else ():
+    for line_count in range(1, _MAX_LINES + 1) if squashed_title else ():
         for index in range(start, len(lines)):
             text = "".join(squashed[index : index + line_count])
-            if text.endswith(wanted) and len(text) <= len(wanted) + _MAX_NUMBER:
+            if text.endswith(squashed_title) and len(text) <= max_length:
                 return index
     return start
 
