@@ -110,11 +110,10 @@ async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
 
 def describe_answer(name: str, arguments: dict[str, Any], result: CallToolResult) -> list[str]:
     """Return the row of an answer: its size, and the length of its text."""
-    shown = {key: arguments[key] for key in ("detail", "max_tokens") if key in arguments}
+    options = [f"{key}={arguments[key]}" for key in ("detail", "max_tokens") if key in arguments]
     text = "".join(block.text for block in result.content if isinstance(block, TextContent))
-    options = ", ".join(f"{key}={value}" for key, value in shown.items())
     return [
-        f"{name} {options}".strip(),
+        " ".join([name, *options]),
         f"{len(to_wire(result).encode()):,}",
         f"{len(text.encode()):,}",
         f"{len(text) // CHARACTERS_PER_TOKEN:,}",

@@ -92,7 +92,7 @@ class SpanExport:
         try:
             with bind_position(own_position, self._project):
                 yield span
-        except BaseException as error:
+        except Exception as error:  # a cancelled operation did not fail
             span.fail(error.code if isinstance(error, CarrelError) else type(error).__name__)
             raise
         finally:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer
     from shared.runtime.tool import Links
 
-INVALID_CURSOR: Final = "This cursor is not valid, or no longer. Start again without a cursor."
+INVALID_CURSOR: Final = "This cursor is not valid, or no longer valid. Start over without a cursor."
 MAX_URI_LENGTH: Final = 2_000
 """An error repeats at most this many characters of a URI."""
 HANDSHAKE_NOT_FOUND: Final = -32002

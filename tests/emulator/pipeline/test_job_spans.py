@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -151,6 +152,25 @@ async def test_an_embedding_is_a_span_of_its_job(
         "carrel.embedding.texts": 3,
         "gen_ai.usage.input_tokens": 3 * openai.TOKENS_PER_TEXT,
     }
+
+
+async def test_a_cancelled_operation_did_not_fail(collector: FakeCollector) -> None:
+    """At the end of a job, for example, its heartbeat is cancelled, maybe during a commit."""
+
+    async def wait() -> None:
+        with telemetry.span("commit", kind=SpanKind.CLIENT):
+            await asyncio.sleep(60)
+
+    with telemetry.span("job embed", kind=SpanKind.SERVER):
+        heartbeat = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        heartbeat.cancel()
+        await asyncio.wait([heartbeat])
+    await telemetry.flush()
+    assert [(span.name, span.failed) for span in collector.spans] == [
+        ("commit", False),
+        ("job embed", False),
+    ]
 
 
 async def test_a_run_that_does_not_start_says_so(

@@ -38,7 +38,7 @@ by_name: Final = {client.name: client for client in CLIENTS}
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home folder of a user without clients."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CARREL_STATE", "EMULATOR_PORT"):
+    for name in ("CARREL_STATE", "EMULATOR_PORT", *(client.folder_variable for client in CLIENTS)):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -232,6 +232,29 @@ def test_a_linked_file_is_changed_where_it_is(home: Path) -> None:
 def test_the_file_of_a_mac_is_in_its_library(name: str, home: Path) -> None:
     path = by_name[name].path(home, "darwin")
     assert path.is_relative_to(home / "Library" / "Application Support")
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "file"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", ".claude.json"),
+        ("claude-desktop", "XDG_CONFIG_HOME", "Claude/claude_desktop_config.json"),
+        ("vscode", "XDG_CONFIG_HOME", "Code/User/mcp.json"),
+        ("codex", "CODEX_HOME", "config.toml"),
+    ],
+)
+def test_a_client_whose_files_were_moved_is_found(
+    name: str, variable: str, file: str, home: Path
+) -> None:
+    client, moved = by_name[name], home / "moved"
+    assert client.path(home, "linux", {variable: str(moved)}) == moved / file
+    assert client.path(home, "linux", {variable: ""}) == client.path(home, "linux", {})
+
+
+def test_the_library_of_a_mac_is_not_moved(home: Path) -> None:
+    client = by_name["vscode"]
+    moved = client.path(home, "darwin", {"XDG_CONFIG_HOME": "/moved"})
+    assert moved == client.path(home, "darwin", {})
 
 
 def test_an_address_without_a_scheme_is_refused() -> None:
