@@ -17,7 +17,7 @@ from shared.pipeline.worker import (
     BATCH_SIZE,
     PAGE,
     StepWork,
-    dead_lettered_chunks,
+    make_dead_letters,
     process_pending,
 )
 from shared.runtime.capabilities import Capability
@@ -114,7 +114,7 @@ JOB = Job(
     run=cards,
     total=count_pending,
     schedule="3-59/30 * * * *",
-    dead_letters=dead_lettered_chunks(STEP),
+    dead_letters=make_dead_letters(STEP),
     renew=renew,
     capabilities=frozenset({Capability.GENERATION}),
 )

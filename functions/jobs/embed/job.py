@@ -9,7 +9,7 @@ from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.embedding.chunks import embed_chunks
 from shared.pipeline.embedding.migration import continue_migration
 from shared.pipeline.embedding.online import STEP
-from shared.pipeline.worker import dead_lettered_chunks
+from shared.pipeline.worker import make_dead_letters
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -49,6 +49,6 @@ JOB = Job(
     run=embed,
     total=count_pending,
     schedule="2-59/15 * * * *",
-    dead_letters=dead_lettered_chunks(STEP),
+    dead_letters=make_dead_letters(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.BULK_BUCKET}),
 )

@@ -10,7 +10,7 @@ from shared.extractions.outdated import requeue_outdated
 from shared.extractions.upkeep import promote_duplicates
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue
-from shared.pipeline.worker import StepWork, dead_lettered_chunks, process_pending
+from shared.pipeline.worker import StepWork, make_dead_letters, process_pending
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -62,7 +62,7 @@ JOB = Job(
     run=extract,
     total=count_pending,
     schedule="25 * * * *",
-    dead_letters=dead_lettered_chunks(STEP),
+    dead_letters=make_dead_letters(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.GENERATION}),
     settings=("topic_aliases",),
 )

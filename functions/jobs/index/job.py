@@ -17,7 +17,7 @@ from shared.index.posting_changes import SLACK, PostingsTruncation
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.indexing import INDEX_VERSION, STEP, IndexChange, Indexing
-from shared.pipeline.worker import dead_lettered_chunks, defer_chunk
+from shared.pipeline.worker import defer_chunk, make_dead_letters
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ async def index_with(
 
 async def _requeue_if_outdated(indexing: Indexing, ctx: Context) -> None:
     """Queue all chunks again if the index was built with another version."""
-    version = await indexing.version()
+    version = await indexing.load_version()
     if version == INDEX_VERSION:
         return
     if version:  # A new index has no version. Its chunks are queued already.
@@ -148,5 +148,5 @@ JOB = Job(
     run=index,
     total=count_pending,
     schedule="5-59/15 * * * *",  # at minutes at which no other job starts
-    dead_letters=dead_lettered_chunks(STEP),
+    dead_letters=make_dead_letters(STEP),
 )

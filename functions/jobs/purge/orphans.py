@@ -20,8 +20,8 @@ async def delete_orphaned_chunks(ctx: Context, budget: Budget, report: Report) -
     chunks = OrphanedChunks(ctx.database)
 
     async def process(position: str) -> str | None:
-        page = await chunks.page(position)
-        orphans = await chunks.without_source(page, ctx.clock())
+        page = await chunks.load_page(position)
+        orphans = await chunks.find_without_source(page, ctx.clock())
         deleted = await chunks.delete(orphans, ctx.clock())
         report.counts += Counter(chunks=deleted)
         return page[-1].id if page else None
@@ -36,7 +36,7 @@ async def delete_tombstones(ctx: Context, budget: Budget, report: Report) -> Non
     """
     chunks, before = OrphanedChunks(ctx.database), ctx.clock() - GRACE_PERIOD
     last: Document | None = None
-    while page := await chunks.tombstones(before, last):
+    while page := await chunks.load_tombstones(before, last):
         deleted = await chunks.delete_tombstones(page)
         report.counts += Counter(tombstones=deleted)
         if len(page) < PAGE:

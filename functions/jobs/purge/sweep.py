@@ -47,7 +47,7 @@ async def continue_round(
 ) -> None:
     """Continue a round page by page, or begin a new round if it is due."""
     progress = SweepProgress(ctx.database, "purge")
-    position = await progress.due(name, ctx.clock(), ROUND_INTERVAL)
+    position = await progress.load_position(name, ctx.clock(), ROUND_INTERVAL)
     while position is not None:
         end = await process(position)
         if end is None:
@@ -66,7 +66,7 @@ def make_expiry_sweep(kind: ExpiringKind) -> Sweep:
 
     async def run(ctx: Context, budget: Budget, report: Report) -> None:
         expiry = Expiry(ctx.database, kind)
-        while page := await expiry.page(ctx.clock()):
+        while page := await expiry.load_page(ctx.clock()):
             deleted = await expiry.delete(page)
             report.counts += Counter({kind.name: deleted})
             budget.progress(deleted)

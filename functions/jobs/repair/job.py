@@ -37,7 +37,7 @@ async def repair(ctx: Context, budget: Budget) -> Report:
 async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> Report:
     """Repair the index within the given memory limits."""
     report, progress = Report(), RepairProgress(ctx.database)
-    unfinished_position = await progress.position()
+    unfinished_position = await progress.load_position()
     for corpus in CORPORA:
         position: PostingsRef | None = max(unfinished_position or corpus.start, corpus.start)
         while position and position[0] in corpus.collections:
@@ -76,12 +76,12 @@ class CorpusRepair:
             only_refs: The only posting lists to rebuild, or None to rebuild all of them.
         """
         while True:
-            stored_totals = await self._store.totals()
+            stored_totals = await self._store.load_totals()
             average_length = stored_totals.totals.average
             rebuilt = RebuiltPostings(
                 self._corpus.names, after, average_length, self._limits, only_refs
             )
-            async for document_id, state in self._store.indexed_states():
+            async for document_id, state in self._store.iterate_indexed_states():
                 rebuilt.add_document(document_id, state)
             # Totals that changed in the meantime are newer than the indexed states, and correct.
             if rebuilt.totals == stored_totals.totals:
@@ -95,7 +95,9 @@ class CorpusRepair:
         """Replace stored postings that differ, add missing ones, and delete obsolete ones."""
         missing_refs = set(rebuilt.list_refs())
         suspects: dict[PostingsRef, object] = {}
-        async for stored_postings in self._store.postings(rebuilt.start_after, rebuilt.end_at):
+        async for stored_postings in self._store.iterate_postings(
+            rebuilt.start_after, rebuilt.end_at
+        ):
             suspects |= {
                 ref: stored_postings[ref].update_time
                 for ref in _find_corrections(rebuilt, stored_postings)
@@ -125,7 +127,7 @@ class CorpusRepair:
         refs = sorted(ref for ref in suspects if not rebuilt.end_at or ref <= rebuilt.end_at)
         for start in range(0, len(refs), PAGE):
             page = refs[start : start + PAGE]
-            snapshots = await self._store.snapshots(page)
+            snapshots = await self._store.load_postings(page)
             unchanged_postings = {
                 ref: snapshots.get(ref)
                 for ref in page

@@ -72,7 +72,10 @@ async def _recount_latest(
 async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
     """Recount the traces of all contributors, one contributor after the other, if that is due."""
     recount, progress = VoteRecount(ctx.database), SweepProgress(ctx.database, NAME)
-    position, recounted_contributors = await progress.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
+    position, recounted_contributors = (
+        await progress.load_position(ROUND, ctx.clock(), ROUND_INTERVAL),
+        0,
+    )
     while position is not None:
         user_id = await recount.find_next_contributor(position)
         if user_id is None:
@@ -118,7 +121,9 @@ async def _recount_trace(
 
 async def count_pending(ctx: Context) -> int:
     """Count the traces that remain in the weekly round; 0 if no round is due."""
-    position = await SweepProgress(ctx.database, NAME).due(ROUND, ctx.clock(), ROUND_INTERVAL)
+    position = await SweepProgress(ctx.database, NAME).load_position(
+        ROUND, ctx.clock(), ROUND_INTERVAL
+    )
     if position is None:
         return 0
     return await VoteRecount(ctx.database).count_remaining(position)
