@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 async def embed(ctx: Context, budget: Budget) -> Report:
-    """Embed pending chunks: batch by batch, or in bulk when thousands are pending.
+    """Embed pending chunks, batch by batch, or in bulk if thousands are pending.
 
     The commit that stores a vector also removes the chunk from the queue, unless the chunk was
-    edited since it was read. So the next run continues where a run was killed. An unfinished
-    migration to another model is continued.
+    edited since it was read. Therefore the next run continues where a killed run stopped. An
+    unfinished migration to another model is continued.
 
     Raises:
         Conflict: The database is embedded with another model.

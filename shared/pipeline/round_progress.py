@@ -1,6 +1,6 @@
-"""`meta/{job}`: the progress of a job's sweeps through collections.
+"""`meta/{job}`: the progress of a job's rounds through whole collections.
 
-A sweep reads a whole collection page by page, over as many runs as necessary, to find documents
+A round reads a whole collection page by page, over as many runs as necessary, to find documents
 that no query can find, such as orphaned chunks.
 """
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 
-class SweepProgress:
-    """Stores the progress of the sweeps of one job."""
+class RoundProgress:
+    """Stores the progress of the rounds of one job."""
 
     def __init__(self, database: Database, job: str) -> None:
         """Store the database client. Nothing is read yet."""
@@ -23,15 +23,15 @@ class SweepProgress:
         self._reference = database.document("meta", job)
 
     async def load_position(self, name: str, now: datetime, interval: timedelta) -> str | None:
-        """Load the position after which a sweep continues. Costs one round trip.
+        """Load the position after which a round continues. Costs one round trip.
 
         Args:
-            name: The name of the sweep.
+            name: The name of the round.
             now: The present time.
-            interval: The minimum time between the end of a sweep and the start of the next.
+            interval: The minimum time between the end of a round and the start of the next.
 
         Returns:
-            The last position, an empty string to start a sweep, or None if no sweep is due.
+            The last position, an empty string to start a round, or None if no round is due.
         """
         state: dict[str, Any] = (await self._load_state()).get(name, {})
         if state.get("after"):
@@ -40,11 +40,11 @@ class SweepProgress:
         return None if ended and now - ended < interval else ""
 
     async def save_position(self, name: str, position: str) -> None:
-        """Store the position that a sweep has reached."""
+        """Store the position that a round has reached."""
         await self._merge({name: {"after": position}})
 
     async def complete(self, name: str, now: datetime) -> None:
-        """Record that a sweep is complete."""
+        """Record that a round is complete."""
         await self._merge({name: {"after": "", "ended_at": now}})
 
     async def _load_state(self) -> dict[str, Any]:
