@@ -154,8 +154,8 @@ class SourceEditing:
         first = 1
         while page := await self._load_page(source_id, first):
             for commit in split_commits(list(rewriting.build_changes(page))):
-                # This write changes nothing. It is there for its condition: the source is
-                # unchanged.
+                # This write changes nothing, not even the update time. It is there for its
+                # condition: the source is unchanged.
                 unchanged = put_if_unchanged(snapshot, REWRITE)
                 await self._database.commit([unchanged, *(change.write for change in commit)])
                 yield len(commit)

@@ -1,9 +1,9 @@
-"""Pending chunks of the index job, and the writes that index them.
+"""Loads the chunks that wait for the index job, and indexes them.
 
-A commit sets the indexed state of some chunks (field `indexed`: what the postings have of a chunk)
-and changes the postings, on the condition that no chunk was edited since it was read. So a commit
-happens completely or not at all, repeating a run finds nothing left to do, and others may write
-postings at the same time.
+A commit stores the indexed state of some chunks (the field `indexed`, which says what the postings
+contain of a chunk) and the changes to the postings, on the condition that no chunk was edited since
+it was read. The postings and the indexed states therefore always agree, a repeated run finds
+nothing to do, and other writers may change the same postings at the same time.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import ExtractionSummaries
 
 STEP: Final = "index"
+"""The step that is pending on a chunk until it is indexed, or removed from the index."""
 INDEX_VERSION: Final = {"analysis": ANALYZER_VERSION, "layout": LAYOUT}
-"""The versions of text analysis and of the index's layout. If the index was built with others, all
-chunks are indexed again."""
+"""The versions of text analysis and of the index's layout. If the index was built with other
+versions, all chunks are indexed again."""
 REQUEUE_BATCH_SIZE: Final = 400
 """The number of chunks that are queued again in one commit."""
 _FIELDS: Final = (
@@ -58,15 +59,17 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ChunkToIndex:
-    """A chunk that waits to be indexed, as it was read.
+    """A chunk that waits to be indexed, at the time of a read.
 
     Attributes:
-        chunk: The chunk; None if it was deleted and must be removed from the index.
-        indexed: Its entries in the postings so far.
+        chunk_id: Its id.
+        chunk: The chunk. None if it was deleted and must be removed from the index.
+        indexed: What the postings contain of it.
         tries: The number of failed attempts to index it.
-        fault: The defect of its document, if the document is malformed.
-        extracted: Its extractions, which are deleted together with the chunk.
-        compact_vector: Its compact vector, if it has a vector but no compact one.
+        update_time: The time of its last write before the read.
+        fault: What is wrong with its document, if the document is malformed.
+        extracted: What it stores of its extractions, which are deleted together with the chunk.
+        compact_vector: The compact form of its vector, if only the other form is stored.
     """
 
     chunk_id: str
@@ -84,8 +87,8 @@ class IndexChange:
     """The new indexed state of a chunk.
 
     Attributes:
-        pending: The chunk as it was read.
-        state: The new terms and facets; `NOT_INDEXED` for a deleted chunk.
+        pending: The chunk.
+        state: The new terms and facets, or `NOT_INDEXED` for a deleted chunk.
     """
 
     pending: ChunkToIndex
@@ -101,11 +104,14 @@ class Indexing:
     """Loads chunks that wait to be indexed, and writes their postings."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load_pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
-        """Load chunks that wait to be indexed, deleted ones included."""
+        """Load chunks that wait to be indexed, including deleted ones, the longest waiting first.
+
+        Costs one round trip, and more for chunks of earlier releases.
+        """
         query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
         snapshots = await self._database.find(query)
         fields = {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
@@ -117,10 +123,10 @@ class Indexing:
         ]
 
     async def apply(self, changes: Sequence[IndexChange]) -> None:
-        """Change the postings and the indexed states of the chunks, in one commit.
+        """Store the indexed states of chunks and the changes to the postings, in one commit.
 
-        Deleted chunks also lose their extractions, and their points on the map, which costs a
-        round trip.
+        The commit also deletes the documents of deleted chunks, their extractions, and their points
+        on the map. The points cost a round trip.
 
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
@@ -136,8 +142,8 @@ class Indexing:
         )
         await self._database.commit(writes)
 
-    async def version(self) -> dict[str, int]:
-        """Load the INDEX_VERSION with which the index was built; empty without an index."""
+    async def load_version(self) -> dict[str, int]:
+        """Load the INDEX_VERSION with which the index was built. It is empty without an index."""
         snapshot = await self._database.get(self._get_reference(KNOWLEDGE.totals), [*INDEX_VERSION])
         return get_fields(snapshot)
 
@@ -147,17 +153,17 @@ class Indexing:
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
     async def requeue(self, now: datetime) -> int:
-        """Queue every chunk to be indexed again, and return their number.
+        """Queue every chunk to be indexed again. Return the number of chunks.
 
-        Costs a read and a write for each chunk, and indexing it again as much, but for the
-        postings that change. A run that is killed meanwhile begins anew.
+        Costs a read and a write for each chunk. Indexing it later costs as much again, and a write
+        for each of the postings that change. If the run is killed, the next run begins again.
         """
         last, count = "", 0
         while True:
             query = ids_query(self._database.client, last)
             ids = [snapshot.id for snapshot in await self._database.find(query)]
             count += await self._database.commit_skipping_conflicts(
-                [self._requeue(chunk_id, now) for chunk_id in ids]
+                [self._build_requeue_write(chunk_id, now) for chunk_id in ids]
             )
             if len(ids) < REQUEUE_BATCH_SIZE:
                 return count
@@ -171,7 +177,7 @@ class Indexing:
         data = _build_state_update(change)
         return lambda batch: batch.update(reference, data, option)
 
-    def _requeue(self, chunk_id: str, now: datetime) -> Write:
+    def _build_requeue_write(self, chunk_id: str, now: datetime) -> Write:
         reference = self._database.document(documents.COLLECTION, chunk_id)
         change = {f"pending.{STEP}": now}
         return lambda batch: batch.update(reference, change)
@@ -181,7 +187,7 @@ class Indexing:
 
 
 def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Build the query for the ids of chunks after an id, in order."""
+    """Build the query for the ids of the next chunks after an id."""
     query = client.collection(documents.COLLECTION).order_by("__name__").select([])
     start = client.collection(documents.COLLECTION).document(after) if after else None
     return (query.start_after({"__name__": start}) if start else query).limit(REQUEUE_BATCH_SIZE)

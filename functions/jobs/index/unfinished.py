@@ -22,12 +22,13 @@ MAX_EDITS: Final = 300
 
 
 async def finish_interrupted_calls(ctx: Context, budget: Budget, report: Report) -> None:
-    """Complete calls that ran out of time. Costs two reads if there are none."""
+    """Complete calls of `forget` and `edit_source`. Costs two reads if none ran out of time."""
     await _finish_moves(ctx, budget, report)
     await _finish_edits(ctx, budget, report)
 
 
 async def _finish_moves(ctx: Context, budget: Budget, report: Report) -> None:
+    """Complete the forgetting and restoring of sources. The report counts chunks as `moved`."""
     for record, update_time in await ForgottenSources(ctx.database).load_unfinished(MAX_MOVES):
         work = _finish_move(record, update_time, ctx, budget, report)
         await run_isolated(f"sources/{record.source_id}", work, ctx, report)
@@ -46,10 +47,11 @@ async def _finish_move(
             if budget.spent:
                 return
     except (MovedElsewhere, WriteConflict):
-        return  # A call completes it.
+        return  # Another call is completing it.
 
 
 async def _finish_edits(ctx: Context, budget: Budget, report: Report) -> None:
+    """Rewrite the chunks of edited sources. The report counts them as `rewritten`."""
     for source_id in await SourceEditing(ctx.database).load_unfinished(MAX_EDITS):
         await run_isolated(
             f"sources/{source_id}", _finish_edit(source_id, ctx, budget, report), ctx, report
@@ -66,4 +68,4 @@ async def _finish_edit(source_id: str, ctx: Context, budget: Budget, report: Rep
             if budget.spent:
                 return
     except WriteConflict:
-        return  # It was edited again, or a chunk changed: the next run compares all of it.
+        return  # The source or a chunk has changed. The next run compares all chunks again.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def reembed(ctx: Context, budget: Budget) -> Report:
     """Embed everything again if the stored vectors come from another model.
 
-    Until the migration is complete, semantic search is off; keyword search still finds everything.
+    Until the migration is complete, search by meaning is off. Search by words finds everything.
     Later runs of this job or of the embed job continue an unfinished migration. If the previous
     model is configured again, the next run migrates the knowledge base back.
 
@@ -33,7 +33,7 @@ async def reembed(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_documents(ctx: Context) -> int:
-    """Count the documents to embed again; 0 if the vectors come from the configured model."""
+    """Count the documents to embed again. Return 0 if the configured model made the vectors."""
     state = await EmbeddingSpace(ctx.database).load_state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
     if state.space is None or (state.space == target and not state.move):

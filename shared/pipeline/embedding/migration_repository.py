@@ -1,8 +1,9 @@
-"""The documents that a migration to another embedding model changes.
+"""Reads and writes the documents that a migration to another embedding model changes.
 
-A first pass over each corpus removes the old vectors. It queues passages for the step `embed`, and
-workspace documents for their job. A second pass embeds the documents of the other corpora. A page
-can be repeated safely. The position of each pass is stored in `meta/embedding`.
+A first pass through each corpus deletes the old vectors. It also queues passages of the knowledge
+base for the step `embed`, and documents of workspaces for their job. A second pass embeds the
+documents of the other corpora. A page can be processed again without harm. `meta/embedding` has the
+position of each pass.
 """
 
 from __future__ import annotations
@@ -34,20 +35,24 @@ if TYPE_CHECKING:
 DocumentData = Mapping[str, Any]
 
 PAGE_SIZE: Final = MAX_WRITES
+"""Documents are read in pages of this size, each of which is written in one commit."""
 BLOCKED_JOBS: Final = ("cluster", "extract", "ingest_materials")
-"""The leases of other jobs that read or store vectors. They do not begin during a migration."""
+"""The names of the leases of other jobs that read or store vectors. During a migration, these jobs
+do not start."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedCorpus:
-    """Documents that have vectors, or name the model of the vectors below them.
+    """Documents that have vectors, or that record the model of the vectors below them.
 
     Attributes:
         name: The name under which the positions of its passes are stored.
-        query: All documents, ordered by path.
+        query: Builds the query for all documents, sorted by path.
         fields: The fields to read.
-        clear_vector: Returns the change that removes an old vector, or None if there is none.
-        text_to_embed: Returns the text of a document. None if another job embeds the documents.
+        clear_vector: Builds the update that deletes a document's old vector. Returns None if the
+            document has none.
+        text_to_embed: Returns the text to embed of a document, or None if it needs no vector. This
+            function is None if another job embeds the documents.
     """
 
     name: str
@@ -59,23 +64,23 @@ class EmbeddedCorpus:
 
 @dataclass(frozen=True, slots=True)
 class UnembeddedDocument:
-    """A document without a vector, as it was read, and the text to embed."""
+    """A document without a vector, and the text to embed."""
 
     snapshot: DocumentSnapshot[Any]
     text: str
 
 
 class ReembeddingStore:
-    """Removes the old vectors, and stores the new ones."""
+    """Deletes the old vectors, and stores the new ones."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database. Nothing is read yet."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
-    async def busy_jobs(self, now: datetime) -> list[str]:
-        """Return the jobs that began before the migration and may still store vectors.
+    async def list_busy_jobs(self, now: datetime) -> list[str]:
+        """Return the names of jobs that may still store vectors of the former model.
 
-        Costs one Firestore round trip.
+        Costs one round trip.
         """
         references = [self._database.document("leases", name) for name in BLOCKED_JOBS]
         leases = await self._database.get_all(references, ["expires_at"])
@@ -84,9 +89,7 @@ class ReembeddingStore:
     async def clear_page(
         self, corpus: EmbeddedCorpus, after: str, move: SpaceMigration, now: datetime
     ) -> str | None:
-        """Remove the old vectors of a page.
-
-        Documents that are changed in the meantime are read again.
+        """Delete the old vectors of a page. The page is read again if a document has changed.
 
         Returns:
             The last path of the page, or None at the end.
@@ -100,10 +103,14 @@ class ReembeddingStore:
             if await self._database.commit_skipping_conflicts(writes) == len(writes):
                 return _get_position(page)
 
-    async def unembedded_page(
+    async def load_unembedded_page(
         self, corpus: EmbeddedCorpus, after: str
     ) -> tuple[list[UnembeddedDocument], str | None]:
-        """Load the documents of a page without a vector, and its last path, or None at the end."""
+        """Load the documents of a page that have no vector.
+
+        Returns:
+            The documents, and the last path of the page, or None at the end.
+        """
         page = await self._load_page(corpus, after)
         documents = [
             UnembeddedDocument(document, text)
@@ -117,7 +124,7 @@ class ReembeddingStore:
     async def store_vectors(
         self, vectors: Sequence[tuple[UnembeddedDocument, Vector]], model: str
     ) -> int:
-        """Store the vectors of documents that have not changed since, and return their number."""
+        """Store vectors, unless their documents have changed. Return the number stored."""
         writes = [
             put_if_unchanged(document.snapshot, vector_fields(vector, model))
             for document, vector in vectors
@@ -125,7 +132,7 @@ class ReembeddingStore:
         return await self._database.commit_skipping_conflicts(writes)
 
     async def count(self) -> int:
-        """Count all documents of the corpora, embedded or not, except those of workspaces.
+        """Count all documents, embedded or not, except those of workspaces.
 
         Another job embeds the documents of workspaces.
         """
@@ -138,7 +145,7 @@ class ReembeddingStore:
 
 
 def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> AsyncQuery:
-    """Return the query for the page of a corpus after a path."""
+    """Build the query for the page of a corpus after a path."""
     query = corpus.query(client).select(corpus.fields).limit(PAGE_SIZE)
     return query.start_after({"__name__": client.document(after)}) if after else query
 
@@ -170,7 +177,10 @@ def _clear_vector(
 def _clear_workspace_document(
     data: DocumentData, move: SpaceMigration, now: datetime
 ) -> dict[str, Any] | None:
-    """Queue a complete document for new vectors; the caller uploads an incomplete one again."""
+    """Build the update that queues a complete document for new vectors.
+
+    An incomplete document does not change, because its caller uploads it again.
+    """
     model, dimension = move.target
     embedding_job = data.get("making", {})
     complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}

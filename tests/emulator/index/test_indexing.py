@@ -233,7 +233,7 @@ async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
 
 
 async def test_the_version_is_stored_with_the_totals(ctx: Context) -> None:
-    assert await Indexing(ctx.database).version() == {}
+    assert await Indexing(ctx.database).load_version() == {}
     await Indexing(ctx.database).save_version({"analysis": 7})
-    assert await Indexing(ctx.database).version() == {"analysis": 7}
+    assert await Indexing(ctx.database).load_version() == {"analysis": 7}
     assert await read_documents(ctx, "meta") == {"lexicon": {"analysis": 7}}

@@ -175,6 +175,21 @@ async def test_users_queries_are_run_and_never_overwritten(ctx: Context) -> None
     assert MAX_QUERIES - 9 <= len(await stored_queries(ctx)) <= SET_SIZE
 
 
+@pytest.mark.usefixtures("logbook")
+async def test_users_queries_do_not_change_the_chosen_ones(
+    ctx: Context, clock: SettableClock
+) -> None:
+    """With many queries of the user, only some of the chosen ones are run."""
+    await health(ctx, ample_budget())
+    chosen = await stored_queries(ctx)
+    [first, *_] = sorted(await chunks(ctx))
+    given = [{"query": f"{number} nets", "chunk_id": first} for number in range(10)]
+    await set_fields(ctx, "meta/golden_queries", {"given": given})
+    clock.advance(days=1)
+    assert (await health(ctx, ample_budget())).counts["queries"] == MAX_QUERIES
+    assert await stored_queries(ctx) == chosen
+
+
 def log_lines(printed: str) -> list[dict[str, Any]]:
     """Return the log lines."""
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]

@@ -12,7 +12,7 @@ import pytest
 
 from shared.core.settings import Settings
 from shared.knowledge.source import Section
-from shared.pipeline.embedding.bulk import BulkServices, bulk_services
+from shared.pipeline.embedding.bulk import BulkServices, make_bulk_services
 from shared.runtime.job import Report
 from tests.support.bulk_embedding import (
     DIMENSION,
@@ -228,4 +228,4 @@ def test_bulk_needs_a_bucket_and_a_model_that_it_knows(
     changed: dict[str, Any], *, expected: bool
 ) -> None:
     vertex = {"embedding_provider": "vertex", "bulk_bucket": "gs://bulk/work"}
-    assert (bulk_services(Settings(**vertex | changed)) is not None) == expected
+    assert (make_bulk_services(Settings(**vertex | changed)) is not None) == expected
