@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.gateway.app import gateway
+from functions.gateway.app import make_gateway
 from functions.gateway.catalog import Catalog
 from shared.core.settings import Settings
 from tests.support.gateway_process import MARK
@@ -26,4 +26,4 @@ class FaultyDispatcher:
         raise RuntimeError(MARK)
 
 
-handle = gateway(Settings(), FaultyDispatcher(), Catalog.load())
+handle = make_gateway(Settings(), FaultyDispatcher(), Catalog.load())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.gateway.app import gateway
+from functions.gateway.app import make_gateway
 from functions.gateway.catalog import Catalog
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
@@ -26,4 +26,4 @@ class ForgetfulDispatcher:
         return {"get_stats": "ok"}
 
 
-handle = gateway(Settings(), ForgetfulDispatcher(), Catalog.load())
+handle = make_gateway(Settings(), ForgetfulDispatcher(), Catalog.load())
