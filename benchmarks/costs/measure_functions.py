@@ -74,7 +74,9 @@ async def count_gateway_operations() -> Figures:
         declared = Declaration.model_validate(tool.declaration())
         with count_operations(settings.access_database) as operations:
             caller = await access.callers.identify(Credential(token), "127.0.0.1")
-            await access.pipeline(StubDispatcher()).call(declared, {"idempotency_key": "k"}, caller)
+            await access.make_pipeline(StubDispatcher()).call(
+                declared, {"idempotency_key": "k"}, caller
+            )
         operations_by_tool[name] = operations
         await access.aclose()
     read_call = operations_by_tool["search_kb"]

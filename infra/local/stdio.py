@@ -26,7 +26,7 @@ async def serve_stdio(settings: Settings) -> None:
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().apply_settings(settings)
     fetcher = LinkFetcher(app)
-    calls = access.pipeline(LinkFetchingDispatcher(InlineDispatcher(app), fetcher))
+    calls = access.make_pipeline(LinkFetchingDispatcher(InlineDispatcher(app), fetcher))
     owner = Visitor(Caller.of(LOCAL_USER, role=Role.OWNER), rate_limit_key=None)
     server = build_server(catalog, calls, local_visitor=owner)
     try:

@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from functions.gateway.access import Access
 from functions.gateway.oauth.authorization import Approvals, unseal
 from functions.gateway.oauth.provider import SignInService
-from functions.gateway.oauth.routes import program_routes
+from functions.gateway.oauth.routes import make_program_routes
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
@@ -119,7 +119,7 @@ class AuthorizationServer:
             access.keyring, access.tokens, access.connection, access.clock, self.is_still_allowed
         )
         self.app = Starlette(
-            routes=program_routes(
+            routes=make_program_routes(
                 access, self.documents, sign_ins, self.limit, timeout=self.timeout
             )
         )

@@ -10,7 +10,7 @@ from lxml import html
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
-from functions.gateway.app import mcp_app
+from functions.gateway.app import make_mcp_app
 from functions.gateway.catalog import Catalog
 from functions.gateway.console.routes import make_console_routes
 from functions.gateway.mcp.selection import SelectedServers
@@ -29,9 +29,11 @@ def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
     """Make a client of a console without sign-in, as on a laptop."""
     settings = Settings(local_user="local", access_secrets=[SecretStr("s" * 32)])
     access = Access(settings)
-    pipeline = access.pipeline(dispatcher)
+    pipeline = access.make_pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    app = mcp_app(access, dispatcher, find_server, make_console_routes(access, CATALOG, pipeline))
+    app = make_mcp_app(
+        access, dispatcher, find_server, make_console_routes(access, CATALOG, pipeline)
+    )
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.gateway.app import gateway
+from functions.gateway.app import make_gateway
 from functions.gateway.catalog import Catalog
 from shared.core.settings import Settings
 from tests.support.gateway_process import PRIVATE_WORD
@@ -30,4 +30,4 @@ class FailingDispatcher:
 
 
 # The functions framework serves this name; `run_gateway` starts it with this file.
-handle = gateway(Settings(), FailingDispatcher(), Catalog.load())
+handle = make_gateway(Settings(), FailingDispatcher(), Catalog.load())

@@ -72,7 +72,7 @@ CATALOG = Catalog(
 
 def make_pipeline(dispatcher: Dispatcher) -> CallPipeline:
     """Make a pipeline without a database, for a visitor without rate limits or billing."""
-    return Access(Settings(access_secrets=[SecretStr("s" * 32)])).pipeline(dispatcher)
+    return Access(Settings(access_secrets=[SecretStr("s" * 32)])).make_pipeline(dispatcher)
 
 
 def make_server(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.gateway.app import gateway
+from functions.gateway.app import make_gateway
 from functions.gateway.catalog import Catalog
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
@@ -30,4 +30,4 @@ class IncompleteDispatcher:
 
 
 # The functions framework serves this name; `run_gateway` starts it with this file.
-handle = gateway(Settings(), IncompleteDispatcher(), Catalog.load())
+handle = make_gateway(Settings(), IncompleteDispatcher(), Catalog.load())

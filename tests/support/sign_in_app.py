@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
-from functions.gateway.auth.public_url import issuer_url, resource_url
+from functions.gateway.auth.public_url import get_issuer_url, get_resource_url
 from functions.gateway.oauth.authorization import Approvals, AuthorizationRequest, seal
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.google import GoogleSignIn
@@ -87,8 +87,8 @@ class SignInApp:
         self.connection = Connection(settings.google_cloud_project, settings.access_database)
         self.clock = SettableClock()
         self.sign_in_limit = FakeSignInLimit()
-        issuer = issuer_url(settings)
-        tokens = AccessTokens(self.keyring, issuer, resource_url(settings), self.clock)
+        issuer = get_issuer_url(settings)
+        tokens = AccessTokens(self.keyring, issuer, get_resource_url(settings), self.clock)
         google = (
             GoogleSignIn(settings, self.keyring, self.clock) if settings.google_client_id else None
         )
@@ -106,7 +106,7 @@ class SignInApp:
     def make_client(self) -> httpx2.AsyncClient:
         """Make a client that stores cookies and does not follow redirects."""
         return httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(self.app), base_url=issuer_url(self.settings)
+            transport=httpx2.ASGITransport(self.app), base_url=get_issuer_url(self.settings)
         )
 
     def seal_request(self, request: AuthorizationRequest = REQUEST) -> str:
@@ -119,7 +119,7 @@ class SignInApp:
 
     def make_consent_url(self, request: AuthorizationRequest = REQUEST) -> str:
         """Return the URL of the consent page for a request."""
-        return issuer_url(self.settings) + self.make_consent_target(request)
+        return get_issuer_url(self.settings) + self.make_consent_target(request)
 
     async def make_key(self, scopes: frozenset[Scope] = FULL_ACCESS) -> tuple[str, str]:
         """Create a key for `USER`, and return its text and its id."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls.pipeline import call_id
+from functions.gateway.calls.pipeline import make_call_id
 from functions.gateway.catalog import Declaration
 from infra.build.discovery import tools
 from shared.core.caller import Caller
@@ -41,7 +41,7 @@ def make_call_request(
     Requests of one caller with the same idempotency key have the same call id.
     """
     return CallRequest(
-        call_id=call_id(_get_declaration(tool), arguments, Visitor(caller, None)),
+        call_id=make_call_id(_get_declaration(tool), arguments, Visitor(caller, None)),
         arguments=arguments,
         caller=caller,
         deadline=time.time() + seconds,

@@ -1,8 +1,7 @@
-"""Checks of arguments before a call is sent, for values that no tool can receive.
+"""Checks of a call's arguments for values that cannot be sent to a tool.
 
-Python's JSON parsers accept values that cannot be passed on safely: numbers out of range (`1e999`)
-and lists nested as deep as the stack allows. An infinite number would reach the tool's function as
-null, which means something else.
+Python's JSON parsers accept numbers out of range (`1e999`), and lists nested as deep as the stack
+allows. An infinite number would reach the tool's function as null, which means something else.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
     from shared.core.errors import InvalidInput
 
 MAX_DEPTH: Final = 32
-"""The largest depth of nested lists and objects. No tool's input needs more than three levels."""
+"""The maximum depth of nested lists and objects. No tool's input needs more than three levels."""
 _NOT_FINITE_PROBLEM: Final = "not a finite number"
 _TOO_DEEP_PROBLEM: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
 def check_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None:
-    """Return the error for arguments that cannot be sent to a tool. Return None if they can."""
+    """Return the error if arguments cannot be sent to a tool, otherwise None."""
     problems: dict[str, str] = {}
     for name, problem in _find_problems(arguments):
         problems[name] = problem

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self
 
-from functions.gateway.auth.public_url import resource_url
+from functions.gateway.auth.public_url import get_resource_url
 from functions.gateway.console.account import LIFETIMES, require_signed_in, require_write
 from functions.gateway.console.rendering import redirect
 from shared.accounts.access_key import matches_key, new_key
@@ -132,7 +132,7 @@ class KeyPages:
             key_text=key_text,
             key=key,
             scopes=[scope for scope in Scope if scope in key.scopes],
-            address=resource_url(self._access.settings),
+            address=get_resource_url(self._access.settings),
         )
 
     async def _make_key(

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from functions.gateway.auth.client_address import client_address
+from functions.gateway.auth.client_address import get_client_address
 from functions.gateway.auth.middleware import require_direct
-from functions.gateway.auth.public_url import issuer_url
+from functions.gateway.auth.public_url import get_issuer_url
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.console.rendering import redirect
 from functions.gateway.oauth.authorization import (
@@ -88,7 +88,7 @@ class Sessions:
         self._access = access
         self._sign_ins = make_sign_ins(access)
         self._browser_check = BrowserCheck(settings, access.keyring)
-        self._secure = issuer_url(settings).lower().startswith("https:")
+        self._secure = get_issuer_url(settings).lower().startswith("https:")
         self._cookie_name = "__Host-carrel-session" if self._secure else "carrel-session"
 
     async def find(self, request: Request) -> Session:
@@ -103,17 +103,17 @@ class Sessions:
         if grant_id and (session := await self._find_signed_in(grant_id)):
             return session
         require_direct(request.headers, settings)
-        address = client_address(request.scope, settings.proxy_count)
+        address = get_client_address(request.scope, settings.proxy_count)
         visitor = await self._access.callers.identify(None, address)
         return Session(visitor, None, self._sign_form(_ANONYMOUS))
 
     def begin(self, request: Request, path: str) -> Response:
         """Send the browser to the sign-in page, from which it returns to a path of the console."""
-        browser_id = self._browser_check.browser_id(request)
+        browser_id = self._browser_check.get_browser_id(request)
         authorization = AuthorizationRequest(
             client_id=CONSOLE_CLIENT_ID,
             client_name="Carrel's console",
-            redirect_uri=issuer_url(self._access.settings) + ARRIVAL_PATH,
+            redirect_uri=get_issuer_url(self._access.settings) + ARRIVAL_PATH,
             redirect_uri_given=True,
             scopes=FULL_ACCESS,
             state=_require_own_path(path),
@@ -130,7 +130,7 @@ class Sessions:
             Unavailable: The database does not answer.
         """
         code = request.query_params.get("code", "")
-        browser_id = self._browser_check.existing_id(request)
+        browser_id = self._browser_check.get_existing_id(request)
         grant = await self._sign_ins.find_by_code(code, CONSOLE_CLIENT_ID)
         if grant and grant.code_challenge != self._make_challenge(_CHALLENGE_PURPOSE, browser_id):
             raise Forbidden("This sign-in was started in another browser. Sign in again here.")
@@ -167,13 +167,13 @@ class Sessions:
         authorization = AuthorizationRequest(
             client_id=KEY_CLIENT_ID,
             client_name=name,
-            redirect_uri=issuer_url(self._access.settings) + KEY_PATH,
+            redirect_uri=get_issuer_url(self._access.settings) + KEY_PATH,
             redirect_uri_given=True,
             scopes=scopes,
             state=state,
             code_challenge=self._make_challenge(_KEY_PURPOSE, f"{session.grant_id}.{state}"),
         )
-        return self._open_consent_page(authorization, self._browser_check.browser_id(request))
+        return self._open_consent_page(authorization, self._browser_check.get_browser_id(request))
 
     async def verify_proof(self, session: Session, code: str, state: str) -> Grant:
         """Consume the code with which the consent page proves who asks for a key.

@@ -10,7 +10,7 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.public_url import allowed_hosts, own_origins
+from functions.gateway.auth.public_url import list_allowed_hosts, list_own_origins
 from functions.gateway.body_limits import BodyLimit
 from functions.gateway.console.messages import describe_error, find_kind, find_title
 from functions.gateway.console.rendering import make_json_response, render_page
@@ -21,7 +21,7 @@ from functions.gateway.console.sessions import (
     SIGN_OUT_PATH,
     Sessions,
 )
-from functions.gateway.http_errors import retry_after_header
+from functions.gateway.http_errors import format_retry_after
 from functions.gateway.oauth.http import read_parameters
 from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
@@ -173,7 +173,8 @@ class Visits:
         settings = access.settings
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(
-                allowed_hosts=allowed_hosts(settings), allowed_origins=own_origins(settings)
+                allowed_hosts=list_allowed_hosts(settings),
+                allowed_origins=list_own_origins(settings),
             )
         )
 
@@ -311,5 +312,5 @@ def _get_status(error: WireError | None) -> int:
 
 def _set_retry_after(response: Response, error: CarrelError | WireError | None) -> Response:
     if error and error.retry_after is not None:
-        response.headers["retry-after"] = retry_after_header(error.retry_after)
+        response.headers["retry-after"] = format_retry_after(error.retry_after)
     return response

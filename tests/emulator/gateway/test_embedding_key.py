@@ -95,7 +95,7 @@ async def test_no_key_is_passed_on_unless_configured(
 async def send(access: Access, url: str, visitor: Visitor) -> None:
     """Call a tool whose function has this URL."""
     dispatcher = HttpDispatcher(Settings(tool_urls={TOOL.name: url}))
-    await access.pipeline(dispatcher).call(TOOL, {}, visitor)
+    await access.make_pipeline(dispatcher).call(TOOL, {}, visitor)
     await dispatcher.aclose()
 
 

@@ -144,7 +144,7 @@ async def test_a_rate_limit_says_when_to_retry(
     )
     access = Access(settings, SettableClock(NOON))
     anna = Visitor(Caller.of("anna"), "user:anna")
-    calls = access.pipeline(FakeDispatcher(lambda *_: {}))
+    calls = access.make_pipeline(FakeDispatcher(lambda *_: {}))
     catalog = Catalog([make_tool("list_books", resource=BOOK, links=LISTED)])
     async with Client(build_server(catalog, calls, local_visitor=anna), mode=mode) as client:
         await client.read_resource("carrel://book/b-1")

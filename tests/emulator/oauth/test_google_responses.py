@@ -155,7 +155,7 @@ async def test_a_slow_google_is_an_outage(google_settings: Settings, google: Fak
     with pytest.raises(Unavailable, match="Google does not answer"):
         await GoogleSignIn(
             google_settings, sign_in_app.keyring, sign_in_app.clock, provider
-        ).authorization_url("sealed", "m")
+        ).make_authorization_url("sealed", "m")
 
 
 async def test_an_unreachable_issuer_is_an_outage(google_settings: Settings) -> None:

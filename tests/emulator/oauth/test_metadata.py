@@ -17,7 +17,7 @@ from pydantic import AnyUrl
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from functions.gateway.auth.public_url import challenge
+from functions.gateway.auth.public_url import make_challenge
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
 from tests.support.authorization_server import (
@@ -122,7 +122,7 @@ def add_protected_endpoint(server: AuthorizationServer) -> None:
             token = request.headers.get("authorization", "").removeprefix("Bearer ")
             return JSONResponse({"user": server.access.tokens.read(token).user_id})
         except Unauthorized:
-            headers = {"www-authenticate": challenge(server.access.settings, FULL_ACCESS)}
+            headers = {"www-authenticate": make_challenge(server.access.settings, FULL_ACCESS)}
             return JSONResponse({}, status_code=401, headers=headers)
 
     server.app.routes.append(Route("/mcp", answer, methods=["POST"]))

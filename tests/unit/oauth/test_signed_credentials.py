@@ -11,7 +11,7 @@ from functions.gateway.oauth.clients import (
     is_client_id,
     make_client_id,
     make_client_secret,
-    with_newest_secret,
+    replace_old_secret,
 )
 from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_token
 from shared.accounts.keyring import Keyring
@@ -106,8 +106,8 @@ def test_only_a_valid_secret_is_replaced_by_the_newest(client_id: str, guess: st
     valid_fields = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
     wrong_credentials = {"client_id": client_id, "client_secret": guess}
     newest = make_client_secret(rotated_keyring, client_id)
-    assert with_newest_secret(rotated_keyring, valid_fields) == valid_fields | {
+    assert replace_old_secret(rotated_keyring, valid_fields) == valid_fields | {
         "client_secret": newest
     }
-    assert with_newest_secret(rotated_keyring, wrong_credentials) == wrong_credentials
-    assert with_newest_secret(rotated_keyring, {}) == {}
+    assert replace_old_secret(rotated_keyring, wrong_credentials) == wrong_credentials
+    assert replace_old_secret(rotated_keyring, {}) == {}
