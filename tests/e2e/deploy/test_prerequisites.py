@@ -69,7 +69,7 @@ def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
 def test_a_project_without_billing_is_not_changed(
     checkout: Checkout, google: FakeGoogleCloud
 ) -> None:
-    google.projects[checkout.project].paid = False
+    google.projects[checkout.project].has_billing = False
     with pytest.raises(CommandFailed) as failure:
         run_steps(checkout.make_cloud(), FULL_DEPLOY)
     assert "Step 2 of 8 failed: check billing." in get_message(failure)
@@ -79,7 +79,7 @@ def test_a_project_without_billing_is_not_changed(
 
 @NEEDS_TERRAFORM
 def test_apis_are_enabled_and_awaited(checkout: Checkout, google: FakeGoogleCloud) -> None:
-    google.projects[checkout.project].slow = 7
+    google.projects[checkout.project].remaining_rejections = 7
     run_steps(checkout.make_cloud(), FULL_DEPLOY[:3])
     assert google.projects[checkout.project].services == set(SERVICES)
 
@@ -124,7 +124,7 @@ def test_without_a_budget_billing_is_not_looked_up(
 
 @NEEDS_TERRAFORM
 def test_a_budget_requires_a_billing_account(checkout: Checkout, google: FakeGoogleCloud) -> None:
-    google.projects[checkout.project].paid = False
+    google.projects[checkout.project].has_billing = False
     cloud = checkout.make_cloud()
     deployment_with_budget = cloud.deployment.model_copy(update={"monthly_budget": 7})
     with pytest.raises(CommandFailed, match="has no open billing account"):
