@@ -7,8 +7,8 @@ framework, and for the gateway also `mcp`. Each import runs in a new process and
 time, which excludes waiting.
 
 Most processes exit without teardown, because a function does not exit after its imports. The rows
-"until exit" include teardown. There, a function may take less time than its floor, because Carrel
-exempts imported objects from garbage collection (`shared/core/cold_start.py`), also at exit.
+"until exit" include teardown. They show what Carrel saves there, because it exempts imported
+objects from garbage collection (`shared/core/cold_start.py`), also at exit.
 """
 
 from __future__ import annotations

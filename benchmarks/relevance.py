@@ -87,12 +87,12 @@ class SearchOutcome:
     Attributes:
         evidence: The evidence of the candidates.
         documents: The number of documents of the corpus.
-        answered: Whether an answer is in the top ten.
+        has_answer: Whether an answer is in the top ten.
     """
 
     evidence: list[Evidence]
     documents: int
-    answered: bool
+    has_answer: bool
 
     def matches(self, calibration: Calibration) -> bool:
         """Return whether search would say that something matches."""
@@ -150,7 +150,7 @@ class MemoryCorpus:
             mode: SearchOutcome(
                 evidence_by_mode[mode],
                 len(self.texts),
-                answered=not query.relevant.isdisjoint(ranking[:10]),
+                has_answer=not query.relevant.isdisjoint(ranking[:10]),
             )
             for mode, ranking in zip(MODES, (hybrid, dense, lexical), strict=True)
         }
@@ -320,7 +320,7 @@ def compute_false_negatives(
     cells = []
     for mode in MODES:
         outcomes = [by_mode[mode] for by_mode in outcomes_by_mode]
-        answered = [outcome for outcome in outcomes if outcome.answered]
+        answered = [outcome for outcome in outcomes if outcome.has_answer]
         cells += [
             format_percent(not outcome.matches(calibration) for outcome in outcomes),
             format_percent(not outcome.matches(calibration) for outcome in answered),

@@ -79,7 +79,7 @@ class Trace:
         id: The id in the file.
         related_to: The id of the trace whose duplicate or sibling this is; else its own id.
         kind: "trace"; "edited" or "reworded" for a duplicate; the kind of a sibling.
-        held_out: Whether it was written after the rule had been chosen.
+        is_held_out: Whether it was written after the rule had been chosen.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Trace:
     context: str
     solution: str
     tags: str
-    held_out: bool
+    is_held_out: bool
 
     @property
     def original(self) -> str:
@@ -169,7 +169,7 @@ class Pair:
     @property
     def half(self) -> str:
         """One of `HALVES`; empty if the two traces belong to different halves."""
-        if self.first.held_out or self.second.held_out:
+        if self.first.is_held_out or self.second.is_held_out:
             return "held out"
         halves = {
             ("even", "odd")[int(trace.related_to[1:3]) % 2] for trace in (self.first, self.second)
@@ -188,7 +188,7 @@ def read_traces(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
             context=row["context_text"],
             solution=row["solution_text"],
             tags=" ".join(row["tags"]),
-            held_out=row.get("held_out", False),
+            is_held_out=row.get("held_out", False),
         )
         for part in ("traces", "duplicates", "siblings")
         for row in data[part]

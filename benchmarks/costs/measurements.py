@@ -108,7 +108,7 @@ class Measurements:
     """All measurements, for one size of the knowledge base.
 
     Attributes:
-        on: The date of the measurement.
+        measured_on: The date of the measurement.
         calls: The usual mix of calls.
         gateway: The gateway's usage for each call.
         idle: By job, the usage of a run with nothing to do.
@@ -118,7 +118,7 @@ class Measurements:
         image: Megabytes of an image by kind of function, without the layers that all share.
     """
 
-    on: str
+    measured_on: str
     calls: Sequence[CallFigures]
     gateway: GatewayUsage
     idle: Mapping[str, Usage]
@@ -138,7 +138,7 @@ def load_measurements(chunks: int) -> Measurements:
     content = load_figures()
     sizes = content["sizes"]
     return Measurements(
-        on=content["measured"],
+        measured_on=content["measured"],
         calls=[_call(call, sizes, chunks) for call in content["calls"]],
         gateway=GatewayUsage(**content["gateway"]),
         idle={

@@ -95,14 +95,14 @@ class PriceList:
     """All prices.
 
     Attributes:
-        read: The date on which the prices were read.
+        read_on: The date on which the prices were read.
         region: The region for which they are valid.
         prices: The prices by name.
         vector_search_node: The lowest and the highest published estimate for the smallest
             deployment of Vertex AI Vector Search, in dollars per month.
     """
 
-    read: str
+    read_on: str
     region: str
     prices: Mapping[str, Price]
     vector_search_node: tuple[float, float]
@@ -119,7 +119,7 @@ def load_price_list() -> PriceList:
     content = json.loads(_PRICES_FILE.read_text("utf-8"))
     node = content["vector_search_node"]
     return PriceList(
-        read=content["read"],
+        read_on=content["read"],
         region=content["region"],
         prices={name: _to_price(price) for name, price in content["prices"].items()},
         vector_search_node=(node["least"], node["most"]),

@@ -75,10 +75,11 @@ def write_tables(page: Path, tables: Mapping[str, str], day: date) -> None:
 def _write_origin_note(day: date) -> str:
     """Return the sentences that say when, how and from what the tables were computed."""
     prices = load_price_list()
+    measured_on = make_plan(SIZES[0]).measured.measured_on
     return (
         f"Computed on {day} by `python -m benchmarks.costs.tables`, from measurements on the"
-        f" emulator of\n{make_plan(SIZES[0]).measured.on} and prices of {prices.region} read on"
-        f" {prices.read} (`benchmarks/costs`). Uncertain prices:\n"
+        f" emulator of\n{measured_on} and prices of {prices.region} read on"
+        f" {prices.read_on} (`benchmarks/costs`). Uncertain prices:\n"
         f"{', '.join(prices.uncertain_titles).lower()}.\n"
     )
 
@@ -96,7 +97,7 @@ def render_costs_tables() -> dict[str, str]:
 
 def _render_month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
     bills = [make_monthly_bill(plan) for plan in plans]
-    bills_without_model = [make_monthly_bill(replace(plan, model=False)) for plan in plans]
+    bills_without_model = [make_monthly_bill(replace(plan, has_model=False)) for plan in plans]
     head = f"a month, {CALLS_PER_DAY} calls a day"
     amounts = [
         format_table_row(title, (_round(bill[title].amount) for bill in bills))
@@ -144,7 +145,7 @@ def _replace_units(line: str) -> str:
 
 def _render_ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
     bills = [make_ingestion_bill(plan) for plan in plans]
-    bills_without_model = [make_ingestion_bill(replace(plan, model=False)) for plan in plans]
+    bills_without_model = [make_ingestion_bill(replace(plan, has_model=False)) for plan in plans]
     return [
         format_table_row("initial load", (f"{plan.chunks:,} chunks" for plan in plans)),
         format_table_row("---", ("---:" for _ in plans)),
@@ -173,7 +174,7 @@ def _write_remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
     largest_plan = plans[-1]
     largest_bill = make_monthly_bill(largest_plan)
     recovery_costs = [
-        make_monthly_bill(plan).cost - make_monthly_bill(replace(plan, recovery=False)).cost
+        make_monthly_bill(plan).cost - make_monthly_bill(replace(plan, has_recovery=False)).cost
         for plan in plans
     ]
     most_frequent = max(
@@ -184,7 +185,7 @@ def _write_remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
     saved_cpu = bill["CPU"].amount - bill_with_hourly_job["CPU"].amount
     bill_with_monthly_repair = make_monthly_bill(_reschedule(largest_plan, "repair", "42 3 1 * *"))
     bill_with_weekly_health = make_monthly_bill(_reschedule(largest_plan, "health", "57 4 * * 0"))
-    bill_without_model = make_monthly_bill(replace(plans[0], model=False))
+    bill_without_model = make_monthly_bill(replace(plans[0], has_model=False))
     return [
         (
             f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"

@@ -60,8 +60,8 @@ class DeploymentPlan:
         chunks: Passages in the knowledge base.
         calls_per_day: Tool calls per day.
         new_chunks: New passages per day.
-        model: Whether a language model writes cards and finds extractions.
-        recovery: Whether point-in-time recovery is enabled.
+        has_model: Whether a language model writes cards and finds extractions.
+        has_recovery: Whether point-in-time recovery is enabled.
         alerts: The number of alert policies.
         index_read_share: The share of vector index reads that Firestore bills: 0 if another service
             does the vector search.
@@ -72,8 +72,8 @@ class DeploymentPlan:
     chunks: int
     calls_per_day: float
     new_chunks: float = NEW_CHUNKS_PER_DAY
-    model: bool = True
-    recovery: bool = True
+    has_model: bool = True
+    has_recovery: bool = True
     alerts: int = 0
     index_read_share: float = 1.0
 
@@ -108,10 +108,12 @@ def list_monthly_items(plan: DeploymentPlan) -> list[Item]:
         Item(
             "point-in-time recovery",
             "firestore_recovery",
-            _spread_evenly(gib if plan.recovery else 0.0),
+            _spread_evenly(gib if plan.has_recovery else 0.0),
         ),
         *_list_cloud_run_items(plan),
-        *_list_model_items(_compute_daily_usage(plan).multiply(DAYS_PER_MONTH), model=plan.model),
+        *_list_model_items(
+            _compute_daily_usage(plan).multiply(DAYS_PER_MONTH), model=plan.has_model
+        ),
         *_list_fixed_items(plan),
     ]
 
@@ -129,7 +131,7 @@ def list_ingestion_items(plan: DeploymentPlan) -> list[Item]:
         Item("Firestore writes", "firestore_writes", MonthlyAmount(0.0, usage.written, 1)),
         Item("CPU", "run_cpu", _spread_evenly(usage.seconds)),
         Item("memory", "run_memory", _spread_evenly(memory)),
-        *_list_model_items(usage, model=plan.model),
+        *_list_model_items(usage, model=plan.has_model),
     ]
 
 
@@ -334,7 +336,7 @@ def _sum_ingestion_usage(plan: DeploymentPlan) -> Usage:
 
 
 def _does_run(name: str, plan: DeploymentPlan) -> bool:
-    return plan.model or name not in JOBS_THAT_NEED_A_MODEL
+    return plan.has_model or name not in JOBS_THAT_NEED_A_MODEL
 
 
 def _get_idle_usage(job: Function, plan: DeploymentPlan) -> Usage:
@@ -345,7 +347,7 @@ def _get_idle_usage(job: Function, plan: DeploymentPlan) -> Usage:
 def _list_jobs(plan: DeploymentPlan, *, daily: bool | None = None) -> list[Function]:
     """Return all scheduled jobs, or only those that run daily, or only the others."""
     jobs = [function for function in plan.functions if function.schedule]
-    return [job for job in jobs if daily is None or parse_schedule(job.schedule).daily is daily]
+    return [job for job in jobs if daily is None or parse_schedule(job.schedule).is_daily is daily]
 
 
 def _write_share(plan: DeploymentPlan) -> float:
@@ -383,7 +385,7 @@ class Runs:
         return self.per_day * self.days
 
     @property
-    def daily(self) -> bool:
+    def is_daily(self) -> bool:
         """Whether every day has runs."""
         return self.days == DAYS_PER_MONTH
 

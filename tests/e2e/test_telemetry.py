@@ -142,7 +142,7 @@ def test_a_call_is_one_trace_from_http_to_database(
     assert [find(name, spans).kind for name in [*path, "get_all lexicon"]] == [
         *("SERVER", "SERVER", "INTERNAL", "SERVER", "CLIENT")
     ]
-    assert not [span for span in spans if span.failed]
+    assert not [span for span in spans if span.is_error]
 
 
 def test_the_functions_of_a_call_are_in_one_trace(
@@ -229,7 +229,7 @@ def test_a_failed_call_has_the_code_of_its_error(
 ) -> None:
     post(gateway.endpoint, make_call("search_kb", {"query": ""}))
     spans = collector.spans
-    errors = {span.name: span.attributes["error.type"] for span in spans if span.failed}
+    errors = {span.name: span.attributes["error.type"] for span in spans if span.is_error}
     assert errors.pop("POST", "400") == "400"
     assert errors == {
         "tools/call search_kb": "tool_error",

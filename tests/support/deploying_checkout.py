@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -95,9 +95,9 @@ class Checkout:
         """Return all functions that were deployed, in order, with repetitions."""
         return (self.terraform / "deployed.log").read_text().split()
 
-    def read_manifest(self) -> dict[str, object]:
+    def read_manifest(self) -> dict[str, Any]:
         """Return the staged manifest."""
-        manifest: dict[str, object] = json.loads((self.folder / "dist/manifest.json").read_text())
+        manifest: dict[str, Any] = json.loads((self.folder / "dist/manifest.json").read_text())
         return manifest
 
     def make_cloud(self, echo: Callable[[str], object] = lambda _: None) -> Cloud:
@@ -151,11 +151,11 @@ def make_checkout(
     folder: Path, project: str, google: str, **fields: str | tuple[str, ...]
 ) -> Checkout:
     """Make a checkout with working code."""
-    site = Checkout(folder, project, google, **fields)  # type: ignore[arg-type]
-    site.terraform.mkdir()
-    (site.terraform / "main.tf").write_text(CONFIGURATION)
-    site.write_code(WORKING_CODE)
-    return site
+    checkout = Checkout(folder, project, google, **fields)  # type: ignore[arg-type]
+    checkout.terraform.mkdir()
+    (checkout.terraform / "main.tf").write_text(CONFIGURATION)
+    checkout.write_code(WORKING_CODE)
+    return checkout
 
 
 def get_message(failure: pytest.ExceptionInfo[CommandFailed]) -> str:

@@ -33,14 +33,14 @@ class Page:
         body: The body; of an endless body, the part that is repeated.
         status: The HTTP status.
         headers: Headers that are added to the usual ones, or replace them.
-        endless: Whether the body is repeated until the client disconnects.
+        is_endless: Whether the body is repeated until the client disconnects.
         pause: Seconds before each part.
     """
 
     body: bytes = b"{}"
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    endless: bool = False
+    is_endless: bool = False
     pause: float = 0.0
 
 
@@ -118,12 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(page.status)
         for name, value in {"Content-Type": "application/json", **page.headers}.items():
             self.send_header(name, value)
-        if not page.endless:
+        if not page.is_endless:
             self.send_header("Content-Length", str(len(page.body)))
         self.end_headers()
         while not self.server.closing.wait(page.pause):
             self.wfile.write(page.body)
-            if not page.endless:
+            if not page.is_endless:
                 return
 
     def log_message(self, *_: object) -> None:

@@ -37,6 +37,6 @@ def google(storage: FakeCloudStorage, project: str) -> Iterator[FakeGoogleCloud]
 
 
 @pytest.fixture
-def site(tmp_path: Path, project: str, google: FakeGoogleCloud) -> Checkout:
+def checkout(tmp_path: Path, project: str, google: FakeGoogleCloud) -> Checkout:
     """A checkout without a deployment."""
     return make_checkout(tmp_path, project, google.address)

@@ -23,8 +23,10 @@ SAFE = {
 }
 
 
-def test_a_new_bucket_is_versioned_and_private(site: Checkout, storage: FakeCloudStorage) -> None:
-    cloud = site.make_cloud()
+def test_a_new_bucket_is_versioned_and_private(
+    checkout: Checkout, storage: FakeCloudStorage
+) -> None:
+    cloud = checkout.make_cloud()
     assert cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     assert SAFE.items() <= storage.buckets[cloud.deployment.bucket].items()
@@ -46,9 +48,9 @@ def test_a_new_bucket_is_versioned_and_private(site: Checkout, storage: FakeClou
     ],
 )
 def test_an_existing_bucket_becomes_versioned_and_private(
-    existing: dict[str, Any], site: Checkout, storage: FakeCloudStorage
+    existing: dict[str, Any], checkout: Checkout, storage: FakeCloudStorage
 ) -> None:
-    cloud = site.make_cloud()
+    cloud = checkout.make_cloud()
     bucket = storage.buckets[cloud.deployment.bucket] = {
         "projectNumber": PROJECT_NUMBER,
         "labels": {"mine": "yes"},
@@ -58,8 +60,8 @@ def test_an_existing_bucket_becomes_versioned_and_private(
     assert bucket == {"projectNumber": PROJECT_NUMBER, "labels": {"mine": "yes"}, **SAFE}
 
 
-def test_a_correct_bucket_is_not_changed(site: Checkout, storage: FakeCloudStorage) -> None:
-    cloud = site.make_cloud()
+def test_a_correct_bucket_is_not_changed(checkout: Checkout, storage: FakeCloudStorage) -> None:
+    cloud = checkout.make_cloud()
     cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     calls_before = storage.calls["bucket"]
     cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
@@ -68,9 +70,9 @@ def test_a_correct_bucket_is_not_changed(site: Checkout, storage: FakeCloudStora
 
 @pytest.mark.parametrize("bucket", [{"projectNumber": "987654321098"}, {"closed": True}])
 def test_a_bucket_of_another_project_is_never_used(
-    bucket: dict[str, Any], site: Checkout, storage: FakeCloudStorage
+    bucket: dict[str, Any], checkout: Checkout, storage: FakeCloudStorage
 ) -> None:
-    cloud = site.make_cloud()
+    cloud = checkout.make_cloud()
     storage.buckets[cloud.deployment.bucket] = dict(bucket)
     with pytest.raises(CommandFailed) as failure:
         cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")

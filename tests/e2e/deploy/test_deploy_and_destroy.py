@@ -39,10 +39,10 @@ def provider() -> Iterator[TerraformProvider]:
 
 
 @pytest.fixture
-def cloud(site: Checkout, provider: TerraformProvider, tmp_path: Path) -> Cloud:
+def cloud(checkout: Checkout, provider: TerraformProvider, tmp_path: Path) -> Cloud:
     """A new deployment of the real configuration."""
     copy = Copy.prepare(tmp_path / "copy", provider.environment)
-    base = site.make_cloud()
+    base = checkout.make_cloud()
     terraform = Terraform(
         folder=copy.folder / "infra" / "terraform",
         environment={**base.terraform.environment, **provider.environment},

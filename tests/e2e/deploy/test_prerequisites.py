@@ -66,44 +66,48 @@ def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
 
 
 @NEEDS_TERRAFORM
-def test_a_project_without_billing_is_not_changed(site: Checkout, google: FakeGoogleCloud) -> None:
-    google.projects[site.project].paid = False
+def test_a_project_without_billing_is_not_changed(
+    checkout: Checkout, google: FakeGoogleCloud
+) -> None:
+    google.projects[checkout.project].has_billing = False
     with pytest.raises(CommandFailed) as failure:
-        run_steps(site.make_cloud(), FULL_DEPLOY)
+        run_steps(checkout.make_cloud(), FULL_DEPLOY)
     assert "Step 2 of 8 failed: check billing." in get_message(failure)
-    assert f"Next: gcloud billing projects link {site.project}" in get_message(failure)
-    assert not site.read_running()
+    assert f"Next: gcloud billing projects link {checkout.project}" in get_message(failure)
+    assert not checkout.read_running()
 
 
 @NEEDS_TERRAFORM
-def test_apis_are_enabled_and_awaited(site: Checkout, google: FakeGoogleCloud) -> None:
-    google.projects[site.project].slow = 7
-    run_steps(site.make_cloud(), FULL_DEPLOY[:3])
-    assert google.projects[site.project].services == set(SERVICES)
+def test_apis_are_enabled_and_awaited(checkout: Checkout, google: FakeGoogleCloud) -> None:
+    google.projects[checkout.project].remaining_rejections = 7
+    run_steps(checkout.make_cloud(), FULL_DEPLOY[:3])
+    assert google.projects[checkout.project].services == set(SERVICES)
 
 
 @NEEDS_TERRAFORM
-def test_spans_for_google_need_two_apis_more(site: Checkout, google: FakeGoogleCloud) -> None:
-    cloud = site.make_cloud()
+def test_spans_for_google_need_two_apis_more(checkout: Checkout, google: FakeGoogleCloud) -> None:
+    cloud = checkout.make_cloud()
     settings = {**cloud.deployment.settings, "TELEMETRY": "gcp"}
     deployment = cloud.deployment.model_copy(update={"settings": settings})
     run_steps(replace(cloud, deployment=deployment), FULL_DEPLOY[:1])
-    assert google.projects[site.project].services == {*SERVICES, *TELEMETRY_SERVICES}
+    assert google.projects[checkout.project].services == {*SERVICES, *TELEMETRY_SERVICES}
 
 
 @NEEDS_TERRAFORM
-def test_a_single_api_is_enabled_without_a_batch(site: Checkout, google: FakeGoogleCloud) -> None:
+def test_a_single_api_is_enabled_without_a_batch(
+    checkout: Checkout, google: FakeGoogleCloud
+) -> None:
     """A batch must contain at least two APIs."""
-    project = google.projects[site.project]
+    project = google.projects[checkout.project]
     project.services = set(SERVICES) - {"run.googleapis.com"}
-    run_steps(site.make_cloud(), FULL_DEPLOY[:1])
+    run_steps(checkout.make_cloud(), FULL_DEPLOY[:1])
     assert project.services == set(SERVICES)
     assert not [address for address in google.addresses if "batchEnable" in address]
 
 
 @NEEDS_TERRAFORM
-def test_a_budget_belongs_to_the_billing_account(site: Checkout) -> None:
-    cloud = site.make_cloud()
+def test_a_budget_belongs_to_the_billing_account(checkout: Checkout) -> None:
+    cloud = checkout.make_cloud()
     deployment_with_budget = cloud.deployment.model_copy(update={"monthly_budget": 7})
     deployment = add_budget(replace(cloud, deployment=deployment_with_budget)).deployment
     assert deployment.billing_account == "012345-567890-ABCDEF"
@@ -111,15 +115,17 @@ def test_a_budget_belongs_to_the_billing_account(site: Checkout) -> None:
 
 
 @NEEDS_TERRAFORM
-def test_without_a_budget_billing_is_not_looked_up(site: Checkout, google: FakeGoogleCloud) -> None:
-    assert add_budget(site.make_cloud()).deployment.billing_account is None
+def test_without_a_budget_billing_is_not_looked_up(
+    checkout: Checkout, google: FakeGoogleCloud
+) -> None:
+    assert add_budget(checkout.make_cloud()).deployment.billing_account is None
     assert google.requests["cloudbilling"] == 0
 
 
 @NEEDS_TERRAFORM
-def test_a_budget_requires_a_billing_account(site: Checkout, google: FakeGoogleCloud) -> None:
-    google.projects[site.project].paid = False
-    cloud = site.make_cloud()
+def test_a_budget_requires_a_billing_account(checkout: Checkout, google: FakeGoogleCloud) -> None:
+    google.projects[checkout.project].has_billing = False
+    cloud = checkout.make_cloud()
     deployment_with_budget = cloud.deployment.model_copy(update={"monthly_budget": 7})
     with pytest.raises(CommandFailed, match="has no open billing account"):
         add_budget(replace(cloud, deployment=deployment_with_budget))

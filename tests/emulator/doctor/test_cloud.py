@@ -92,7 +92,7 @@ def test_a_missing_project_ends_the_checks(fake: FakeDeployment) -> None:
 
 
 def test_a_project_without_billing_fails(fake: FakeDeployment) -> None:
-    fake.project.paid = False
+    fake.project.has_billing = False
     project = fake.live.deployment.project
     link = f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
     assert expect_failure("billing", fake) == ("no open billing account is linked", link)

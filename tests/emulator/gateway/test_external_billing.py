@@ -334,7 +334,7 @@ async def test_a_reservation_with_a_lost_answer_is_found_again(
     service: FakeBilling, access: Connection, clock: SettableClock, monotonic: MonotonicClock
 ) -> None:
     """The service has reserved the money, so a repeated call reserves no more."""
-    service.script.append(replace(SLOW, done=True))
+    service.script.append(replace(SLOW, is_performed=True))
     service.on_hang = partial(monotonic.advance_soon, 60)
     async with open_billing(service.url, access, clock) as billing:
         with pytest.raises(Unavailable):

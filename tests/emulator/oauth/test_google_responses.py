@@ -82,7 +82,7 @@ async def test_a_token_with_a_wrong_claim_is_rejected(
         Account(algorithm="none"),
         Account(algorithm="HS256"),
         Account(algorithm="RS512"),
-        Account(foreign_key=True),
+        Account(has_unpublished_key=True),
         Account(key_id="unknown"),
         Account(token="no token"),
         Account(token="e30.e30."),

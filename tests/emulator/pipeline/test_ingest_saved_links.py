@@ -194,7 +194,7 @@ async def test_a_failed_link_waits_longer_each_time(
         (Page(status=301, headers={"Location": "http://127.0.0.1/"}), "is not the address of"),
         (make_text_page("a" * (FETCH_RULES.max_bytes + 1)), "is larger than 10 MB: download it"),
         (
-            Page(b"a" * 65_536, headers={"Content-Type": "text/plain"}, endless=True),
+            Page(b"a" * 65_536, headers={"Content-Type": "text/plain"}, is_endless=True),
             "is larger than 10 MB: download it",
         ),
     ],

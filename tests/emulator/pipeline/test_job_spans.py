@@ -252,7 +252,7 @@ async def test_a_failed_job_has_the_code_of_its_error_not_its_message(
         await record(EMBED, app, collector)
     await embedder.aclose()
     spans = {span.name: span for span in collector.spans}
-    errors = {span.attributes.get("error.type") for span in spans.values() if span.failed}
-    assert spans["job embed"].failed
+    errors = {span.attributes.get("error.type") for span in spans.values() if span.is_error}
+    assert spans["job embed"].is_error
     assert errors == {"INTERNAL_ERROR"}
     assert b"allowed" not in b"".join(collector.bodies)

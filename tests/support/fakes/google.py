@@ -46,7 +46,7 @@ class Account:
         email: The e-mail address as Google writes it.
         claims: Claims to change; None leaves a claim out.
         algorithm: The algorithm of the signature: `RS256`, `none`, or `HS256` with the public key.
-        foreign_key: Whether the token is signed with an unpublished key.
+        has_unpublished_key: Whether the token is signed with an unpublished key.
         key_id: A wrong key id in the token's header.
         token: A text to return in place of an ID token.
         refusal: Parameters of the callback in place of a code.
@@ -55,7 +55,7 @@ class Account:
     email: str = "Ada@example.com"
     claims: dict[str, Any] = field(default_factory=dict)
     algorithm: str = "RS256"
-    foreign_key: bool = False
+    has_unpublished_key: bool = False
     key_id: str | None = None
     token: str | None = None
     refusal: Query | None = None
@@ -220,7 +220,7 @@ def _key(key_id: str) -> RSAPrivateKey:  # noqa: ARG001 - the cache key
 def _sign(account: Account, claims: dict[str, Any], key: RSAPrivateKey, key_id: str) -> str:
     if account.algorithm == "HS256":
         return _sign_with_public_key(claims, key, key_id)
-    signing_key = _key("unpublished") if account.foreign_key else key
+    signing_key = _key("unpublished") if account.has_unpublished_key else key
     if account.algorithm == "none":
         return jwt.encode(claims, "", "none", {"kid": key_id})
     return jwt.encode(claims, signing_key, account.algorithm, {"kid": key_id})

@@ -40,7 +40,7 @@ class Project:
     """The state of a project.
 
     Attributes:
-        paid: Whether an open billing account is linked.
+        has_billing: Whether an open billing account is linked.
         services: The enabled APIs.
         secrets: The values of each secret, the newest last; a secret may have none.
         databases: The resources of the Firestore Admin API by name.
@@ -50,11 +50,11 @@ class Project:
         invokers: The accounts that may invoke each Cloud Run service.
         open_services: Cloud Run services without IAM checks, which everybody can invoke.
         jobs: The resources of the Cloud Scheduler API by name.
-        slow: The number of further requests that are still rejected because their API is disabled,
-            although it was just enabled.
+        remaining_rejections: The number of further requests that are rejected because their API is
+            disabled, although it was just enabled.
     """
 
-    paid: bool = True
+    has_billing: bool = True
     services: set[str] = field(default_factory=lambda: {"serviceusage.googleapis.com"})
     secrets: dict[str, list[str]] = field(default_factory=dict)
     databases: dict[str, Json] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Project:
     invokers: dict[str, list[str]] = field(default_factory=dict)
     open_services: set[str] = field(default_factory=set)
     jobs: dict[str, Json] = field(default_factory=dict)
-    slow: int = 0
+    remaining_rejections: int = 0
 
 
 class FakeGoogleCloud(LoopbackServer):
@@ -102,8 +102,8 @@ class FakeGoogleCloud(LoopbackServer):
             raise ErrorResponse(403, f"Permission denied on project {name}.", "CONSUMER_INVALID")
         project = self.projects[name]
         is_disabled = f"{service}.googleapis.com" not in project.services
-        if is_disabled or (service != "serviceusage" and project.slow):
-            project.slow = max(0, project.slow - 1)
+        if is_disabled or (service != "serviceusage" and project.remaining_rejections):
+            project.remaining_rejections = max(0, project.remaining_rejections - 1)
             raise ErrorResponse(403, f"{service} has not been used before.", "SERVICE_DISABLED")
         return project
 
@@ -132,9 +132,9 @@ def _enable(project: Project, path: Json, _query: Json, body: Json) -> Json:
 
 
 def _get_billing(project: Project, path: Json, _query: Json, _body: Json) -> Json:
-    account = "billingAccounts/012345-567890-ABCDEF" if project.paid else ""
+    account = "billingAccounts/012345-567890-ABCDEF" if project.has_billing else ""
     name = f"projects/{path['project']}/billingInfo"
-    return {"name": name, "billingAccountName": account, "billingEnabled": project.paid}
+    return {"name": name, "billingAccountName": account, "billingEnabled": project.has_billing}
 
 
 def _list_secrets(project: Project, _path: Json, _query: Json, _body: Json) -> Json:

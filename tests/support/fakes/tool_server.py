@@ -27,7 +27,7 @@ class Reply:
         headers: Additional headers.
         missing: The number of bytes of the Content-Length that are never sent.
         pause: Seconds before the response.
-        drips: Whether the server pauses before each byte of the body.
+        is_sent_bytewise: Whether the server pauses before each byte of the body.
     """
 
     status: int = 200
@@ -35,7 +35,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     missing: int = 0
     pause: float = 0.0
-    drips: bool = False
+    is_sent_bytewise: bool = False
 
 
 class FakeToolServer(LoopbackServer):
@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(reply.body) + reply.missing))
         self.end_headers()
-        if not reply.drips:
+        if not reply.is_sent_bytewise:
             self.wfile.write(reply.body)
             return
         for byte in reply.body:

@@ -385,13 +385,13 @@ async def test_document_size_is_limited(server: PublicWebServer, certificate: Pa
     assert len((await fetch.get(PublicUrl.parse(DOCUMENT_URL))).body) == FETCH_RULES.max_bytes
     server.page = Page(b" " * (FETCH_RULES.max_bytes + 1))
     assert await rejection_reason(fetch) == "too_large"
-    server.page = Page(b" " * 1000, endless=True)
+    server.page = Page(b" " * 1000, is_endless=True)
     assert await rejection_reason(fetch) == "too_large"
 
 
 @pytest.mark.anyio
 async def test_slowly_sending_server_times_out(server: PublicWebServer, certificate: Path) -> None:
-    server.page = Page(b" ", endless=True, pause=0.05)
+    server.page = Page(b" ", is_endless=True, pause=0.05)
     async with asyncio.timeout(60):
         assert await rejection_reason(make_fetcher(server, certificate, seconds=0.5)) == "too_slow"
 

@@ -87,7 +87,7 @@ def plan() -> DeploymentPlan:
     )
     sweep = Usage(read=5, written=2, seconds=0.4)
     measurements = Measurements(
-        on="2026-01-01",
+        measured_on="2026-01-01",
         calls=[search, write],
         gateway=GatewayUsage(2, 1, 1, 0.01, 0.005, 1000),
         idle={"sweep": sweep},
@@ -220,12 +220,14 @@ def test_point_in_time_recovery_costs_as_much_as_storage(plan: DeploymentPlan) -
     bill = make_monthly_bill(plan)
     assert bill["storage"].cost == pytest.approx(0.15)
     assert bill["point-in-time recovery"].cost == pytest.approx(0.30)
-    assert make_monthly_bill(replace(plan, recovery=False))["point-in-time recovery"].cost == 0.0
+    assert (
+        make_monthly_bill(replace(plan, has_recovery=False))["point-in-time recovery"].cost == 0.0
+    )
 
 
 def test_without_a_language_model_there_are_no_model_costs(plan: DeploymentPlan) -> None:
     assert make_ingestion_bill(plan)["language model, input"].cost > 0.0
-    assert make_ingestion_bill(replace(plan, model=False))["language model, input"].cost == 0.0
+    assert make_ingestion_bill(replace(plan, has_model=False))["language model, input"].cost == 0.0
 
 
 def test_new_passages_cost_their_share_of_the_ingestion(plan: DeploymentPlan) -> None:
@@ -283,7 +285,7 @@ def test_index_rules_come_from_the_index_file() -> None:
 
 def test_every_price_has_a_source_and_a_date() -> None:
     prices = load_price_list()
-    assert date.fromisoformat(prices.read)
+    assert date.fromisoformat(prices.read_on)
     for price in prices.prices.values():
         assert price.source.startswith("https://"), price
         assert price.every in {"day", "month"}, price

@@ -144,7 +144,7 @@ async def test_refused_connection_makes_the_tool_unavailable(
 
 @pytest.mark.parametrize(
     ("reply", "seconds"),
-    [(Reply(pause=HANGS), 60), (Reply(drips=True), 10)],
+    [(Reply(pause=HANGS), 60), (Reply(is_sent_bytewise=True), 10)],
     ids=["silent", "dripping"],
 )
 async def test_hanging_tool_is_abandoned_after_its_deadline(

@@ -174,7 +174,7 @@ async def test_a_page_that_fails_says_why(server: PublicWebServer, page: Page, r
 
 async def test_a_page_is_at_most_10_mb(server: PublicWebServer) -> None:
     server.pages["/long"] = Page(
-        b"word " * 20_000, headers={"Content-Type": "text/plain"}, endless=True
+        b"word " * 20_000, headers={"Content-Type": "text/plain"}, is_endless=True
     )
     assert "larger than 10 MB" in await refusal(server, "long")
 
