@@ -1,4 +1,8 @@
-"""Pages of extractions, ordered by confidence or by similarity to a query."""
+"""Pages of extractions, sorted by confidence or by similarity to a query.
+
+The position of an extraction is its place in that order. A cursor, with which a caller asks for the
+next page, is the encoded position of the last extraction of a page.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +26,23 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
     Position = tuple[int | str, ...]
+    """The fields of `_FILTERED_POSITION` or `_SEMANTIC_POSITION`."""
 
 _DISTANCE_SCALE: Final = 10**9
-"""Cursors contain distances multiplied by this factor, and rounded to whole numbers."""
-_FILTERED_CURSOR: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
-"""The cursor contains the confidence of the previous page's last extraction, in thousandths, and
-its id."""
-_SEMANTIC_CURSOR: Final = TypeAdapter(
+"""Positions contain distances multiplied by this factor and rounded to whole numbers, which compare
+exactly."""
+_FILTERED_POSITION: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
+"""A position in the order of confidence: the confidence in thousandths, and the id."""
+_SEMANTIC_POSITION: Final = TypeAdapter(
     tuple[
         Annotated[int, Field(ge=-_DISTANCE_SCALE, le=3 * _DISTANCE_SCALE)],
         DocumentId,
         Annotated[int, Field(ge=1, le=MAX_NEAREST)],
     ]
 )
-"""The cursor contains the distance, the id and the rank of the previous page's last extraction."""
+"""A position in the order of similarity: the distance, the id and the rank, from 1."""
 _START: Final = (-_DISTANCE_SCALE, "", 0)
-"""The first page starts at this position, before the nearest extraction."""
+"""The first page starts after this position, which is before that of the nearest extraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class PageItem:
 
     Attributes:
         extraction: The extraction.
-        position: The cursor that continues after the extraction.
+        position: The position of the extraction. A page can be continued after it.
         similarity: The cosine similarity with the query, or None without a query.
     """
 
@@ -76,12 +81,14 @@ class ExtractionPage:
 
     Attributes:
         items: The extractions.
-        end: The cursor of the next page, or None on the last page.
-        exhausted: Whether more extractions may match, but Firestore returns no more neighbours.
+        next_position: The position after which the next page begins, or None if there is no next
+            page.
+        exhausted: Whether this is the last page only because Firestore returns no more than
+            `MAX_NEAREST` neighbours.
     """
 
     items: Sequence[PageItem]
-    end: Position | None = None
+    next_position: Position | None = None
     exhausted: bool = False
 
 
@@ -103,7 +110,9 @@ async def load_page(
 async def _load_by_confidence(
     filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
-    after = decode_cursor(args, args.cursor, _FILTERED_CURSOR)
+    """Load the next extractions in descending order of confidence."""
+    after = decode_cursor(args, args.cursor, _FILTERED_POSITION)
+    # One more than the page contains shows whether there is a next page.
     extractions = await Extractions(ctx.database).list_by_confidence(
         filters.kind, filters.topic, filters.source_id, args.limit + 1, after
     )
@@ -118,11 +127,11 @@ async def _load_by_similarity(
 
     Vector queries have no cursor, so this query also reads the extractions of the previous pages.
     """
-    distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_CURSOR) or _START
+    distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_POSITION) or _START
     vector, is_embedded = await asyncio.gather(
         ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
     )
-    if not is_embedded:
+    if not is_embedded:  # there are no vectors to compare with yet
         return ExtractionPage([])
     size = min(rank + args.limit + 1, MAX_NEAREST)
     neighbours = await Extractions(ctx.database).find_nearest(
@@ -133,13 +142,14 @@ async def _load_by_similarity(
         return _cut_page(args.limit, items)
     if size == MAX_NEAREST:
         return ExtractionPage(items, exhausted=True)
-    # Extractions that are newer than the previous pages rank among them and fill the result, so
-    # the next page must search further.
+    # Extractions that were added since the previous pages rank among theirs and fill the result, so
+    # this page is short. The next page must search further.
     last = items[-1].position[:2] if items else (distance, last_id)
     return ExtractionPage(items, (*last, size))
 
 
 def _rank(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
+    """Return extractions with their positions, the nearest first."""
     return [
         PageItem(neighbour.extraction, (*_distance_key(neighbour), rank), neighbour.similarity)
         for rank, neighbour in enumerate(sorted(neighbours, key=_distance_key), 1)
@@ -147,9 +157,11 @@ def _rank(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
 
 
 def _distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:
+    """Return the position of an extraction without the rank, by which extractions are sorted."""
     return round(neighbour.distance * _DISTANCE_SCALE), neighbour.extraction.extraction_id
 
 
 def _cut_page(limit: int, items: Sequence[PageItem]) -> ExtractionPage:
-    end = items[limit - 1].position if len(items) > limit else None
-    return ExtractionPage(items[:limit], end)
+    """Return the first `limit` extractions as a page. There is a next page if there are more."""
+    next_position = items[limit - 1].position if len(items) > limit else None
+    return ExtractionPage(items[:limit], next_position)

@@ -1,6 +1,7 @@
 """Topics in Firestore: `topics/{key}`, each with its number of extractions of each type.
 
-Every commit that changes extractions updates these counts (`shared.extractions.extracted_chunks`).
+A topic is a label of an extraction, such as "testing". Every commit that changes extractions
+updates the counts (`shared.extractions.extracted_chunks`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
     TopicKey = tuple[int, str]
-    """The position of a topic in the order by count: its count and its document id."""
+    """The place of a topic in the order by count: its count and its document id."""
 
 _FIELDS: Final = ("name", "counts", "total")
 _DOWN: Final = BaseQuery.DESCENDING
@@ -51,7 +52,7 @@ class Topics:
     """Reads topics."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database to read from."""
+        """Read from this database, which contains the knowledge base."""
         self._database = database
 
     async def get(self, name: str) -> Topic | None:
@@ -85,11 +86,17 @@ class Topics:
         """
         query = prefix_query(self._database.client, prefix, limit)
         topics = [_to_topic(snapshot) for snapshot in await self._database.find(query)]
+        # The job `purge` deletes topics without extractions later.
         return [topic for topic in topics if topic.total > 0]
 
 
 def topic_key(topic: Topic, kind: ExtractionType | None) -> TopicKey:
-    """Return the position of a topic in the order by count."""
+    """Return the place of a topic in the order by count, for `list_most_frequent`.
+
+    Args:
+        topic: The topic.
+        kind: The type of the extractions that are counted, or None for all types.
+    """
     return topic.count(kind), safe_id(topic.name)
 
 
@@ -118,7 +125,7 @@ def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
     return (
         client.collection(TOPICS)
         .where(filter=FieldFilter("name", ">=", prefix))
-        .where(filter=FieldFilter("name", "<", prefix + "\U0010ffff"))
+        .where(filter=FieldFilter("name", "<", prefix + "\U0010ffff"))  # the highest character
         .order_by("name")
         .select(_FIELDS)
         .limit(limit)

@@ -34,8 +34,8 @@ class IdempotencyRecord:
     Attributes:
         attempt_id: The id of the attempt that wrote the record, so that the attempt recognizes its
             own commit. Stored as `run`.
-        arguments_hash: A hash of the tool's arguments and of the call's `task_id`. Stored as
-            `arguments`.
+        arguments_hash: A hash of the call's arguments and of the task that the call belongs to.
+            Stored as `arguments`.
         result: The result as JSON text, because Firestore cannot store a list within a list.
         price: The price in millionths of a dollar, or None for the tool's own price.
         expires_at: When the record may be deleted.
