@@ -5,7 +5,8 @@ missing. The rules come from the Firebase documentation, mostly from its page "I
 Firestore". Where the page is ambiguous, the stricter reading applies, which at worst requires an
 unnecessary index.
 
-- Each disjunct of a query is a separate scan, in the sort order of the whole query.
+- A query is a disjunction: each disjunct is a set of filters that must all match, and is a separate
+  scan of an index, in the sort order of the whole query.
 - The index of a scan contains first the fields compared for equality, in any order and direction,
   with at most one array field among them; then the fields of the sort order, in its directions;
   then the summed fields ("Index properties"). A descending order needs a separate index, because
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
     from infra.build.query_shape import Disjunct, QueryScope, QueryShape
 
 _BY_NAME: Final = (IndexField(NAME),)
+"""The sort order of a query without an order. All automatic indexes end in it."""
 _ARRAYS: Final = (Comparison.CONTAINS, Comparison.CONTAINS_ANY)
+"""The comparisons of array fields."""
 _DISJUNCTIVE: Final = {Comparison.IN, Comparison.CONTAINS_ANY}
+"""The comparisons that Firestore splits into disjuncts by value."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,11 @@ def build_scans(shape: QueryShape, dimension: int) -> frozenset[Scan]:
 
 
 def find_missing_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
-    """Return the undeclared indexes that the scan needs; an empty set if it can run."""
+    """Return the undeclared indexes that the scan needs, or an empty set if it can run."""
     if find_serving_indexes(scan, file) is not None:
         return frozenset()
     if scan.suffix != _BY_NAME:
+        # An index that covers everything is simpler than several to be merged.
         fields = (*sorted(scan.filters), *scan.suffix)
         return frozenset({Index.of(scan.collection, scan.scope, fields)})
     covered = frozenset[IndexField]().union(*_find_candidates(scan, file).values())
@@ -96,7 +101,8 @@ def find_missing_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
 def find_serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
     """Return the declared or automatic indexes that the scan uses, or None if it cannot run.
 
-    One index that covers every filter is preferred to a merge.
+    One index that covers every filter is preferred to a merge. The set is empty if the scan reads
+    the collection itself, in the order of names.
     """
     if not scan.filters and scan.suffix == _BY_NAME:
         return frozenset()
@@ -108,6 +114,7 @@ def find_serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None
 
 
 def _build_scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
+    """Build the scan of a disjunct: which fields its index must begin and end with."""
     constant = _find_constant_paths(shape)
     order = [
         IndexField(path, IndexMode(direction))
@@ -150,13 +157,14 @@ def _derive_sort_order(shape: QueryShape) -> list[SortOrder]:
 
 def _find_constant_paths(shape: QueryShape) -> set[str]:
     """Return the fields that are equal in every result, so that sorting by them has no effect."""
-    if len(shape.disjuncts) > 1:
+    if len(shape.disjuncts) > 1:  # each disjunct may compare the field with another value
         return set()
     equal = {path for path, comparison in _collect_filters(shape) if comparison is Comparison.EQUAL}
     return equal - {NAME}
 
 
 def _is_mergeable(shape: QueryShape, suffix: tuple[IndexField, ...]) -> bool:
+    """Return whether Firestore promises to merge indexes for a scan of this query."""
     if suffix == _BY_NAME:
         return True
     comparisons = {comparison for _, comparison in _collect_filters(shape)}
@@ -166,14 +174,17 @@ def _is_mergeable(shape: QueryShape, suffix: tuple[IndexField, ...]) -> bool:
 
 
 def _collect_filters(shape: QueryShape) -> Disjunct:
+    """Return the filters of all disjuncts together."""
     return frozenset(chain.from_iterable(shape.disjuncts))
 
 
 def _ignore_direction(field: IndexField) -> IndexField:
+    """Return the field as an ascending one, because an equality can use either direction."""
     return field._replace(mode=IndexMode.ASCENDING) if field.mode is IndexMode.DESCENDING else field
 
 
 def _find_candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[IndexField]]:
+    """Return the existing indexes that the scan can use, each with the filters that it covers."""
     fields = scan.filters or scan.suffix[:1]
     singles = [Index(scan.collection, scan.scope, (field,)) for field in fields]
     existing = {
@@ -188,7 +199,7 @@ def _find_candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[Index
 def _merge(
     filters: frozenset[IndexField], candidates: Mapping[Index, frozenset[IndexField]]
 ) -> frozenset[Index] | None:
-    """Greedily select indexes that together cover all filters, or return None."""
+    """Greedily select indexes that together cover all filters. Return None if none do."""
     selection: set[Index] = set()
     uncovered = filters
     while uncovered:

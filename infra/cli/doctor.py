@@ -64,10 +64,10 @@ def _format(name: str, result: CheckResult) -> str:
 
 
 def load_live_deployment() -> LiveDeployment:
-    """Load the deployment in the project GOOGLE_CLOUD_PROJECT, without connecting to it yet.
+    """Load the description of the deployment in the project GOOGLE_CLOUD_PROJECT.
 
-    It is the deployment of this checkout if that is in the same project, or else the last good
-    release in the project's bucket. The deployment's settings are added to the environment.
+    It is that of this checkout if the project is the same, or else that of the last good release in
+    the project's bucket. The deployment's settings are added to the environment.
     """
     from google.cloud.storage import Client
 
