@@ -23,13 +23,14 @@ TERRAFORM_ADDRESSES: Final = {
 }
 """The addresses of Carrel's databases in Terraform's configuration, by database name."""
 NATIVE: Final = "FIRESTORE_NATIVE"
+"""The type of a database in native mode, which Carrel requires."""
 
 
 def require_own_databases(cloud: Cloud) -> None:
     """Require that existing databases with Carrel's names are compatible and in Terraform's state.
 
     Terraform cannot create a database that exists. If a database in Terraform's state is at another
-    location than configured, Terraform would delete the database and create it anew.
+    location than configured, Terraform would delete the database and create it again, empty.
 
     Raises:
         CommandFailed: A database is in another mode or at another location, or Carrel did not
