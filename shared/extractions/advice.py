@@ -55,8 +55,8 @@ async def explain_no_results(filters: ExtractionFilter, ctx: Context) -> Advice:
     """Advise a caller whose lookup found nothing. Costs one Firestore round trip."""
     if filters.topic:
         return await _explain_topic(filters.topic, filters, ctx)
-    if not await Extractions(ctx.database).list_by_confidence(filters.kind, None, None, 1):
-        return Advice(_explain_missing_type(filters.kind))
+    if not await Extractions(ctx.database).list_by_confidence(filters.type, None, None, 1):
+        return Advice(_explain_missing_type(filters.type))
     return Advice(_explain_filters(filters))
 
 
@@ -65,15 +65,15 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
     topics = Topics(ctx.database)
     topic, frequent_topics, topics_with_prefix = await asyncio.gather(
         topics.get(name),
-        topics.list_most_frequent(MAX_FREQUENT_TOPICS, filters.kind),
+        topics.list_most_frequent(MAX_FREQUENT_TOPICS, filters.type),
         topics.list_with_prefix(name[:_PREFIX_LENGTH], MAX_TOPICS_WITH_PREFIX),
     )
     if topic:
         return Advice(_explain_existing_topic(topic, filters))
     if not frequent_topics:
-        return Advice(_explain_missing_type(filters.kind), [])
+        return Advice(_explain_missing_type(filters.type), [])
     candidates = (*frequent_topics, *topics_with_prefix)
-    names = [candidate.name for candidate in candidates if candidate.count(filters.kind)]
+    names = [candidate.name for candidate in candidates if candidate.count(filters.type)]
     similar_names = find_nearest_names(name, list(dict.fromkeys(names)), MAX_SUGGESTIONS)
     intro = "The nearest are" if similar_names else "The most frequent are"
     suggestions = similar_names or names[:MAX_SUGGESTIONS]
@@ -86,25 +86,29 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
 
 def _explain_existing_topic(topic: Topic, filters: ExtractionFilter) -> str:
     """Explain why nothing matches, although the topic has extractions."""
-    if topic.count(filters.kind):
+    if topic.count(filters.type):
         return _explain_filters(filters)
-    counts = [f"{count} with get_{_PLURALS[kind]}" for kind, count in topic.counts.items() if count]
-    return f"There are no {_PLURALS[filters.kind]} about {topic.name!r}, but {', '.join(counts)}."
+    counts = [
+        f"{count} with get_{_PLURALS[extraction_type]}"
+        for extraction_type, count in topic.counts.items()
+        if count
+    ]
+    return f"There are no {_PLURALS[filters.type]} about {topic.name!r}, but {', '.join(counts)}."
 
 
 def _explain_filters(filters: ExtractionFilter) -> str:
     """Explain why nothing matches, although the type and the topic have extractions."""
-    kinds = _PLURALS[filters.kind]
+    plural = _PLURALS[filters.type]
     if not filters.source_id:  # then only a query can be the reason
-        return f"The {kinds} have no vectors to compare with yet. Leave query out."
+        return f"The {plural} have no vectors to compare with yet. Leave query out."
     about = f" about {filters.topic!r}" if filters.topic else ""
-    return f"This source has no {kinds}{about}. Leave source_id out to search all sources."
+    return f"This source has no {plural}{about}. Leave source_id out to search all sources."
 
 
-def _explain_missing_type(kind: ExtractionType) -> str:
+def _explain_missing_type(extraction_type: ExtractionType) -> str:
     """Explain why there are no extractions of a type at all."""
     return (
-        f"There are no {_PLURALS[kind]} yet: the job `extract` reads them out of passages with a"
-        " language model, if one is configured (GENERATION_PROVIDER). Search the passages"
+        f"There are no {_PLURALS[extraction_type]} yet: the job `extract` reads them out of passages"
+        " with a language model, if one is configured (GENERATION_PROVIDER). Search the passages"
         " themselves with search_kb."
     )

@@ -81,7 +81,9 @@ def topic_count_writes(
     changes.subtract(_iterate_topics_and_types(before))
     for topic in sorted({topic for topic, _ in changes}):
         by_type = {
-            kind: change for (name, kind), change in changes.items() if name == topic and change
+            extraction_type: change
+            for (name, extraction_type), change in changes.items()
+            if name == topic and change
         }
         if by_type:
             yield _build_topic_write(database, topic, by_type)
@@ -121,7 +123,7 @@ def _build_marker(database: Database, extraction_id: str) -> Write:
 
 def _build_topic_write(database: Database, topic: str, by_type: Mapping[str, int]) -> Write:
     reference = database.document(TOPICS, safe_id(topic))
-    counts = {kind: Increment(change) for kind, change in by_type.items()}
+    counts = {extraction_type: Increment(change) for extraction_type, change in by_type.items()}
     fields = {"name": topic, "counts": counts, "total": Increment(sum(by_type.values()))}
     return lambda batch: batch.set(reference, fields, merge=True)
 

@@ -218,16 +218,16 @@ def compute_extraction_id(chunk_id: str, content: Content) -> str:
 
 
 def build_facet(
-    kind: ExtractionType, topic: str | None = None, source_id: str | None = None
+    extraction_type: ExtractionType, topic: str | None = None, source_id: str | None = None
 ) -> str:
     """Return the facet that exactly the extractions matching all these filters have.
 
     Args:
-        kind: The type.
+        extraction_type: The type.
         topic: The canonical name of a topic, or None for all topics.
         source_id: The id of a source, or None for all sources.
     """
-    parts = [kind.value]
+    parts = [extraction_type.value]
     if topic is not None:
         # Spaces separate the parts of a facet, so those within a topic are escaped.
         parts.append(f"topic:{topic.replace('%', '%25').replace(' ', '%20')}")
@@ -236,10 +236,12 @@ def build_facet(
     return " ".join(parts)
 
 
-def build_facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> list[str]:
+def build_facets(
+    extraction_type: ExtractionType, topics: Sequence[str], source_id: str
+) -> list[str]:
     """Return the facets of an extraction: one for each combination of filters that matches it."""
     return [
-        build_facet(kind, topic, source)
+        build_facet(extraction_type, topic, source)
         for topic in (None, *topics)
         for source in (None, source_id)
     ]

@@ -50,12 +50,12 @@ class ExtractionFilter:
     """Which extractions to look up.
 
     Attributes:
-        kind: The type of the extractions.
+        type: The type of the extractions.
         topic: The canonical name of a topic, or None for all topics.
         source_id: The id of a source, or None for all sources.
     """
 
-    kind: ExtractionType
+    type: ExtractionType
     topic: str | None
     source_id: str | None
 
@@ -114,7 +114,7 @@ async def _load_by_confidence(
     after = decode_cursor(args, args.cursor, _FILTERED_POSITION)
     # One more than the page contains shows whether there is a next page.
     extractions = await Extractions(ctx.database).list_by_confidence(
-        filters.kind, filters.topic, filters.source_id, args.limit + 1, after
+        filters.type, filters.topic, filters.source_id, args.limit + 1, after
     )
     items = [PageItem(extraction, page_key(extraction)) for extraction in extractions]
     return _cut_page(args.limit, items)
@@ -135,7 +135,7 @@ async def _load_by_similarity(
         return ExtractionPage([])
     size = min(rank + args.limit + 1, MAX_NEAREST)
     neighbours = await Extractions(ctx.database).find_nearest(
-        vector, filters.kind, filters.topic, filters.source_id, size
+        vector, filters.type, filters.topic, filters.source_id, size
     )
     items = [item for item in _rank(neighbours) if item.position[:2] > (distance, last_id)]
     if len(items) > args.limit or len(neighbours) < size:

@@ -88,7 +88,7 @@ class Extractions:
 
     async def list_by_confidence(
         self,
-        kind: ExtractionType,
+        extraction_type: ExtractionType,
         topic: str | None,
         source_id: str | None,
         limit: int,
@@ -99,19 +99,21 @@ class Extractions:
         Costs one Firestore round trip.
 
         Args:
-            kind: The type.
+            extraction_type: The type.
             topic: The canonical name of a topic, or None for all topics.
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions.
             after: The key of the last extraction of the previous page.
         """
-        query = page_query(self._database.client, build_facet(kind, topic, source_id), limit, after)
+        query = page_query(
+            self._database.client, build_facet(extraction_type, topic, source_id), limit, after
+        )
         return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_nearest(
         self,
         vector: Vector,
-        kind: ExtractionType,
+        extraction_type: ExtractionType,
         topic: str | None,
         source_id: str | None,
         limit: int,
@@ -122,18 +124,18 @@ class Extractions:
 
         Args:
             vector: A unit vector.
-            kind: The type.
+            extraction_type: The type.
             topic: The canonical name of a topic, or None for all topics.
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
         query = nearest_query(
-            self._database.client, build_facet(kind, topic, source_id), vector, limit
+            self._database.client, build_facet(extraction_type, topic, source_id), vector, limit
         )
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_similar(
-        self, vector: Vector, kind: ExtractionType, limit: int, min_similarity: float
+        self, vector: Vector, extraction_type: ExtractionType, limit: int, min_similarity: float
     ) -> list[ExtractionNeighbour]:
         """Load extractions of a type with at least a minimum similarity, nearest first.
 
@@ -142,12 +144,14 @@ class Extractions:
 
         Args:
             vector: A unit vector.
-            kind: The type.
+            extraction_type: The type.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
             min_similarity: The minimum cosine.
         """
         max_distance = 1.0 - min_similarity
-        query = nearest_query(self._database.client, build_facet(kind), vector, limit, max_distance)
+        query = nearest_query(
+            self._database.client, build_facet(extraction_type), vector, limit, max_distance
+        )
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def load_by_chunk(self, chunk: PendingChunk) -> list[Extraction]:
@@ -207,7 +211,9 @@ class Extractions:
 
 async def count_extractions(database: Database) -> dict[ExtractionType, int]:
     """Count the extractions of each type, duplicates excluded. Costs one Firestore round trip."""
-    queries = [visible_query(database.client, kind) for kind in ExtractionType]
+    queries = [
+        visible_query(database.client, extraction_type) for extraction_type in ExtractionType
+    ]
     counts = await asyncio.gather(*map(database.count, queries))
     return dict(zip(ExtractionType, counts, strict=True))
 
@@ -241,10 +247,10 @@ def page_key(extraction: Extraction) -> PageKey:
     return round(extraction.confidence * _CONFIDENCE_SCALE), extraction.extraction_id
 
 
-def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
+def visible_query(client: AsyncClient, extraction_type: ExtractionType) -> AsyncQuery:
     """Build the query for the extractions of a type, duplicates excluded."""
     return client.collection(COLLECTION).where(
-        filter=FieldFilter("facets", "array_contains", build_facet(kind))
+        filter=FieldFilter("facets", "array_contains", build_facet(extraction_type))
     )
 
 

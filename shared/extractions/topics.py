@@ -43,9 +43,9 @@ class Topic:
     counts: Mapping[ExtractionType, int]
     total: int
 
-    def count(self, kind: ExtractionType | None) -> int:
-        """Return the number of extractions of a type, or of all types if `kind` is None."""
-        return self.counts[kind] if kind else self.total
+    def count(self, extraction_type: ExtractionType | None) -> int:
+        """Return the number of extractions of a type, or with None of all types."""
+        return self.counts[extraction_type] if extraction_type else self.total
 
 
 class Topics:
@@ -65,7 +65,10 @@ class Topics:
         return topic if topic.total > 0 else None
 
     async def list_most_frequent(
-        self, limit: int, kind: ExtractionType | None = None, after: TopicKey | None = None
+        self,
+        limit: int,
+        extraction_type: ExtractionType | None = None,
+        after: TopicKey | None = None,
     ) -> list[Topic]:
         """Load the topics with the most extractions, in descending order.
 
@@ -73,10 +76,10 @@ class Topics:
 
         Args:
             limit: The maximum number of topics.
-            kind: The type of the extractions to count, or None for all types.
+            extraction_type: The type of the extractions to count, or None for all types.
             after: The key of the last topic of the previous page.
         """
-        query = most_frequent_query(self._database.client, limit, kind, after)
+        query = most_frequent_query(self._database.client, limit, extraction_type, after)
         return [_to_topic(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_with_prefix(self, prefix: str, limit: int) -> list[Topic]:
@@ -90,25 +93,25 @@ class Topics:
         return [topic for topic in topics if topic.total > 0]
 
 
-def topic_key(topic: Topic, kind: ExtractionType | None) -> TopicKey:
+def topic_key(topic: Topic, extraction_type: ExtractionType | None) -> TopicKey:
     """Return the place of a topic in the order by count, for `list_most_frequent`.
 
     Args:
         topic: The topic.
-        kind: The type of the extractions that are counted, or None for all types.
+        extraction_type: The type of the extractions that are counted, or None for all types.
     """
-    return topic.count(kind), safe_id(topic.name)
+    return topic.count(extraction_type), safe_id(topic.name)
 
 
 def most_frequent_query(
-    client: AsyncClient, limit: int, kind: ExtractionType | None, after: TopicKey | None
+    client: AsyncClient, limit: int, extraction_type: ExtractionType | None, after: TopicKey | None
 ) -> AsyncQuery:
     """Build the query for topics by descending count.
 
     Both fields are in descending order, which needs no composite index.
     """
     collection = client.collection(TOPICS)
-    count_field = f"counts.{kind.value}" if kind else "total"
+    count_field = f"counts.{extraction_type.value}" if extraction_type else "total"
     query = (
         collection.where(filter=FieldFilter(count_field, ">", 0))
         .order_by(count_field, direction=_DOWN)
@@ -134,9 +137,9 @@ def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield a query of each shape, so that a test can check that each has an index."""
-    for kind in (None, *ExtractionType):
-        yield most_frequent_query(client, 1, kind, None)
-        yield most_frequent_query(client, 1, kind, (1, "a"))
+    for extraction_type in (None, *ExtractionType):
+        yield most_frequent_query(client, 1, extraction_type, None)
+        yield most_frequent_query(client, 1, extraction_type, (1, "a"))
     yield prefix_query(client, "a", 1)
 
 
@@ -145,6 +148,9 @@ def _to_topic(snapshot: DocumentSnapshot[Any]) -> Topic:
     counts = data.get("counts") or {}
     return Topic(
         name=data.get("name", ""),
-        counts={kind: counts.get(kind.value, 0) for kind in ExtractionType},
+        counts={
+            extraction_type: counts.get(extraction_type.value, 0)
+            for extraction_type in ExtractionType
+        },
         total=data.get("total", 0),
     )

@@ -191,9 +191,9 @@ class ExtractionUpkeep:
         The duplicate gets facets, its chunk no longer lists it as a duplicate, and the topic counts
         include it.
         """
-        kind = ExtractionType(duplicate.get("type"))
+        extraction_type = ExtractionType(duplicate.get("type"))
         topics = duplicate.get("topics")
-        facets = build_facets(kind, topics, duplicate.get("source_id"))
+        facets = build_facets(extraction_type, topics, duplicate.get("source_id"))
         yield put_if_unchanged(duplicate, {"facets": facets, "duplicate_of": DELETE_FIELD})
         before = _read_summaries(chunk)
         summary = {
