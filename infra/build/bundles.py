@@ -78,6 +78,7 @@ def stage(
 def _stage(
     target: Path, only: Sequence[str] | None, *, laptop: bool, telemetry: bool
 ) -> dict[str, Any]:
+    """Write the bundles and the manifest, as `stage` describes, while this process has the lock."""
     selected = [function for function in functions() if only is None or function.name in only]
     bundles = target / _BUNDLES
     (target / MANIFEST).unlink(missing_ok=True)

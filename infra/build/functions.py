@@ -216,6 +216,7 @@ def _build_gateway() -> Function:
 
 
 def _build_tool_function(tool: Tool[Any, Any]) -> Function:
+    """Derive the function of a tool. Only a tool that writes may write to the database."""
     return Function(
         name=tool.name,
         kind="tool",
@@ -244,6 +245,7 @@ def _build_tool_function(tool: Tool[Any, Any]) -> Function:
 
 
 def _build_job_function(job: Job) -> Function:
+    """Derive the function of a job, which has one instance and runs once at a time."""
     return Function(
         name=job.name,
         kind="job",

@@ -37,6 +37,7 @@ def write_access(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
 async def _run_with_store(
     operation: Callable[[AccessStore], Awaitable[ResultT]], settings: Settings
 ) -> ResultT:
+    """Run an operation with a new connection, and close the connection afterwards."""
     from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.database import Connection
 

@@ -117,6 +117,7 @@ class GoogleApi:
             raise CommandFailed(f"{service}: {operation['error'].get('message', 'an error')}")
 
     def _send(self, method: str, service: str, path: str, **options: Any) -> dict[str, Any]:
+        """Send a request, and return the JSON of the response. See `get` for the errors."""
         from google.auth.exceptions import GoogleAuthError, TransportError
         from requests import RequestException
 

@@ -23,6 +23,7 @@ _NATIVE: Final = "FIRESTORE_NATIVE"
 
 
 def _check_databases(live: LiveDeployment) -> CheckResult:
+    """Check that both databases exist in native mode."""
     for name in live.indexes:
         database = live.api.find("firestore", f"v1/{_get_path(live, name)}")
         if database is None:
@@ -34,6 +35,7 @@ def _check_databases(live: LiveDeployment) -> CheckResult:
 
 
 def _check_indexes(live: LiveDeployment) -> CheckResult:
+    """Check that all declared composite and vector indexes are ready."""
     missing: list[str] = []
     count = 0
     for name, path in live.indexes.items():

@@ -101,6 +101,7 @@ def _check_embedding_space(live: LiveDeployment) -> CheckResult:
 
 
 async def _load_embedding_state(live: LiveDeployment) -> tuple[EmbeddingState, Embedder]:
+    """Load with which model texts are embedded, and the configured embedder."""
     from shared.core.meter import Meter
     from shared.firestore.database import Database
     from shared.index.embedding_space import EmbeddingSpace

@@ -101,6 +101,7 @@ def _check_contents(machine: Machine) -> CheckResult:
 
 
 def _check_gateway(machine: Machine) -> CheckResult:
+    """Check that a healthy gateway of Carrel answers on the port."""
     url = f"http://127.0.0.1:{machine.port}/health"
     try:
         response = httpx2.get(url, timeout=_TIMEOUT_SECONDS)

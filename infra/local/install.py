@@ -140,6 +140,7 @@ def _count_installed() -> int:
 
 
 def _print_progress(steps: Iterator[tuple[str, int, int, str]]) -> None:
+    """Print progress on one line of a terminal, or else as a line for every ten packages."""
     latest = ""
     for step, number, total, detail in steps:
         text = f"  {step}: {number} of {total}"

@@ -144,6 +144,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _to_topic(snapshot: DocumentSnapshot[Any]) -> Topic:
+    """Read a topic from its document. A missing document is a topic without extractions."""
     data = snapshot.to_dict() or {}
     counts = data.get("counts") or {}
     return Topic(

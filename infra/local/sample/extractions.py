@@ -142,6 +142,7 @@ async def _has_other_sample_extractions(
 async def _store(
     ctx: Context, changes: Sequence[tuple[PendingChunk, Sequence[Extraction]]]
 ) -> Counter[str]:
+    """Embed and store the extractions of chunks, and return the numbers of both."""
     embedder = ctx.embedder
     await EmbeddingSpace(ctx.database).claim(embedder)
     texts = [item.content.text for _, extractions in changes for item in extractions]
