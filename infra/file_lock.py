@@ -31,7 +31,10 @@ def hold_lock(path: Path, mode: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 
 def is_free(path: Path, mode: int = fcntl.LOCK_EX) -> bool:
-    """Return whether the lock could be taken. A lock in a missing folder is free."""
+    """Return whether the lock could be taken now. A lock in a missing folder is free.
+
+    Another process may take it right afterwards.
+    """
     try:
         with hold_lock(path, mode | fcntl.LOCK_NB):
             return True

@@ -16,10 +16,11 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 """The checkout, or the `site-packages` folder of an installed package."""
 IS_CHECKOUT: Final = (ROOT / "pyproject.toml").exists()
+"""Whether this is a checkout of the repository, not an installed package."""
 DATA: Final = (ROOT if IS_CHECKOUT else Path.home()) / ".carrel"
 """The data of local runs, unless CARREL_STATE names another folder."""
 PROGRAMS: Final = DATA / "programs"
-"""Java and the emulator, if Carrel had to fetch them."""
+"""The folder for Java and the Firestore emulator, if Carrel had to fetch them."""
 
 
 def carrel_program() -> Path:
@@ -32,7 +33,8 @@ def carrel_command() -> str:
     if IS_CHECKOUT:
         return ".venv/bin/carrel"
     program = carrel_program()
-    # `uvx` puts the folder of its environment on the path of this process, but not of the user.
+    # `uvx` puts the folder of its environment on the PATH of this process, but not of the user's
+    # shell. An activated environment is on both.
     is_active = os.environ.get("VIRTUAL_ENV") == sys.prefix
     folders = os.environ.get("PATH", "").split(os.pathsep)
     others = [folder for folder in folders if is_active or folder != str(program.parent)]

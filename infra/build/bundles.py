@@ -1,9 +1,9 @@
-"""Writes bundles: the source of each function, with only the modules that it imports.
+"""Stages bundles: writes the source of each function, with only the modules that it imports.
 
 `dist/<function>/` contains the source that the cloud builds, and `dist/bundles/` the same files as
 an archive. An archive is named after a hash of its content, so that an unchanged function is not
-redeployed. `dist/manifest.json` is Terraform's input. The manifest is deleted first and written
-last, so the bundles are complete if it exists.
+redeployed. `dist/manifest.json` describes the functions, and is Terraform's input. The manifest is
+deleted first and written last, so the bundles are complete if it exists.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 DIST: Final = ROOT / "dist"
 MANIFEST: Final = "manifest.json"
 _BUNDLES: Final = "bundles"
+"""The folder of the archives, in `dist` and in the bucket."""
 _REQUIREMENTS: Final = "requirements"
+"""The folder of locked requirements, which later runs use again."""
 _PRESERVED: Final = (_REQUIREMENTS, "laptop", "last-good*")
 """Patterns of the folders that staging does not delete."""
 PROVIDERS: Final = {
@@ -43,7 +45,9 @@ PROVIDERS: Final = {
 }
 """The modules that the composition root imports only for functions with the given capability."""
 _LAPTOP: Final = "shared.ai.local_embedding"
+"""The module that only bundles for this machine contain."""
 _TELEMETRY: Final = "shared.core.span_export"
+"""The module that only bundles of deployments with telemetry contain."""
 _MODIFIED_AT: Final = (1980, 1, 1, 0, 0, 0)
 """The modification time of all files in archives, so that only their content matters."""
 
@@ -74,6 +78,7 @@ def stage(
 def _stage(
     target: Path, only: Sequence[str] | None, *, laptop: bool, telemetry: bool
 ) -> dict[str, Any]:
+    """Write the bundles and the manifest, as `stage` describes, while this process has the lock."""
     selected = [function for function in functions() if only is None or function.name in only]
     bundles = target / _BUNDLES
     (target / MANIFEST).unlink(missing_ok=True)
@@ -105,6 +110,7 @@ def _delete_bundles(target: Path) -> None:
 def _write_bundle(
     function: Function, imports: ImportClosure, folder: Path, requirements_cache: Path
 ) -> None:
+    """Write a function's modules, its `main.py` and its requirements to a folder."""
     for path in imports.files:
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Tool
 
 ROOT: Final = folders.ROOT
+"""The checkout, or the `site-packages` folder of an installed package."""
 
 
 def tools() -> list[Tool[Any, Any]]:

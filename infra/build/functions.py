@@ -1,4 +1,9 @@
-"""Derives the functions to deploy, with their resources and roles, from tools and jobs."""
+"""Derives the functions to deploy, with their resources and roles, from tools and jobs.
+
+A function is a Cloud Function: the gateway, a tool or a job. Its resources follow from the
+declaration of the tool or job, whose capabilities are the external services that it uses, such as
+embedding.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +25,22 @@ if TYPE_CHECKING:
 Kind = Literal["gateway", "tool", "job"]
 
 KNOWLEDGE_DATABASE: Final = "(default)"
+"""The database of the knowledge base and of users' data, which tools and jobs use."""
 ACCESS_DATABASE: Final = "access"
 """The database of credentials, accounts, calls and limits. Only the gateway uses it."""
 VIEWER_ROLE: Final = "roles/datastore.viewer"
+"""The role of functions that only read."""
 USER_ROLE: Final = "roles/datastore.user"
+"""The role of functions that also write."""
 TOOL_GRACE_SECONDS: Final = 5
 """A tool's function times out this many seconds after the tool's own time limit."""
 JOB_GRACE_SECONDS: Final = 5 * 60
 """A job's function times out this many seconds after the job's budget ends, so that the job can
 finish its current step."""
 MAX_JOB_SECONDS: Final = 30 * 60
-"""The maximum duration of a job, because Cloud Scheduler waits no longer for a response."""
+"""A job takes at most this long, because Cloud Scheduler waits no longer for a response."""
 GATEWAY_SECONDS: Final = 300
+"""A request to the gateway may take this long. Clients such as Claude wait no longer for a call."""
 
 _GATEWAY_MAIN: Final = '''\
 """The Cloud Function of the gateway."""
@@ -65,7 +74,9 @@ GATEWAY_SETTINGS: Final = (
 )
 """The fields of `Settings` that the gateway reads, apart from its secrets."""
 TOOL_SETTINGS: Final = ("google_cloud_project", "firestore_database")
+"""The fields of `Settings` that every tool reads."""
 JOB_SETTINGS: Final = (*TOOL_SETTINGS, "lease_seconds")
+"""The fields of `Settings` that every job reads."""
 TELEMETRY_SETTINGS: Final = (
     *("telemetry", "otel_exporter_otlp_endpoint"),
     *("otel_traces_sampler", "otel_traces_sampler_arg"),  # OpenTelemetry's SDK reads them
@@ -86,17 +97,22 @@ CAPABILITY_SETTINGS: Final = {
     Capability.BULK_BUCKET: ("bulk_bucket", "bulk_from"),
     Capability.INGEST_START: ("ingest_start_url",),
 }
+"""The fields of `Settings` that functions with a capability read."""
 _TELEMETRY_SECRET: Final = "OTEL_EXPORTER_OTLP_HEADERS"  # noqa: S105 - the variable's name
+"""The secret that all functions read to export spans."""
 _SECRETS: Final = {Capability.EMBEDDING: "OPENAI_API_KEY", Capability.READWISE: "READWISE_TOKEN"}
+"""The secret that functions with a capability read."""
 _ROLES: Final = {
     Capability.EMBEDDING: "roles/aiplatform.user",
     Capability.GENERATION: "roles/aiplatform.user",
     Capability.INGEST_START: "roles/cloudscheduler.jobRunner",
 }
+"""The role in the project that functions with a capability get."""
 _BUCKETS: Final = {
     Capability.INGEST_BUCKET: ("INGEST_BUCKET", "roles/storage.objectViewer"),
     Capability.BULK_BUCKET: ("BULK_BUCKET", "roles/storage.objectUser"),
 }
+"""The setting with the bucket that functions with a capability use, and their role on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +120,12 @@ class Function:
     """A Cloud Function.
 
     Attributes:
-        name: The name of the tool or job; `gateway` for the gateway.
-        kind: Gateway, tool or job.
+        name: The name of the tool or job, or `gateway`.
+        kind: Whether it is the gateway, a tool or a job.
         main: The source code of `main.py`, whose `handle` is the entry point.
         capabilities: The external services that the function uses.
         effect: A tool's effect on data, or None for the gateway and jobs.
-        databases: The IAM role on each database that the function uses.
+        databases: The IAM role on each database that the function uses, by database name.
         settings: The environment variables that the function reads. A change of another setting
             does not redeploy it.
         secrets: The settings that the function reads from Secret Manager, if they are in use.
@@ -200,6 +216,7 @@ def _build_gateway() -> Function:
 
 
 def _build_tool_function(tool: Tool[Any, Any]) -> Function:
+    """Derive the function of a tool. Only a tool that writes may write to the database."""
     return Function(
         name=tool.name,
         kind="tool",
@@ -228,6 +245,7 @@ def _build_tool_function(tool: Tool[Any, Any]) -> Function:
 
 
 def _build_job_function(job: Job) -> Function:
+    """Derive the function of a job, which has one instance and runs once at a time."""
     return Function(
         name=job.name,
         kind="job",
@@ -256,6 +274,7 @@ def _build_job_function(job: Job) -> Function:
 
 
 def _to_variables(*settings: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the environment variables of settings, sorted and without repetitions."""
     return tuple(sorted({name.upper() for names in settings for name in names}))
 
 

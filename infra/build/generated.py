@@ -1,4 +1,8 @@
-"""Generates the gateway's catalogue and the tables in the documents from declarations."""
+"""Generates the gateway's catalogue and the tables in the documents from declarations.
+
+The catalogue is a file with the declarations of all tools, from which the gateway serves
+`tools/list` without importing the tools.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +74,7 @@ def write_file(path: Path) -> None:
 
 
 def _generate(path: Path) -> str:
-    """Generate the content of a file.
+    """Generate the content of a file. Of a document, only the tables change.
 
     Raises:
         ValueError: A document lacks the pair of comments that encloses a table.

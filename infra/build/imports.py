@@ -1,6 +1,7 @@
 """Follows a program's transitive imports to first-party files and other modules.
 
-All imports are absolute, because the linter rejects relative imports.
+First-party code is Carrel's own. All imports are absolute, because the linter rejects relative
+imports.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FIRST_PARTY: Final = ("functions", "shared")
+"""The packages with code that runs in functions."""
 DATA_FILES: Final = {
     "functions.gateway.apps.pages": ("*.css", "*.js"),
     "functions.gateway.catalog": ("catalog.json",),
@@ -99,6 +101,8 @@ def _find_imported_modules(text: str) -> frozenset[str]:
 
 
 class _Imports(ast.NodeVisitor):
+    """Collects the modules that code imports when it runs."""
+
     def __init__(self) -> None:
         self.modules: set[str] = set()
 

@@ -1,4 +1,7 @@
-"""Compares an index file, such as `firestore.indexes.json`, with the indexes that queries need."""
+"""Compares an index file, such as `firestore.indexes.json`, with the indexes that queries need.
+
+The rules are in `infra.build.index_rules`.
+"""
 
 from __future__ import annotations
 
@@ -67,10 +70,11 @@ def check(shapes: Iterable[QueryShape], file: IndexFile, dimension: int) -> Inde
             used |= find_serving_indexes(scan, file) or frozenset()
             for index in find_missing_indexes(scan, file):
                 missing[index] = missing.get(index, frozenset()) | {shape}
-    return IndexVerdict(missing, (file.composites | _group_singles(file)) - used, file)
+    return IndexVerdict(missing, (file.composites | _list_group_indexes(file)) - used, file)
 
 
-def _group_singles(file: IndexFile) -> frozenset[Index]:
+def _list_group_indexes(file: IndexFile) -> frozenset[Index]:
+    """List the declared single-field indexes of collection groups, none of which are automatic."""
     return frozenset(
         index
         for indexes in file.overrides.values()

@@ -92,6 +92,7 @@ class Index(NamedTuple):
 
 
 _AUTOMATIC: Final = (IndexMode.ASCENDING, IndexMode.DESCENDING, IndexMode.CONTAINS)
+"""The modes of the indexes that Firestore creates for each field."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ def _parse_composite(entry: dict[str, Any]) -> Index:
 
 
 def _parse_override(entry: dict[str, Any]) -> frozenset[Index]:
+    """Return the indexes that replace the automatic ones of a field."""
     return frozenset(
         Index(
             entry["collectionGroup"],
@@ -203,5 +205,6 @@ def _to_override_json(collection: str, path: str, indexes: Iterable[Index]) -> d
 
 
 def _list_with_parents(path: str) -> list[str]:
+    """Return the path of a field and those of the maps that contain it, from the inside out."""
     parts = path.split(".")
     return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]

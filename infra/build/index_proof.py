@@ -1,6 +1,7 @@
 """Checks, without a database, that every query has its index: `python -m infra.build.index_proof`.
 
-A module of `shared` that queries the database defines `query_shapes(client: AsyncClient)`, which
+The shape of a query is what determines its indexes: its filters and its order, without values. A
+module of `shared` that queries the database defines `query_shapes(client: AsyncClient)`, which
 yields one query object for each shape without running the query. Each shape must have its index in
 the database's index file, and each index in the file must serve a shape.
 """
@@ -88,6 +89,7 @@ def _parse(path: Path) -> IndexFile:
 
 
 def _build_module_shapes(name: str) -> frozenset[QueryShape]:
+    """Import a module, and build the shapes of the queries that it declares."""
     credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
     database = ACCESS_DATABASE if name.startswith(_ACCESS_PACKAGE) else "(default)"
     client = AsyncClient(project="index-proof", database=database, credentials=credentials)

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 _DEFAULT_ORDER: Final = (IndexField(NAME),)
 """Firestore sorts by document name where a query has no other order."""
 _ARRAYS: Final = (Comparison.CONTAINS, Comparison.CONTAINS_ANY)
+"""The comparisons of array fields."""
 _DISJUNCTIVE: Final = {Comparison.IN, Comparison.CONTAINS_ANY}
+"""The comparisons that Firestore splits into disjuncts by value."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _PRODUCT: Final = ("functions", "shared", "infra")
+"""The folders in which class names must be unique."""
 _CODE: Final = (*_PRODUCT, "tests", "benchmarks")
+"""The folders in which variables are checked by default."""
 _REJECTED: Final = frozenset(
     {"told", "said", "wanted", "found", "known", "held", "shown", "seen", "each"}
 )

@@ -1,7 +1,8 @@
 """The shape of a query: its filters, order and aggregates without values.
 
 The shape determines which indexes a query needs. It is derived from the request that the query
-sends, so it exists for every query.
+sends, so it exists for every query. Its filters are in disjunctive normal form: a query returns the
+documents that match all filters of at least one disjunct.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 NAME: Final = "__name__"
 """The pseudo field that contains a document's path."""
 DEFAULT_DATABASE: Final = "(default)"
+"""The name of a project's default database."""
 
 
 class QueryScope(StrEnum):
@@ -167,10 +169,12 @@ _COMPARISONS: Final = {
     "IS_NULL": Comparison.EQUAL,
     "IS_NAN": Comparison.EQUAL,
 }
-"""All other operators scan a range: <, <=, >, >=, !=, not-in, IS NOT NULL, IS NOT NAN."""
+"""The comparisons by operator. All other operators scan a range: <, <=, >, >=, !=, not-in, IS NOT
+NULL, IS NOT NAN."""
 
 
 def _to_disjuncts(condition: StructuredQuery.Filter) -> frozenset[Disjunct]:
+    """Convert a condition to disjunctive normal form."""
     if "composite_filter" not in condition:
         leaf = condition.unary_filter if "unary_filter" in condition else condition.field_filter
         comparison = _COMPARISONS.get(leaf.op.name, Comparison.RANGE)
@@ -178,6 +182,7 @@ def _to_disjuncts(condition: StructuredQuery.Filter) -> frozenset[Disjunct]:
     parts = [_to_disjuncts(part) for part in condition.composite_filter.filters]
     if condition.composite_filter.op.name == "OR":
         return frozenset().union(*parts)
+    # (a or b) and (c or d) is (a and c) or (a and d) or (b and c) or (b and d).
     return frozenset(frozenset().union(*choice) for choice in product(*parts))
 
 

@@ -1,4 +1,8 @@
-"""Finds and locks a bundle's requirements: the distributions that its modules import."""
+"""Finds and locks a bundle's requirements: the distributions that its modules import.
+
+A bundle is the source of one function. A distribution is what pip installs, such as `pyjwt`; it
+contains modules, such as `jwt`.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,11 @@ PYTHON_VERSION: Final = "3.11"
 constraints.txt for the same version."""
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 _TARGET: Final = ("--python-version", PYTHON_VERSION, "--python-platform", "x86_64-manylinux_2_28")
+"""uv's options for the machine on which functions run."""
 _OUTPUT: Final = ("--generate-hashes", "--no-strip-extras", "--no-header", "--no-annotate")
+"""uv's options for the form of the locked requirements."""
 _PIN_WITH_EXTRAS: Final = re.compile(r"^([\w.-]+)\[[^]]+](==.*\n(?: .*\n)*)", re.MULTILINE)
+"""A locked distribution with extras: its name, and its version with the hashes."""
 _TIME_ZONES: Final = "tzdata"
 """The standard library's `zoneinfo` needs this distribution, because the cloud's images have no
 time zone files."""
@@ -79,6 +86,11 @@ def lock_requirements(requirements: Collection[str], cache: Path) -> str:
 
 
 def _compile(lines: str) -> str:
+    """Lock requirements, one per line, with uv.
+
+    Raises:
+        InvalidInput: uv cannot resolve the requirements.
+    """
     command = [sys.executable, "-m", "uv", "pip", "compile", "-", *_TARGET, *_OUTPUT]
     process = subprocess.run(  # noqa: S603 - uv
         [*command, "--quiet", "-c", str(CONSTRAINTS)],
@@ -106,6 +118,11 @@ def _pin_without_extras(text: str) -> str:
 
 
 def _require_pins(text: str) -> None:
+    """Check that all locked versions are those of constraints.txt, which tests use.
+
+    Raises:
+        InvalidInput: A version is not in constraints.txt.
+    """
     pinned, required = (
         {_normalize(line) for line in pins.splitlines() if "==" in line}
         for pins in (CONSTRAINTS.read_text(), text)

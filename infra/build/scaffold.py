@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAME: Final = re.compile(r"([a-z]+)/([a-z]+(?:_[a-z]+)+)")
+"""A group and a name of at least two words, a verb and a noun."""
 
 _READING_TOOL: Final = '''"""What the tool does, in one imperative sentence."""
 

@@ -21,10 +21,15 @@ COMMAND: Final = (
     '.venv/bin/carrel call search_kb \'{"query": "why do flaky tests hurt?", "limit": 1}\''
 )
 _COLUMNS: Final = 96
+"""A line of the terminal has this many characters. Longer lines are wrapped."""
 _LINE_HEIGHT: Final = 18
+"""The height of a line, in pixels. The other sizes are in pixels, too."""
 _WIDTH: Final = 820
 _MARGIN: Final = 18
+_FIRST_BASELINE: Final = _MARGIN + 12
+"""The vertical position of the first line's baseline: the height of capitals below the margin."""
 _KEY: Final = re.compile(r'^( *)("\w+")(:.*)$')
+"""A line of indented JSON that begins with a key."""
 _SVG: Final = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
 <title>The answer of search_kb to a question about the sample knowledge base</title>
@@ -47,7 +52,7 @@ def draw_terminal(command: str, output: str) -> str:
         )
         lines.extend(_KEY.sub(_colour_key, escape(part, quote=False)) for part in wrapped)
     rows = "\n".join(
-        f'<text x="{_MARGIN}" y="{_MARGIN + 12 + _LINE_HEIGHT * number}">{line}</text>'
+        f'<text x="{_MARGIN}" y="{_FIRST_BASELINE + _LINE_HEIGHT * number}">{line}</text>'
         for number, line in enumerate(lines)
         if line
     )

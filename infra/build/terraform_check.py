@@ -26,16 +26,19 @@ if TYPE_CHECKING:
 
 FOLDER: Final = ROOT / "infra" / "terraform"
 EXAMPLE: Final = "example.tfvars.json"
+"""The name of the file that shows all variables, which is checked if it exists."""
 _REFERENCE: Final = re.compile(r"(?<![\w.\"-])(?:var\.\w+|local\.\w+|(?:data\.)?google_\w+\.\w+)")
+"""A reference to a variable, a local value, a resource or a data source."""
 _COMMENTS: Final = "__comments__"
+"""The key under which the parser stores comments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference to a name.
+    """A place where one definition refers to another.
 
     Attributes:
-        name: The name, such as `var.region` or `google_storage_bucket.texts`.
+        name: The name that is referred to, such as `var.region` or `google_storage_bucket.texts`.
         file: The file that contains the reference.
         inside: The name of the definition that contains the reference.
     """
@@ -74,6 +77,7 @@ class TerraformConfiguration:
         return configuration
 
     def _add(self, name: str, body: Any, file: str) -> None:
+        # Blocks without a name of their own, such as `terraform`, may occur several times.
         if "." in name and name in self.definitions:
             self.errors.append(f"{file}: {name} is defined in {self.definitions[name]} too")
         self.definitions[name] = file
@@ -167,7 +171,7 @@ def _check_with_terraform(folder: Path) -> list[str]:
 def _run_terraform(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own arguments
         ["terraform", f"-chdir={folder}", *arguments],  # noqa: S607 - wherever it is installed
-        env={**os.environ, "CHECKPOINT_DISABLE": "1"},
+        env={**os.environ, "CHECKPOINT_DISABLE": "1"},  # no check for updates
         capture_output=True,
         text=True,
         check=False,

@@ -1,4 +1,4 @@
-"""Connects commands to the database of credentials and accounts."""
+"""Connects commands to the database `access`, with credentials and accounts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ResultT = TypeVar("ResultT")
 
 
 def read_access(read: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
-    """Run `read` on the database and return its result."""
+    """Run `read`, which changes nothing, on the database, and return its result."""
     from shared.core.settings import Settings
 
     with local_database.connected_database():
@@ -25,7 +25,7 @@ def read_access(read: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
 
 
 def write_access(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
-    """Run `write` on the database and return its result. A local database is saved to disk."""
+    """Run `write` on the database, and return its result. A local database is saved to disk."""
     from shared.core.settings import Settings
 
     with local_database.connected_database():
@@ -37,6 +37,7 @@ def write_access(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
 async def _run_with_store(
     operation: Callable[[AccessStore], Awaitable[ResultT]], settings: Settings
 ) -> ResultT:
+    """Run an operation with a new connection, and close the connection afterwards."""
     from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.database import Connection
 

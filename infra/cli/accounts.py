@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from shared.accounts.account import Account
 
 _NO_LIMIT: Final = "none"
+"""The amount that removes a monthly limit."""
 _ROLES: Final = ("reader", "editor", "owner")
+"""The names of `Role`, repeated here because importing it takes longer than showing the help."""
 _DEFAULT_ROLE: Final = "default"
+"""The name that removes a user's own role."""
 
 
 def _parse_user(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -108,7 +111,9 @@ def revoke(user: str) -> None:
 
 
 def _describe(account: Account, now: datetime) -> str:
+    """Format an account as lines of text."""
     reserved = account.balance - account.compute_available(now)
+    # An account without calls in this month still has the sum of an earlier one.
     spent = account.spent if account.month == f"{now:%Y-%m}" else 0
     budget, revoked_before = account.monthly_budget, account.revoked_before
     lines = {

@@ -1,4 +1,4 @@
-"""Connects commands to the knowledge base."""
+"""Connects commands to the database of the knowledge base."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run_with_context(
 
     Args:
         operation: The operation.
-        caller: The user on whose behalf the operation runs; by default, nobody, as in a job.
+        caller: The user on whose behalf the operation runs. By default, nobody, as in a job.
     """
     from shared.core.caller import Caller
     from shared.core.meter import Meter

@@ -20,8 +20,9 @@ from infra.cloud.teardown import destroy as tear_down
 from infra.cloud.terraform import Terraform
 
 _DEFAULT_BUDGET: Final = 10
-"""Terraform's default for `monthly_budget`."""
+"""The default of `monthly_budget` in `infra/terraform/variables.tf`."""
 _PLANS: Final = {"indexes": plan.INDEXES_ONLY, "release": plan.RELEASE_ONLY}
+"""The steps of a partial deployment, by the value of `--only`."""
 _SUMMARY_TEMPLATE: Final = """
 In the project {project} this creates two Firestore databases (in {location}; their location cannot
 be changed later) with indexes, a bucket, secrets, {functions} functions with a service account each

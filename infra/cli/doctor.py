@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from infra.doctor.live_deployment import LiveDeployment
 
 _STATUS_WIDTH: Final = 10
+"""The width of the column with the status, in characters."""
 _NAME_WIDTH: Final = 20
+"""The width of the column with the name of the check."""
 
 
 @click.command()
@@ -54,6 +56,7 @@ def report(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> bool:
 
 
 def _format(name: str, result: CheckResult) -> str:
+    """Format the result of a check as a line, with a line below it for each next command."""
     indent = " " * (_STATUS_WIDTH + _NAME_WIDTH)
     line = f"{result.status.value:<{_STATUS_WIDTH}}{name:<{_NAME_WIDTH}}{result.message}"
     next_lines = [f"{indent}next: {command}" for command in result.next_command.splitlines()]
@@ -61,7 +64,11 @@ def _format(name: str, result: CheckResult) -> str:
 
 
 def load_live_deployment() -> LiveDeployment:
-    """Load the deployment of this checkout, or else of the project in GOOGLE_CLOUD_PROJECT."""
+    """Load the description of the deployment in the project GOOGLE_CLOUD_PROJECT.
+
+    It is that of this checkout if the project is the same, or else that of the last good release in
+    the project's bucket. The deployment's settings are added to the environment.
+    """
     from google.cloud.storage import Client
 
     from infra.build.discovery import ROOT

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 _MAX_NAMED = 10
+"""The warning about incomplete sources names at most this many."""
 
 
 @click.command()

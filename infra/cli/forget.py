@@ -1,4 +1,8 @@
-"""`carrel forget`: takes sources out of the knowledge base, and restores them."""
+"""`carrel forget`: takes sources out of the knowledge base, and restores them.
+
+A forgotten source is left out by ingest, and can be restored for 30 days. The command also handles
+the solved problems (traces) of the sample.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +33,21 @@ if TYPE_CHECKING:
 _MAX_ROWS: Final = 20
 """The command lists at most this many sources."""
 _CLOUD_USER: Final = "operator"
-"""The name of the user in the record of what was forgotten in the cloud."""
+"""The record of what was forgotten with --cloud names this user."""
 _PAGE: Final = 100
+"""One read returns at most this many sources with a tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The user's description of the sources to forget or restore."""
+    """The user's description of the sources to forget or restore.
+
+    Attributes:
+        source_ids: The ids of sources.
+        folder: A folder from which sources were ingested, or None.
+        tag: A tag of sources, or None.
+        sample: Whether the sources and traces of the sample are included.
+    """
 
     source_ids: Sequence[str]
     folder: Path | None
@@ -100,14 +112,15 @@ class _Selection:
 
 @dataclass(slots=True)
 class _Receipt:
-    """What was forgotten or restored.
+    """What was forgotten or restored, with the numbers of everything that depends on it.
 
     Attributes:
         source_ids: The sources.
         trace_ids: The solved problems.
         counts: The numbers of passages (`chunks`), vectors, cards, extractions and postings.
-        restorable_until: The last day on which a restore is possible.
-        failures: The sources that could not be moved, each with the reason.
+        restorable_until: The last day on which a restore is possible, or None after a restore.
+        failures: The ids of sources and traces that could not be forgotten or restored, each with
+            the reason.
     """
 
     source_ids: list[str] = field(default_factory=list)
@@ -212,6 +225,7 @@ def forget(  # noqa: PLR0913 - a command's options
 
 
 def _show(selection: _Selection, *, to_stderr: bool) -> None:
+    """Print the sources that would be forgotten."""
     if selection.stored:
         click.echo(selection.describe(), err=to_stderr)
     if selection.partly_tagged:
@@ -342,6 +356,7 @@ async def _move_traces(
 async def _move_all(
     ctx: Context, source_ids: Iterable[str], reason: str | None, *, restores: bool
 ) -> _Receipt:
+    """Forget or restore sources one after another. A source that fails does not stop the others."""
     from functions.tools.knowledge.forget.tool import In, forget
 
     receipt = _Receipt()
@@ -349,7 +364,7 @@ async def _move_all(
         arguments = In(source_id=source_id, reason=reason, forgotten=not restores)
         remaining: int | None = 1
         try:
-            while remaining:  # One call moves passages for at most twenty seconds.
+            while remaining:  # one call of the tool works for at most twenty seconds
                 out = await forget(arguments, ctx)
                 remaining = out.remaining
                 if moved := out.removed or out.restored:

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 PORT: Final = click.IntRange(1, MAX_PORT)
+"""The type of an option with the number of a port."""
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, except tabs and line feeds, and characters that change the direction of
+text."""
 _MAX_DOLLARS: Final = 1_000_000
-"""Larger amounts are rejected as typing errors."""
+"""A larger amount is rejected as a typing error."""
 
 
 def format_minute(moment: datetime | None) -> str:
@@ -45,11 +48,11 @@ def parse_micro_dollars(text: str) -> int:
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format rows as aligned columns."""
+    """Format rows as aligned columns below a header."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (header, *rows))
 
 
 def make_printable(text: str) -> str:
-    """Remove control characters, which a terminal might obey, except line feeds and tabs."""
+    """Remove control characters, which a terminal might obey, but keep line feeds and tabs."""
     return _CONTROLS.sub("", text)

@@ -1,4 +1,8 @@
-"""`carrel ingest`: adds texts, forgets texts whose files are gone, and lists what is followed."""
+"""`carrel ingest`: adds texts, forgets texts whose files are gone, and lists what is followed.
+
+A folder, a bucket or a Readwise library is followed if it is compared with what was read of it
+before. To forget a text is to take it out of the knowledge base; it can be restored for 30 days.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ _INTERRUPTED: Final = (
     "\nInterrupted. Stored results are kept. To continue, run the same command again."
 )
 _INTERRUPTED_STATUS: Final = 130
+"""The conventional exit status after Ctrl-C."""
 _URL_SCHEMES: Final = ("http://", "https://")
 _MAX_NAMES: Final = 20
 """`--dry-run` prints at most this many new, edited, renamed or missing files each."""
@@ -46,10 +51,10 @@ class _Preview:
     """What a run would do.
 
     Attributes:
-        changes: The changes of the files.
+        changes: How the files differ from those that were last ingested.
         sources: The number of stored sources that would be forgotten.
         passages: The number of passages in the sources that would be forgotten.
-        listing: The files; None if nothing can be read from the path.
+        listing: The files, or None if nothing can be read from the path.
     """
 
     changes: FolderChanges
@@ -58,7 +63,7 @@ class _Preview:
     listing: FileListing | None
 
     def read_contents(self, *, all_files: bool) -> PathContents:
-        """Read the files, or only those that may have changed."""
+        """Read the files without writing anything: all of them, or only new and edited ones."""
         from infra.cli.ingest_preview import PathContents, read_contents
 
         if self.listing is None:
@@ -145,7 +150,7 @@ def ingest(  # noqa: PLR0913 - one for each option
 
 
 def _print_preview(path: Path) -> bool:
-    """Print the changes and what would be read; return whether everything can be read."""
+    """Print the changes and what would be read. Return whether everything can be read."""
     preview = run_with_database(lambda database: _load_preview(path, database))
     changes = preview.changes
     groups = _group_names_by_change(changes)
@@ -167,6 +172,7 @@ def _print_preview(path: Path) -> bool:
 
 
 def _group_names_by_change(changes: FolderChanges) -> dict[str, Sequence[str]]:
+    """Return the names of files by how they changed: new, edited, renamed or missing."""
     return {
         "new": _to_relative(changes.new, changes.scope),
         "edited": _to_relative(changes.edited, changes.scope),
@@ -210,7 +216,7 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
         strict: Whether to read all files first, and write nothing if one cannot be read.
 
     Returns:
-        Whether everything was processed.
+        Whether everything was processed, and missing texts were forgotten or are to be kept.
     """
     from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import ingest_all
@@ -233,7 +239,7 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
     if not is_confirmed:
         click.echo(_NOTHING_FORGOTTEN, err=True)
     forgets = is_confirmed and not keep
-    if changes.error and not forgets:
+    if changes.error and not forgets:  # nothing can be read, and nothing is to be forgotten
         raise changes.error
     set_job_secrets(["embed"])
     complete = ingest_all(path, changes.missing_ids if forgets else frozenset())
@@ -253,11 +259,12 @@ def _ingest_page(url: str) -> bool:
 
 
 def _confirm() -> bool:
-    """Ask the user; without a terminal, the answer is no."""
+    """Ask the user whether to forget texts. Without a terminal, the answer is no."""
     return sys.stdin.isatty() and click.confirm("Forget them?", err=True)
 
 
 async def _load_preview(path: Path, database: Database) -> _Preview:
+    """Compare a path with what was last ingested, and list its files. Their texts are not read."""
     from functions.jobs.ingest.path import compare_path
     from functions.jobs.ingest.readers.reading import list_files
     from shared.core.settings import Settings
@@ -297,13 +304,13 @@ async def _list(database: Database) -> str:
 
 
 def _count(files: Mapping[str, FileState]) -> tuple[str, str]:
-    """Count the files and their sources, as texts for a table."""
+    """Count the files that are not missing, and their sources, as texts for a table."""
     states = [state for state in files.values() if not state.missing]
     return str(len(states)), str(len({name for state in states for name in state.ids}))
 
 
 def _to_relative(paths: Iterable[Path], scope: Path) -> Sequence[str]:
-    """Make paths relative to the ingested path, unless they lie outside."""
+    """Return paths as texts, relative to the ingested path `scope` if they are inside it."""
     return [
         str(path.relative_to(scope)) if path.is_relative_to(scope) else str(path) for path in paths
     ]

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 MAX_WARNINGS: Final = 20
 """At most this many warnings are printed."""
 _SAMPLE_SIZE: Final = 8
-"""The number of passages that are embedded to estimate the time for all."""
+"""This many passages are embedded to estimate the time for all."""
 _OTHER_STEPS: Final = 1.0
-"""The time of all other steps, as a multiple of the time for embedding. Sixty mixed files took 1.8
-to 2.1 times as long as their embedding alone (`python -m benchmarks.ingest`)."""
+"""All other steps take as long as this multiple of the time for embedding. Sixty mixed files took
+1.8 to 2.1 times as long as their embedding alone (`python -m benchmarks.ingest`)."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class PathContents:
         counts: The numbers of files, sources and passages, by the name of their format.
         problems: The files and records that cannot be read, completely or in part.
         sample: The texts of some passages, from which the time for all is estimated.
-        not_read: The numbers of files in other formats, for people.
+        not_read: The numbers of files in other formats as a text, or an empty string.
     """
 
     counts: defaultdict[str, FormatCounts] = field(
@@ -78,12 +78,12 @@ class PathContents:
         return sum(counts.passages for counts in self.counts.values())
 
     def add_source(self, record: str, source: Source, counts: FormatCounts) -> None:
-        """Chunk a source, and count it and its passages, or add the problem.
+        """Count a source and its passages. If it cannot be split into passages, add the problem.
 
         Args:
             record: The name of the record, for people.
             source: The source.
-            counts: The numbers for the source's format.
+            counts: The numbers for the format of the source, which are increased.
         """
         try:
             chunks = chunk_source(source).chunks
@@ -152,7 +152,10 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
 
 
 async def estimate_seconds(contents: PathContents, embedder: Embedder) -> float:
-    """Estimate how long ingesting takes, by embedding a few passages."""
+    """Estimate how long ingesting takes, by embedding the passages of the sample.
+
+    The sample must not be empty.
+    """
     await embedder.embed(contents.sample[:1], Purpose.DOCUMENT)  # loads the model
     start = time.monotonic()
     await embedder.embed(contents.sample, Purpose.DOCUMENT)
@@ -161,7 +164,7 @@ async def estimate_seconds(contents: PathContents, embedder: Embedder) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration roughly: `less than 10 seconds`, `about 40 seconds`, `about 3 minutes`."""
+    """Format a rough duration: `less than 10 seconds`, `about 40 seconds`, `about 3 minutes`."""
     if seconds < 10:  # noqa: PLR2004
         return "less than 10 seconds"
     if seconds < 90:  # noqa: PLR2004

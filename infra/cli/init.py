@@ -26,7 +26,7 @@ _CLIENTS = {client.name: client for client in CLIENTS}
 def init(client: str, url: str, *, is_printed: bool) -> None:
     """Add Carrel to the configuration of CLIENT, for all projects of this user.
 
-    Other settings in the file stay, and a copy of the former file is kept beside it.
+    Other settings in the file stay, and a copy of the former file is kept next to it.
     """
     if url and not url.startswith(("http://", "https://")):
         raise click.UsageError(f"{url!r} is not an address such as http://localhost:8080/mcp.")

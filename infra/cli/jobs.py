@@ -1,4 +1,7 @@
-"""`carrel jobs`: lists and runs batch jobs, shows their runs, and retries dead-lettered items."""
+"""`carrel jobs`: lists and runs batch jobs, shows their runs, and retries dead-lettered items.
+
+An item, such as a chunk or a link, is dead-lettered if a job gave it up after five attempts.
+"""
 
 from __future__ import annotations
 
@@ -135,11 +138,15 @@ def _get_job(name: str) -> Job:
 
 
 def _confirm(job: Job) -> Job:
-    """Return the job with its confirmed variant, if any, which forgets texts without asking."""
+    """Return a job that runs its confirmed variant, if it has one.
+
+    The variant of `ingest` forgets texts even if many files disappeared.
+    """
     return replace(job, run=job.run_confirmed) if job.run_confirmed else job
 
 
 async def _load_last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
+    """Load the last run of each job, or None if none is recorded."""
     latest = await asyncio.gather(*(Runs(ctx.database).load_latest(job.name, 1) for job in jobs))
     return [runs[0] if runs else None for runs in latest]
 
@@ -152,8 +159,9 @@ async def _load_history(job: Job, ctx: Context) -> tuple[list[Run], list[Failure
 
 
 def _describe_end(run: Run) -> str:
-    """Describe how and when a run ended."""
+    """Describe how and when a run ended, such as `stopped (UNAVAILABLE) 2026-01-31 02:00`."""
     code = f" ({run.error.partition(':')[0]})" if run.error else ""
+    # A run that is running or died has no end, which `format_minute` calls "never".
     return f"{run.state.value}{code} {format_minute(run.ended_at)}".removesuffix(" never")
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from shared.accounts.repositories.access_store import AccessStore
 
 _SCOPES: Final = ("read", "write", "curate")
+"""The names of `Scope` in ascending order, repeated here to keep the import out of the help."""
 _MAX_NAME_LENGTH: Final = 100
+"""A key's name has at most this many characters."""
 _USAGE: Final = """
 Copy the key now: it is not shown again. A client sends it
   in a header             Authorization: Bearer KEY        or  X-API-Key: KEY
@@ -124,6 +126,7 @@ def _validate_name(name: str) -> str:
 async def _load_keys_and_accounts(
     store: AccessStore, user: str | None
 ) -> list[tuple[AccessKey, Account]]:
+    """Load keys with the accounts of their users, since an account can revoke all its keys."""
     all_keys = await store.keys.list_keys(user)
     users = sorted({key.user_id for key in all_keys})
     accounts = await asyncio.gather(*(store.accounts.get(name) for name in users))

@@ -1,4 +1,8 @@
-"""The `carrel` command."""
+"""The `carrel` command.
+
+Most imports are inside functions, here and in the other files of this folder, so that a command and
+its help appear fast.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +41,12 @@ because some imports take a second or two."""
 _CHECKOUT_COMMANDS = ("deploy", "destroy", "generate", "new-tool", "smoke", "stage")
 """The commands that need files from the repository which the package does not contain."""
 _EMBEDDING_COMMANDS = ("ingest", "jobs")
+"""The commands that may embed texts, for which --cloud requires an explicit embedding model."""
 
 
 class _Commands(click.Group):
+    """A group of commands, of which most are imported when they are used."""
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         return sorted([*super().list_commands(ctx), *_COMMANDS])

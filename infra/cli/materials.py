@@ -1,4 +1,7 @@
-"""`carrel materials`: lists and erases the texts that users uploaded to workspaces."""
+"""`carrel materials`: lists and erases the texts that users uploaded to workspaces.
+
+A workspace contains the texts that a user gave to `extract_key_info` under one `task_id`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,8 @@ class ErasureReceipt:
         user: The user whose materials were erased.
         task_id: The id of the workspace.
         erased_at: When the workspace was erased, in UTC and ISO format.
-        deleted: The numbers of deleted documents by kind, with `task` for the workspace itself.
+        deleted: The numbers of deleted Firestore documents by kind: `documents`, `parts`,
+            `passages`, `answers`, and `task` for the workspace itself.
     """
 
     user: str
@@ -118,7 +122,10 @@ def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
 
 
 async def _load_workspaces(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
-    """Load the workspaces to list with their document counts, and one more if there are more."""
+    """Load the workspaces to list, each with the number of its documents.
+
+    If there are more, one more is loaded, to show that.
+    """
     from shared.workspaces.listing import UserWorkspaces
 
     repository = UserWorkspaces(database, user)
@@ -179,6 +186,11 @@ async def _make_not_found_error(database: Database, user: str, task_id: str) -> 
 
 
 def _normalize_id(task_id: str) -> str:
+    """Return the id under which a workspace is stored.
+
+    Raises:
+        click.BadParameter: The id is not valid.
+    """
     from shared.core.ids import safe_id
 
     try:

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     Result = dict[str, Any]
 
 LOCAL_URL: Final = "http://localhost:8080/mcp"
+"""The endpoint of a gateway that `make run` serves."""
 _PAGE: Final = 50
-"""The number of passages that are read at once."""
+"""One call returns at most this many passages."""
 _TITLE_WIDTH: Final = 60
+"""A title in a table has at most this many characters."""
 _UNKNOWN_ID: Final = (
     "There is no passage, source, cluster or trace {id}. Ids of passages change when a text is"
     " edited. Find ids with `carrel search WORDS`, `carrel sources`, or the tools list_clusters and"
@@ -147,6 +149,11 @@ def _run(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> Resul
 
 
 def _connect_and_run(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
+    """Run an operation with a connection, with the key in CARREL_KEY, if any.
+
+    Raises:
+        CallFailed: A tool answers with an error.
+    """
     from infra.local.client import connect
 
     async def run() -> ResultT:
@@ -181,6 +188,8 @@ def _print(text: str) -> None:
 async def _show(document_id: str, call_tool: CallTool) -> str:
     """Return the text of the passage, source, cluster or trace with this id.
 
+    The id does not tell which it is, so the tools are tried one after another.
+
     Raises:
         CallFailed: No document has the id.
     """
@@ -196,6 +205,7 @@ async def _show(document_id: str, call_tool: CallTool) -> str:
 
 
 async def _read_chunk(chunk_id: str, call_tool: CallTool) -> list[str]:
+    """Read a passage, and return the paragraphs of its text, some of which may be empty."""
     chunk = await call_tool("get_chunk", {"chunk_id": chunk_id})
     related = [
         f"  {hit['chunk_id']}  {hit['title']}: {_to_one_line(hit['snippet'])}"
@@ -216,6 +226,7 @@ async def _read_chunk(chunk_id: str, call_tool: CallTool) -> list[str]:
 
 
 async def _read_source(source_id: str, call_tool: CallTool) -> list[str]:
+    """Read a source with all its passages, page by page, and return the paragraphs."""
     arguments = {"source_id": source_id, "detail": "full", "limit": _PAGE}
     source = await call_tool("get_source", arguments)
     passages = list(source["chunks"])
@@ -236,6 +247,7 @@ async def _read_source(source_id: str, call_tool: CallTool) -> list[str]:
 
 
 async def _read_cluster(cluster_id: str, call_tool: CallTool) -> list[str]:
+    """Read a cluster with its newest passages, and return the paragraphs."""
     cluster = await call_tool("get_cluster", {"cluster_id": cluster_id, "member_limit": _PAGE})
     members = [
         f"  {chunk['chunk_id']}  {chunk['title']}: {_to_one_line(chunk['snippet'])}"
@@ -252,6 +264,7 @@ async def _read_cluster(cluster_id: str, call_tool: CallTool) -> list[str]:
 
 
 async def _read_trace(trace_id: str, call_tool: CallTool) -> list[str]:
+    """Read a trace, whose texts may come in several parts, and return the paragraphs."""
     trace = await call_tool("get_trace", {"trace_id": trace_id})
     problem, solution = trace["context_text"], trace["solution_text"]
     offset = trace.get("next_offset")
@@ -288,6 +301,7 @@ def _format_page(page: Result) -> Iterator[str]:
 
 
 def _format_heading(document: Result, *facts: str | None) -> str:
+    """Format the title and the author of a document, with facts in brackets."""
     title = " · ".join(filter(None, [document["title"], document.get("author")]))
     return f"{title} ({', '.join(filter(None, facts))})"
 
@@ -298,6 +312,7 @@ def _format_card(card: Result) -> str:
 
 
 def _format_fields(**values: str | None) -> str:
+    """Format a line for each field that has a value."""
     return "\n".join(f"{name}: {value}" for name, value in values.items() if value)
 
 
@@ -312,6 +327,7 @@ def _get_place(passage: Result) -> Iterator[str]:
 
 
 def _get_address(document: Result) -> str | None:
+    """Return the most specific address of a document, or None if it has none."""
     names: Sequence[str] = ("highlight_url", "source_url", "readwise_url")
     return next((document[name] for name in names if document.get(name)), None)
 

@@ -26,14 +26,16 @@ DATABASES: Final = (
     "google_firestore_index.carrel",
     "google_firestore_field.carrel",
 )
+"""The addresses of databases and indexes in Terraform's configuration."""
 SECRETS: Final = ("google_secret_manager_secret.carrel",)
+"""The addresses of secrets in Terraform's configuration."""
 GRANTS: Final = (
     "google_project_iam_member.build",
     "google_artifact_registry_repository_iam_member.build",
     "google_secret_manager_secret_iam_member.function",
 )
-"""The grants that builds and functions need when they start. Grants take effect only after some
-minutes."""
+"""The addresses of the grants that builds and functions need when they start. A grant takes effect
+only after some minutes."""
 
 
 def build_backend(deployment: Deployment) -> Mapping[str, str]:
@@ -79,6 +81,11 @@ def fill_secrets(cloud: Cloud) -> None:
 
 
 def _ask_for_value(cloud: Cloud, name: str) -> str:
+    """Ask the person at the terminal for the value of a secret.
+
+    Raises:
+        CommandFailed: The answer is empty or has unprintable characters.
+    """
     value = cloud.ask(name).strip()
     if not value or not value.isprintable():
         project = cloud.deployment.project

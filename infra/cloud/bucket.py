@@ -30,13 +30,21 @@ if TYPE_CHECKING:
     from google.cloud.storage import Client
 
 LAST_GOOD: Final = "releases/last-good.json"
+"""The name of the object with the last release that passed its smoke test."""
 STATE_PREFIX: Final = "terraform"
+"""The folder of Terraform's state."""
 _FORBIDDEN: Final = 403
 _TIMEOUT_SECONDS: Final = 120
+"""A response is awaited for this long, because bundles of several megabytes are uploaded."""
 
 
 class Release(NamedTuple):
-    """A release that passed its smoke test."""
+    """A release that passed its smoke test.
+
+    Attributes:
+        manifest: The description of its functions, from which Terraform deploys them again.
+        deployment: The description of the deployment at that time.
+    """
 
     manifest: dict[str, Any]
     deployment: Deployment
@@ -126,6 +134,7 @@ class Bucket:
         self._write(LAST_GOOD, json.dumps(release, indent=2) + "\n")
 
     def _is_protected(self) -> bool:
+        """Return whether the bucket keeps old versions, and its objects cannot be made public."""
         access = self._bucket.iam_configuration
         is_closed = access.get("publicAccessPrevention") == PUBLIC_ACCESS_PREVENTION_ENFORCED
         is_uniform = access.uniform_bucket_level_access_enabled
@@ -147,6 +156,7 @@ class Bucket:
         return f"gs://{self.name}/{name}"
 
     def _read(self, name: str) -> bytes | None:
+        """Read an object, or return None if it does not exist."""
         try:
             with translate_errors(_make_forbidden_error, NotFound):
                 content: bytes = self._bucket.blob(name).download_as_bytes(timeout=_TIMEOUT_SECONDS)
@@ -161,12 +171,13 @@ class Bucket:
             )
 
     def _create(self, name: str, content: bytes) -> None:
+        """Upload a bundle, unless it exists. A bundle is never overwritten."""
         try:
             with translate_errors(_make_forbidden_error, PreconditionFailed):
                 self._bucket.blob(name).upload_from_string(
                     content,
                     content_type="application/zip",
-                    if_generation_match=0,
+                    if_generation_match=0,  # only if there is no such object
                     timeout=_TIMEOUT_SECONDS,
                 )
         except PreconditionFailed:

@@ -23,13 +23,14 @@ TERRAFORM_ADDRESSES: Final = {
 }
 """The addresses of Carrel's databases in Terraform's configuration, by database name."""
 NATIVE: Final = "FIRESTORE_NATIVE"
+"""The type of a database in native mode, which Carrel requires."""
 
 
 def require_own_databases(cloud: Cloud) -> None:
     """Require that existing databases with Carrel's names are compatible and in Terraform's state.
 
     Terraform cannot create a database that exists. If a database in Terraform's state is at another
-    location than configured, Terraform would delete the database and create it anew.
+    location than configured, Terraform would delete the database and create it again, empty.
 
     Raises:
         CommandFailed: A database is in another mode or at another location, or Carrel did not
@@ -45,6 +46,11 @@ def require_own_databases(cloud: Cloud) -> None:
 
 
 def _require_compatible(name: str, database: Mapping[str, Any], deployment: Deployment) -> None:
+    """Check the mode and the location of an existing database.
+
+    Raises:
+        CommandFailed: Carrel cannot use the database. The message says what to do.
+    """
     if database.get("type") != NATIVE:
         raise CommandFailed(f"The database {name} is not in native mode. Choose another project.")
     location = database.get("locationId")
@@ -56,6 +62,7 @@ def _require_compatible(name: str, database: Mapping[str, Any], deployment: Depl
 
 
 def _explain_import(cloud: Cloud, name: str, address: str) -> str:
+    """Explain how to use a database that Carrel did not create."""
     command = cloud.terraform.format_import_command(
         cloud.variables, cloud.manifest, address, _get_full_name(cloud, name)
     )

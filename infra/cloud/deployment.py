@@ -26,6 +26,7 @@ OptionalSecret = Literal[
     "OTEL_EXPORTER_OTLP_HEADERS",
     "READWISE_TOKEN",
 ]
+"""The settings that a deployment may store in Secret Manager, in addition to ACCESS_SECRETS."""
 _GATEWAY_ONLY_SETTING: Final = "GOOGLE_CLIENT_ID"
 """A setting that is valid only together with its secret, which only the gateway has."""
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
@@ -129,7 +130,11 @@ class Deployment(BaseModel):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that commands share with the functions."""
+        """The environment variables that commands with --cloud share with the functions.
+
+        The settings override the buckets, and the other derived values override the settings, as in
+        Terraform's configuration.
+        """
         texts = f"gs://{self.project}-carrel-texts"
         dimension = str(self.embedding_dimension)
         settings = {
@@ -194,6 +199,7 @@ def save_deployment(deployment: Deployment, path: Path = FILE) -> None:
 
 
 def _describe_error(error: ErrorDetails) -> str:
+    """Describe what is wrong with a field, and how to write it."""
     path = [str(part) for part in error["loc"]]
     message = error["msg"].removeprefix("Value error, ")
     return f"{'.'.join(path)}: {message}{format_example(path[-1]) if path else ''}"

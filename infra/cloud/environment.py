@@ -1,4 +1,8 @@
-"""Sets a deployment's environment variables and secrets for commands with --cloud."""
+"""Sets a deployment's environment variables and secrets for commands with --cloud.
+
+Variables that are already set keep their values. Only FIRESTORE_EMULATOR_HOST is removed, because
+its presence means that a command works on a local database.
+"""
 
 from __future__ import annotations
 

@@ -15,14 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ADDRESS: Final = "https://{service}.googleapis.com"
+"""The template of the base URLs of Google's APIs."""
 SIGN_IN: Final = "gcloud auth application-default login"
+"""The command with which a person signs in to Google on this machine."""
 TIMEOUT_SECONDS: Final = 60.0
-"""The time limit of a request."""
+"""A response is awaited for this long."""
 MAX_POLLS: Final = 60
-"""How often an operation or a newly enabled service is polled before giving up."""
+"""An operation or a newly enabled API is polled this often: for five minutes."""
 POLL_SECONDS: Final = 5.0
+"""The pause between two polls."""
 _MAX_RETRIES: Final = 5
+"""A GET request is retried this often after transient errors, for about 15 seconds."""
+_BACKOFF_FACTOR: Final = 0.5
+"""With this factor, urllib3 pauses for 0, 1, 2, 4 and 8 seconds before the retries."""
 _TRANSIENT: Final = (429, 500, 502, 503, 504)
+"""The HTTP statuses of transient errors."""
 _NOT_FOUND: Final = 404
 _OK: Final = 200
 
@@ -36,7 +43,7 @@ class GoogleApi:
         address: str = ADDRESS,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Store the arguments.
+        """Use a session. No request is sent yet.
 
         Args:
             session: A `google.auth.transport.requests.AuthorizedSession`, which sends requests.
@@ -110,6 +117,7 @@ class GoogleApi:
             raise CommandFailed(f"{service}: {operation['error'].get('message', 'an error')}")
 
     def _send(self, method: str, service: str, path: str, **options: Any) -> dict[str, Any]:
+        """Send a request, and return the JSON of the response. See `get` for the errors."""
         from google.auth.exceptions import GoogleAuthError, TransportError
         from requests import RequestException
 
@@ -155,7 +163,7 @@ def retry_transient_errors(session: Any) -> Any:
         total=_MAX_RETRIES,
         status_forcelist=_TRANSIENT,
         allowed_methods=("GET",),
-        backoff_factor=0.5,
+        backoff_factor=_BACKOFF_FACTOR,
         raise_on_status=False,
     )
     session.mount("https://", HTTPAdapter(max_retries=retry))
@@ -163,6 +171,7 @@ def retry_transient_errors(session: Any) -> Any:
 
 
 def _parse_error(service: str, response: Any) -> GoogleApiError:
+    """Make an error from a response, which may lack any part of the usual form."""
     try:
         error = response.json()["error"]
     except (ValueError, KeyError, TypeError):

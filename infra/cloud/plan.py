@@ -42,9 +42,13 @@ FULL_DEPLOY: Final = (
     DeployStep("set the values of secrets", bootstrap.fill_secrets),
     _DEPLOY_FUNCTIONS,
 )
+"""The steps of `carrel deploy`, which a person runs at least once. Builds run the two plans below
+instead."""
 INDEXES_ONLY: Final = (DeployStep("create databases and indexes", bootstrap.create_databases),)
-"""After a first deployment by hand, builds run INDEXES_ONLY and then RELEASE_ONLY."""
+"""The first plan of a build. New indexes are ready before the functions that need them are
+deployed."""
 RELEASE_ONLY: Final = (_UPLOAD_BUNDLES, _DEPLOY_FUNCTIONS)
+"""The second plan of a build, which deploys bundles that are already staged."""
 
 
 def run_steps(cloud: Cloud, steps: Sequence[DeployStep]) -> None:

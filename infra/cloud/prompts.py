@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 EXAMPLE: Final = "infra/terraform/example.tfvars.json"
+"""The example of a deployment file, as a path in the repository."""
 _DEFAULT_REGION: Final = "europe-west1"
 _BUDGET_QUESTION: Final = "Monthly cost that raises an alert (whole number, empty for no budget)"
 
@@ -66,7 +67,13 @@ def ask_for_deployment(project: str | None) -> Deployment:
 
 
 def _ask(question: str, check: Callable[[str], AnswerT], default: str | None = None) -> AnswerT:
-    """Ask until `check` accepts the answer. Its ValueError says what to write."""
+    """Ask until `check` accepts the answer, and return what it returns.
+
+    Args:
+        question: The question.
+        check: Parses an answer, or raises a ValueError that says what to write.
+        default: The answer to an empty line, or None if there must be an answer.
+    """
 
     def parse_answer(text: str) -> AnswerT:
         try:

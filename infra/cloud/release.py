@@ -1,4 +1,8 @@
-"""Deploys functions and tests them, and restores the previous release if they fail."""
+"""Deploys functions and tests them, and restores the previous release if they fail.
+
+A release is a set of functions that is deployed together. Its manifest describes the functions and
+names their bundles, which contain their source. A release that passed the smoke test is good.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,12 @@ if TYPE_CHECKING:
     from infra.cloud.smoke import SmokeReport
 
 MAX_SMOKE_ATTEMPTS: Final = 6
-"""How often the smoke test is tried. Grants and new revisions take minutes to reach all of Google's
-front ends."""
+"""The smoke test is tried this often. Grants and new revisions take minutes to reach all of
+Google's front ends."""
 SMOKE_RETRY_SECONDS: Final = 15.0
+"""The pause between two attempts of the smoke test."""
 FIRST_RELEASE_RETRY_SECONDS: Final = 60.0
+"""The pause before a project's first deployment is tried again."""
 URL_OUTPUT: Final = "gateway_url"
 """The name of the Terraform output with the gateway's URL."""
 
@@ -49,7 +55,7 @@ def read_staged_manifest(cloud: Cloud) -> dict[str, Any]:
 def ensure_manifest(cloud: Cloud) -> Path:
     """Return the path of the last good release's manifest or, before a release, the staged one.
 
-    The manifest is written if it is missing.
+    Terraform cannot run without a manifest. If none is staged, the bundles are staged.
     """
     if last_good := cloud.bucket.load_last_good_release():
         return _write_manifest(cloud, last_good.manifest)
@@ -59,7 +65,11 @@ def ensure_manifest(cloud: Cloud) -> Path:
 
 
 def upload_bundles(cloud: Cloud) -> None:
-    """Upload new bundles, and add the generation of each bundle to the manifest."""
+    """Upload new bundles, and add the generation of each bundle to the manifest.
+
+    A generation is the version number of an object in a bucket, by which Terraform requests exactly
+    the uploaded bundle.
+    """
     manifest = read_staged_manifest(cloud)
     names = list_bundle_names(manifest)
     uploaded = cloud.bucket.upload_missing(cloud.dist, names)
@@ -111,12 +121,18 @@ def _apply(cloud: Cloud) -> None:
 
 
 def _require_smoke_test(cloud: Cloud, key: str) -> None:
+    """Run the smoke test.
+
+    Raises:
+        CommandFailed: The test failed in every attempt.
+    """
     report = _run_smoke_test(cloud, key)
     if not report.passed:
         raise CommandFailed(f"The smoke test failed: {report.lines[-1]}.")
 
 
 def _run_smoke_test(cloud: Cloud, key: str) -> SmokeReport:
+    """Run the smoke test until it passes, at most `MAX_SMOKE_ATTEMPTS` times."""
     url = cloud.terraform.read_outputs()[URL_OUTPUT]
     for remaining in reversed(range(MAX_SMOKE_ATTEMPTS)):
         report = asyncio.run(_await_smoke_test(cloud, url, key))
@@ -159,6 +175,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def _write_manifest(cloud: Cloud, manifest: Mapping[str, Any]) -> Path:
+    """Write the manifest of the last good release next to the staged one, and return its path."""
     cloud.dist.mkdir(parents=True, exist_ok=True)
     path = cloud.dist / "last-good.json"
     path.write_text(json.dumps(manifest), encoding="utf-8")

@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from infra.cloud.google_api import GoogleApi
 
 ACCESS_SECRETS: Final = "ACCESS_SECRETS"
+"""The name of the secret by which the gateway signs tokens and keys."""
 _SERVICE: Final = "secretmanager"
 _NOT_FOUND: Final = 404
 _RANDOM_BYTES: Final = 48
+"""A generated secret has this many random bytes: 64 characters of base64."""
 
 
 class SecretValues:
     """The values of one project's secrets."""
 
     def __init__(self, api: GoogleApi, project: str) -> None:
-        """Store the API client and the resource path of the project's secrets."""
+        """Use the secrets of a project. No request is sent yet."""
         self._api = api
         self._parent = f"v1/projects/{project}/secrets"
 
@@ -45,12 +47,16 @@ class SecretValues:
         return bool(page.get("versions"))
 
     def read(self, name: str) -> str:
-        """Read the newest value of a secret."""
+        """Read the newest value of a secret.
+
+        Raises:
+            GoogleApiError: The secret does not exist, has no value, or may not be read.
+        """
         version = self._api.get(_SERVICE, f"{self._parent}/{name}/versions/latest:access")
         return base64.b64decode(version["payload"]["data"]).decode()
 
     def add(self, name: str, value: str) -> None:
-        """Add a value to a secret. Functions read it when an instance starts."""
+        """Add a value to an existing secret. Functions read it when an instance starts."""
         data = base64.b64encode(value.encode()).decode()
         self._api.post(_SERVICE, f"{self._parent}/{name}:addVersion", {"payload": {"data": data}})
 

@@ -40,7 +40,9 @@ enables up to 20 APIs
 TELEMETRY_SERVICES: Final = ("cloudtrace.googleapis.com", "telemetry.googleapis.com")
 """The APIs that store spans, which a deployment uses only with TELEMETRY=gcp."""
 _USAGE: Final = "serviceusage"
+"""The API that enables other APIs, which Google also calls services."""
 _DISABLED: Final = "SERVICE_DISABLED"
+"""Google's code for the error of an API that is not enabled, or not yet."""
 _MAX_SERVICES_PER_REQUEST: Final = 30
 """One `batchGet` may name at most this many services
 (https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet)."""
@@ -150,6 +152,11 @@ def add_budget(cloud: Cloud) -> Cloud:
 
 
 def _wait_for_service(cloud: Cloud, service: str, path: str) -> None:
+    """Wait until an API answers a request for a resource.
+
+    Raises:
+        CommandFailed: The API does not answer in time.
+    """
     for _ in range(MAX_POLLS):
         try:
             cloud.api.get(service, path)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _PROVIDERS: Final = ("vertex", "openai")
 """The embedding providers of functions. No bundle contains the model of the local provider."""
 _SAMPLE_URL: Final = "https://carrel-gateway-123456789012.europe-west1.run.app"
+"""A URL of the form that Cloud Run assigns, for a setting that functions require."""
 
 
 def require_valid_settings(
@@ -60,7 +61,11 @@ def require_valid_settings(
 
 
 def format_example(name: str) -> str:
-    """Format an example value for a list or an object setting; "" for other settings."""
+    """Format an example of a setting's value, or return an empty string if there is no example.
+
+    The settings with examples are lists and objects. In the deployment file, their values are JSON
+    within a JSON string.
+    """
     field = Settings.model_fields.get(name.lower())
     if not field or not field.examples:
         return ""
@@ -72,6 +77,7 @@ def _get_setting_names() -> set[str]:
 
 
 def _parse_values(settings: Mapping[str, str], secrets: Iterable[str]) -> dict[str, Any]:
+    """Return the values of the fields of `Settings`, with placeholders for secrets."""
     values: dict[str, Any] = {
         name.lower(): parse_value(text) for name, text in settings.items() if text
     }

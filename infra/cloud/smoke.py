@@ -21,24 +21,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 QUERY: Final = "what is this about?"
+"""The query of the search, which need not find anything."""
 _REQUIRED_TOOLS: Final = frozenset({"get_stats", "search_kb"})
+"""The tools that the test calls."""
 _TIMEOUT: Final = httpx2.Timeout(30, read=120)
+"""The time limits of a request, in seconds. A response may have to wait for two cold starts."""
 _MCP_PATH: Final = "/mcp"
 _HEALTH_PATH: Final = "/health"
 _MAX_QUOTED: Final = 300
+"""A line quotes at most this many characters of a response."""
 _PROVIDER_DOWN: Final = DEGRADED[Degradation.EMBEDDING_UNAVAILABLE]
+"""The message of a search whose query could not be embedded. It fails the test, although the search
+itself succeeds."""
 
 
 class _Health(BaseModel):
+    """The response of `/health`: the state of each part, which is `ok` or a reason."""
+
     parts: dict[str, str]
 
 
 class _Stats(BaseModel):
+    """The fields of get_stats' result that the test reads."""
+
     chunks: int
     sources: int
 
 
 class _SearchResults(BaseModel):
+    """The fields of search_kb's result that the test reads."""
+
     results: list[Any]
     message: str | None = None
 
@@ -93,6 +105,11 @@ async def run_smoke_test(url: str, key: str) -> SmokeReport:
 
 
 def _resolve_endpoint(url: str) -> str:
+    """Return the MCP endpoint of a gateway.
+
+    Raises:
+        CommandFailed: A key would be sent there unencrypted.
+    """
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts):
         raise CommandFailed(f"A key is only sent over https or to this machine, not to {url}")
@@ -100,9 +117,9 @@ def _resolve_endpoint(url: str) -> str:
 
 
 async def _is_healthy(http: httpx2.AsyncClient, endpoint: str, lines: list[str]) -> bool:
-    """Return whether the gateway and all its parts are healthy.
+    """Return whether the gateway and all its parts are healthy, and add a line about that.
 
-    For its answer, the gateway calls each tool's function with the authorization of a tool call.
+    To answer, the gateway calls each tool's function with the authorization of a tool call.
     """
     response = await http.get(httpx2.URL(endpoint).copy_with(path=_HEALTH_PATH))
     if response.status_code == httpx2.codes.OK:
@@ -119,6 +136,7 @@ async def _is_healthy(http: httpx2.AsyncClient, endpoint: str, lines: list[str])
 
 
 async def _try_tools(client: Client, lines: list[str]) -> bool:
+    """List and call tools, and return whether they work. Add a line about each request."""
     names = {tool.name for tool in (await client.list_tools()).tools}
     lines.append(f"{len(names)} tools are listed")
     if missing := _REQUIRED_TOOLS - names:
@@ -155,6 +173,7 @@ async def _call_tool(
 
 
 def _describe_innermost(error: BaseException) -> str:
+    """Describe the first error in the nested groups that the client's tasks raise."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error).partition("\n")[0] or type(error).__name__

@@ -1,6 +1,7 @@
 """The smoke test's access key, a read-only key of the user `smoke`.
 
-The key is stored in a secret in Secret Manager, which Terraform creates and builds may read.
+The smoke test calls a new release as a client would (`infra.cloud.smoke`). The key is stored in a
+secret in Secret Manager, which Terraform creates and builds may read.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from shared.accounts.repositories.access_store import AccessStore
 
 SECRET_NAME: Final = "carrel-smoke-key"  # noqa: S105 - a name, not a secret
+"""The name of the secret in Secret Manager that contains the key."""
 USER: Final = "smoke"
+"""The user on whose behalf the key acts."""
 ACCESS_DATABASE: Final = "access"
+"""The database of credentials."""
 
 
 def obtain_smoke_key(cloud: Cloud) -> str:
@@ -34,6 +38,7 @@ def obtain_smoke_key(cloud: Cloud) -> str:
 
 
 async def _load_or_create(cloud: Cloud) -> str:
+    """Return the stored key if it is valid. Otherwise create a key, and store it."""
     from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.database import Connection
 
@@ -53,6 +58,7 @@ async def _load_or_create(cloud: Cloud) -> str:
 
 
 async def _is_valid(store: AccessStore, keyring: Keyring, text: str) -> bool:
+    """Return whether this deployment created a key and has not revoked it. It never expires."""
     key_id = parse_key_id(keyring, text)
     key = await store.keys.get(key_id) if key_id else None
     return key is not None and matches_key(keyring, text, key) and key.revoked_at is None

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from infra.cloud.cloud import Cloud
 
 TEXTS: Final = ("google_storage_bucket.texts",)
+"""The address of the bucket with texts in Terraform's configuration."""
 _PRESERVED: Final = re.compile(
     r"data\."
     r"|google_(firestore_(database|index|field)|storage_bucket|secret_manager_secret)\."
     r"|google_project_service\."
 )
-"""The resources that are preserved unless data is deleted: databases, texts, the secrets on which
-keys and sign-ins depend, and Google's APIs, which other programs may use."""
+"""The addresses that are preserved unless data is deleted: those of databases, texts, the secrets
+on which keys and sign-ins depend, and Google's APIs, which other programs may use."""
 
 
 def destroy(cloud: Cloud, *, data: bool) -> None:

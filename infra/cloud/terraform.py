@@ -1,4 +1,8 @@
-"""Runs Terraform, which creates all resources except the bucket that stores its state."""
+"""Runs Terraform, which creates all resources except the bucket that stores its state.
+
+The state records which resources Terraform created. The manifest describes the functions to deploy,
+and the variables describe the deployment.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = ROOT / "infra" / "terraform"
 MIN_VERSION: Final = (1, 9)
+"""The oldest version that runs the configuration, as `versions.tf` says."""
 DOWNLOAD_URL: Final = "https://developer.hashicorp.com/terraform/install"
 _APPLY_OPTIONS: Final = (
     "-input=false",
@@ -32,7 +37,9 @@ _APPLY_OPTIONS: Final = (
     "-lock-timeout=5m",
 )
 _LOCKED: Final = re.compile(r"Error acquiring the state lock.*?ID:\s+(\S+)", re.DOTALL)
+"""Terraform's error if another run holds the lock. The group is the id of the lock."""
 _MAX_ERROR_CHARACTERS: Final = 4_000
+"""A message quotes at most this many characters of Terraform's errors, the last ones."""
 
 
 class StateLocked(CommandFailed):
@@ -42,6 +49,9 @@ class StateLocked(CommandFailed):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terraform:
     """The `terraform` program with one configuration and its state.
+
+    Every method raises `CommandFailed` if Terraform is missing or fails, and `StateLocked` if
+    another run holds the lock on the state.
 
     Attributes:
         folder: The folder of the configuration.
@@ -122,6 +132,12 @@ class Terraform:
             return output.read()
 
     def _run(self, *arguments: str, output: int | None = None) -> None:
+        """Run Terraform to its end.
+
+        Args:
+            arguments: The command and its options.
+            output: The file descriptor for what Terraform prints. By default, this process's own.
+        """
         program = shutil.which("terraform", path=self.environment.get("PATH", ""))
         if program is None:
             raise CommandFailed(f"Terraform is missing. Install it from {DOWNLOAD_URL}")

@@ -1,4 +1,7 @@
-"""Defines the checks of an installation as values, and runs them."""
+"""Defines the checks of an installation as values, and runs them.
+
+The subject of a check is what it inspects: this machine, or the deployment in the cloud.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ class CheckStatus(StrEnum):
 
     OK = "ok"
     WRONG = "wrong"
+    """There is a problem, which the next command solves."""
     OPTIONAL = "optional"
-    """Something is missing that only some users need."""
+    """Something is missing that only some users need, or could not be tested."""
 
 
 class CheckResult(NamedTuple):
@@ -45,7 +49,7 @@ class Check(Generic[SubjectT]):
     Attributes:
         name: The name of the component.
         run: Runs the check.
-        required: Whether a failure skips all following checks.
+        required: Whether all following checks depend on this one, and are skipped if it fails.
     """
 
     name: str
@@ -59,7 +63,7 @@ def passed(message: str) -> CheckResult:
 
 
 def failed(message: str, next_command: str) -> CheckResult:
-    """Return the result of a check that failed."""
+    """Return the result of a check that failed, with the commands to run next, one per line."""
     return CheckResult(CheckStatus.WRONG, message, next_command)
 
 
@@ -75,8 +79,10 @@ def run_checks(
 
 
 def _run_check(check: Check[SubjectT], subject: SubjectT) -> CheckResult:
+    """Run a check. An expected error is a failure of the check."""
     try:
         return check.run(subject)
     except (CommandFailed, CarrelError) as error:
+        # Messages of commands end with the next command, after "Next:".
         message, _, command = error.message.partition("Next: ")
         return failed(message.strip(), command or "wait some minutes, then carrel doctor")

@@ -58,6 +58,7 @@ def _check_secrets(live: LiveDeployment) -> CheckResult:
 
 
 def _check_functions(live: LiveDeployment) -> CheckResult:
+    """Check that exactly the functions of the last release exist, each with its bundle."""
     expected = live.manifest["functions"]
     existing = {
         get_short_name(function).removeprefix("carrel-"): function for function in live.functions
@@ -95,6 +96,7 @@ def _format_names(label: str, names: Iterable[str]) -> list[str]:
 
 
 def _check_invokers(live: LiveDeployment) -> CheckResult:
+    """Check that Cloud Run passes requests of unknown clients to the gateway."""
     gateway = f"v2/{live.location}/services/carrel-gateway"
     if live.api.get("run", gateway).get("invokerIamDisabled"):
         return passed("anyone can reach the gateway, which checks credentials; Cloud Run does not")
@@ -114,6 +116,7 @@ def _check_invokers(live: LiveDeployment) -> CheckResult:
 
 
 def _check_schedules(live: LiveDeployment) -> CheckResult:
+    """Check that each scheduled job has an enabled schedule, whose last attempt did not fail."""
     schedules = live.schedules
     expected = set(map(get_schedule_name, live.list_scheduled_jobs()))
     existing = expected & schedules.keys()
@@ -157,3 +160,4 @@ CHECKS: Final[tuple[Check[LiveDeployment], ...]] = (
     EMBEDDING_SPACE,
     EMBEDDING,
 )
+"""The checks, each after those on which it depends."""

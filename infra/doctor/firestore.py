@@ -23,6 +23,7 @@ _NATIVE: Final = "FIRESTORE_NATIVE"
 
 
 def _check_databases(live: LiveDeployment) -> CheckResult:
+    """Check that both databases exist in native mode."""
     for name in live.indexes:
         database = live.api.find("firestore", f"v1/{_get_path(live, name)}")
         if database is None:
@@ -34,6 +35,7 @@ def _check_databases(live: LiveDeployment) -> CheckResult:
 
 
 def _check_indexes(live: LiveDeployment) -> CheckResult:
+    """Check that all declared composite and vector indexes are ready."""
     missing: list[str] = []
     count = 0
     for name, path in live.indexes.items():
@@ -49,6 +51,7 @@ def _check_indexes(live: LiveDeployment) -> CheckResult:
 
 
 def _fetch_ready_indexes(live: LiveDeployment, database: str) -> set[Index]:
+    """Fetch the composite and vector indexes that queries of a database can use now."""
     path = f"v1/{_get_path(live, database)}/collectionGroups/-/indexes"
     indexes = live.api.get_all("firestore", path, "indexes")
     entries = [_to_entry(index) for index in indexes if index.get("state") == "READY"]
@@ -58,7 +61,8 @@ def _fetch_ready_indexes(live: LiveDeployment, database: str) -> set[Index]:
 def _to_entry(index: dict[str, Any]) -> dict[str, Any]:
     """Convert an index from the API's format to the format of the file.
 
-    In the API's format, the name of the index contains its collection.
+    In the API's format, only the name of the index contains the collection:
+    `projects/P/databases/D/collectionGroups/COLLECTION/indexes/ID`.
     """
     collection = str(index["name"]).split("/")[-3]
     return {
@@ -69,6 +73,7 @@ def _to_entry(index: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_expiry(live: LiveDeployment) -> CheckResult:
+    """Check that Firestore deletes expired documents, by each field that the files declare."""
     missing: list[str] = []
     count = 0
     for name, path in live.indexes.items():
@@ -82,6 +87,7 @@ def _check_expiry(live: LiveDeployment) -> CheckResult:
 
 
 def _read_declared_expiry_fields(path: Path) -> set[str]:
+    """Return the fields with a time of expiry, each as `collection.field`."""
     entries = json.loads(path.read_text("utf-8"))["fieldOverrides"]
     return {
         f"{entry['collectionGroup']}.{entry['fieldPath']}" for entry in entries if entry.get("ttl")
@@ -89,6 +95,7 @@ def _read_declared_expiry_fields(path: Path) -> set[str]:
 
 
 def _fetch_active_expiry_fields(live: LiveDeployment, database: str) -> set[str]:
+    """Fetch the fields by which documents expire, each as `collection.field`."""
     path = f"v1/{_get_path(live, database)}/collectionGroups/-/fields"
     fields = live.api.get_all("firestore", path, "fields", {"filter": "ttlConfig:*"})
     active = [field for field in fields if field.get("ttlConfig", {}).get("state") == "ACTIVE"]

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from infra.doctor.live_deployment import LiveDeployment
 
 _TIMEOUT_SECONDS: Final = 60.0
-"""The time limit of a request, which may have to wait until an instance has started."""
+"""A request may take this long, because it may have to wait until an instance has started."""
+_MAX_QUOTED: Final = 300
+"""A message quotes at most this many characters of a response."""
 _DEPLOY: Final = "carrel deploy"
 _LIST_TOOLS: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 _LIST_TOOLS_HEADERS: Final = {"accept": "application/json, text/event-stream"}
@@ -26,12 +28,14 @@ _LIST_TOOLS_HEADERS: Final = {"accept": "application/json, text/event-stream"}
 def _check_health(live: LiveDeployment) -> CheckResult:
     response = _send("GET", f"{live.url}/health")
     if response.status_code != HTTPStatus.OK:
-        message = f"{live.url} is not healthy ({response.status_code}): {response.text[:300]}"
+        reason = response.text[:_MAX_QUOTED]
+        message = f"{live.url} is not healthy ({response.status_code}): {reason}"
         return failed(message, _format_logs_command(live))
     return passed(f"{live.url} and all its parts are healthy")
 
 
 def _check_metadata(live: LiveDeployment) -> CheckResult:
+    """Check that the OAuth metadata names the URL by which clients reach the gateway."""
     url = live.url + METADATA_PATH + RESOURCE_PATH
     response = _send("GET", url)
     if response.status_code != HTTPStatus.OK:
@@ -40,7 +44,8 @@ def _check_metadata(live: LiveDeployment) -> CheckResult:
     try:
         published = response.json()["resource"]
     except (ValueError, TypeError, KeyError):
-        message = f"{url} responds without the metadata of a gateway: {response.text[:300]}"
+        reason = response.text[:_MAX_QUOTED]
+        message = f"{url} responds without the metadata of a gateway: {reason}"
         return failed(message, _format_logs_command(live))
     expected = live.url + RESOURCE_PATH
     if published != expected:
@@ -50,6 +55,7 @@ def _check_metadata(live: LiveDeployment) -> CheckResult:
 
 
 def _check_access(live: LiveDeployment) -> CheckResult:
+    """Check that a call without a credential is rejected, unless the deployment is public."""
     url = live.url + RESOURCE_PATH
     response = _send("POST", url, json=_LIST_TOOLS, headers=_LIST_TOOLS_HEADERS)
     if response.status_code == HTTPStatus.UNAUTHORIZED:

@@ -1,4 +1,7 @@
-"""Checks the last job runs and the embedding model."""
+"""Checks the last job runs and the embedding model of a deployment.
+
+Parts of Carrel are imported late, because the commands that share this code must start fast.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,11 @@ if TYPE_CHECKING:
     from shared.index.embedding_space import EmbeddingState
 
 _FAILED_STATES: Final = frozenset({RunState.STOPPED, RunState.DIED})
+"""The states of a run that did not end as planned."""
 
 
 def _check_runs(live: LiveDeployment) -> CheckResult:
+    """Check that each scheduled job has run, and that its last run did not fail."""
     names = live.list_scheduled_jobs()
     last_runs = dict(zip(names, asyncio.run(_load_last_runs(live, names)), strict=True))
     failed_jobs = [name for name, run in last_runs.items() if run and run.state in _FAILED_STATES]
@@ -55,11 +60,13 @@ def _awaits_first_run(live: LiveDeployment, name: str) -> bool:
 
 
 def _format_run_command(live: LiveDeployment, name: str) -> str:
+    """Format the command that starts a job now."""
     options = f"--project {live.deployment.project} --location {live.deployment.region}"
     return f"gcloud scheduler jobs run {get_schedule_name(name)} {options}"
 
 
 async def _load_last_runs(live: LiveDeployment, names: list[str]) -> list[Run | None]:
+    """Load the last run of each job, or None if none is recorded."""
     from shared.core.meter import Meter
     from shared.firestore.database import Connection, Database
 
@@ -74,6 +81,7 @@ async def _load_last_runs(live: LiveDeployment, names: list[str]) -> list[Run | 
 
 
 def _check_embedding_space(live: LiveDeployment) -> CheckResult:
+    """Check that the configured model is the one that computed the stored vectors."""
     state, embedder = asyncio.run(_load_embedding_state(live))
     configured = (embedder.model, embedder.dimension)
     if state.move:
@@ -93,6 +101,7 @@ def _check_embedding_space(live: LiveDeployment) -> CheckResult:
 
 
 async def _load_embedding_state(live: LiveDeployment) -> tuple[EmbeddingState, Embedder]:
+    """Load with which model texts are embedded, and the configured embedder."""
     from shared.core.meter import Meter
     from shared.firestore.database import Database
     from shared.index.embedding_space import EmbeddingSpace
@@ -107,6 +116,7 @@ async def _load_embedding_state(live: LiveDeployment) -> tuple[EmbeddingState, E
 
 
 def _check_embedding(live: LiveDeployment) -> CheckResult:
+    """Check that the configured model embeds a text, called from this machine."""
     settings = live.settings
     if settings.embedding_provider == "openai" and settings.openai_api_key is None:
         message = "not tested: OPENAI_API_KEY is not set in this environment"

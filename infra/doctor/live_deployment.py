@@ -1,4 +1,7 @@
-"""The deployment in the cloud that the doctor's checks inspect."""
+"""The deployment in the cloud that the doctor's checks inspect.
+
+A release is a set of functions that was deployed together. Its manifest describes these functions.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class LiveDeployment:
         sign_in: Connects to Google's APIs as the person at the terminal.
         open_bucket: Connects to the deployment's bucket.
         indexes: The path of the index file, by database name.
-        address: The gateway's URL; "" if it is derived from the deployment.
+        address: The gateway's URL, or an empty string to derive it from the deployment.
     """
 
     deployment: Deployment

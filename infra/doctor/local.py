@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 _MIN_PYTHON: Final = (3, 11, 7)
+"""The oldest version of Python that Carrel supports, as `pyproject.toml` says."""
 _TIMEOUT_SECONDS: Final = 5.0
+"""The gateway on this machine answers well within this time."""
 _OK: Final = 200
 
 
@@ -69,6 +71,7 @@ def _check_emulator(machine: Machine) -> CheckResult:
 
 
 def _check_state(machine: Machine) -> CheckResult:
+    """Check that the state folder is writable or, before the first run, can be created."""
     path = next(path for path in (machine.state, *machine.state.parents) if path.exists())
     command = f"CARREL_STATE=/another/folder {run_command()}"
     if not path.is_dir():
@@ -88,6 +91,7 @@ def _check_database(machine: Machine) -> CheckResult:
 
 
 def _check_contents(machine: Machine) -> CheckResult:
+    """Check that there is data, which is saved or at least in a running database."""
     state = StateFolder(machine.state)
     if state.get_saved_at():
         return passed(f"saved in {state.data}")
@@ -97,6 +101,7 @@ def _check_contents(machine: Machine) -> CheckResult:
 
 
 def _check_gateway(machine: Machine) -> CheckResult:
+    """Check that a healthy gateway of Carrel answers on the port."""
     url = f"http://127.0.0.1:{machine.port}/health"
     try:
         response = httpx2.get(url, timeout=_TIMEOUT_SECONDS)
@@ -130,6 +135,8 @@ async def embed_sample(settings: Settings) -> CheckResult:
 
 
 def _make_program_check(name: str, purpose: str) -> Check[Machine]:
+    """Make the check of a program that only one purpose needs."""
+
     def run(machine: Machine) -> CheckResult:
         path = shutil.which(name, path=machine.environment.get("PATH", ""))
         if path:

@@ -34,16 +34,17 @@ if TYPE_CHECKING:
     from shared.knowledge.source_repository import StoredSource
 
 FILES: Final = ("knowledge-*.jsonl", "traces.jsonl", "tasks.jsonl", "markdown")
-"""Patterns of the files that an export contains beside its manifest."""
+"""Patterns of the files that an export contains in addition to its manifest."""
 PART_BYTES: Final = 64_000_000
 """A new file of sources begins when a file exceeds this size. Ingest reads up to 256 MB a file."""
-_SOURCES: Final = 8
-"""The number of sources whose first chunks are read at once."""
-_CHUNKS: Final = 50
-"""The number of chunks in a page."""
-_ENTRIES: Final = 100
-"""The number of traces or tasks in a page."""
-_TASKS: Final = TaskFilter([TaskStatus.OPEN, TaskStatus.COMPLETED])
+_SOURCES_PER_READ: Final = 8
+"""The first chunks of this many sources are read at the same time."""
+_CHUNKS_PER_PAGE: Final = 50
+"""One read returns at most this many chunks of a source."""
+_ENTRIES_PER_PAGE: Final = 100
+"""One read returns at most this many traces or tasks."""
+_EXPORTED_TASKS: Final = TaskFilter([TaskStatus.OPEN, TaskStatus.COMPLETED])
+"""All tasks except deleted ones."""
 
 
 @dataclass(slots=True)
@@ -52,7 +53,8 @@ class ExportReport:
 
     Attributes:
         counts: The numbers of sources, passages, traces and tasks.
-        incomplete: The ids of sources whose number of chunks differs from the number they record.
+        incomplete: The ids of sources whose number of chunks differs from their `chunk_count`,
+            because the source changed during the export or is not ingested completely.
     """
 
     counts: dict[str, int] = field(
@@ -101,11 +103,12 @@ class _Knowledge:
         (folder / "markdown" / "sources").mkdir(parents=True)
 
     async def write(self, advance: Callable[[int], object]) -> None:
+        """Write all sources, and call `advance` with the number of those written at a time."""
         lines = self._open_next_part()
         with (self._folder / "markdown" / "index.md").open("w", encoding="utf-8") as index:
             index.write(markdown.INDEX_HEAD)
             after = None
-            while entries := await self._sources.load_after(after, _SOURCES):
+            while entries := await self._sources.load_after(after, _SOURCES_PER_READ):
                 pages = await asyncio.gather(
                     *(self._load_first_page(source) for source, _ in entries)
                 )
@@ -121,17 +124,25 @@ class _Knowledge:
         lines.close()
 
     def _open_next_part(self) -> BufferedWriter:
+        """Open the next file of sources, and write the header that each file has."""
         self._parts += 1
         file = (self._folder / f"knowledge-{self._parts:05}.jsonl").open("wb")
         file.write(_to_line(HEADER))
         return file
 
     async def _load_first_page(self, source: StoredSource) -> list[Chunk]:
-        return await self._chunks.load_of_source(source.source_id, _CHUNKS)
+        return await self._chunks.load_of_source(source.source_id, _CHUNKS_PER_PAGE)
 
     async def _write_chunks(
         self, source: StoredSource, page: list[Chunk], lines: BufferedWriter
     ) -> None:
+        """Write the chunks of a source, and count the source in the report.
+
+        Args:
+            source: The source.
+            page: The first page of its chunks. The others are read here.
+            lines: The file for the JSON lines.
+        """
         name = markdown.get_file_name(source.source_id)
         count = end = 0
         with (self._folder / "markdown" / "sources" / name).open("w", encoding="utf-8") as text:
@@ -144,8 +155,8 @@ class _Knowledge:
                 count += len(page)
                 first = page[-1].position + 1
                 page = (
-                    await self._chunks.load_of_source(source.source_id, _CHUNKS, first)
-                    if len(page) == _CHUNKS
+                    await self._chunks.load_of_source(source.source_id, _CHUNKS_PER_PAGE, first)
+                    if len(page) == _CHUNKS_PER_PAGE
                     else []
                 )
         lines.write(_to_line(build_end_line(count)))
@@ -157,7 +168,7 @@ class _Knowledge:
 
 async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
     after = None
-    while page := await Traces(database).list_by_contributor(user, _ENTRIES, after):
+    while page := await Traces(database).list_by_contributor(user, _ENTRIES_PER_PAGE, after):
         for trace in page:
             fields = asdict(trace)
             yield {"trace_id": trace.trace_id, **fields.pop("content"), **fields}
@@ -166,13 +177,14 @@ async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[s
 
 async def _iterate_tasks(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
     after = None
-    while page := await Tasks(database, user).load_page(_TASKS, _ENTRIES, after):
+    while page := await Tasks(database, user).load_page(_EXPORTED_TASKS, _ENTRIES_PER_PAGE, after):
         for task in page:
             yield asdict(task)
         after = page[-1].number
 
 
 async def _write_lines(path: Path, entries: AsyncIterator[dict[str, Any]]) -> int:
+    """Write entries as JSON lines, without fields that are None. Return the number of entries."""
     count = 0
     with path.open("wb") as file:
         async for entry in entries:
@@ -187,6 +199,7 @@ def _to_line(value: dict[str, Any]) -> bytes:
 
 
 def _to_text(value: object) -> str:
+    """Convert a value that JSON does not support: a date, or a time."""
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from shared.knowledge.source_repository import StoredSource
 
 INDEX_HEAD: Final = '---\nokf_version: "0.2"\n---\n\n# Sources\n\n'
+"""The beginning of `index.md`, before the line of each source."""
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
+"""File names that every file system accepts."""
 _RESERVED: Final = re.compile(r"index|log|con|prn|aux|nul|com[0-9]|lpt[0-9]")
 """File names that the format or Windows reserves."""
 _LINK_TEXT: Final = re.compile(r"([\\\[\]])")
+"""The characters that Markdown requires to be escaped in the text of a link."""
 
 
 def get_file_name(source_id: str) -> str:
@@ -66,7 +69,9 @@ def format_front_matter(source: StoredSource, producer: str) -> str:
 
 
 def format_passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str:
-    """Format a passage with its card, without the text that the previous passage contains, too.
+    """Format a passage with its knowledge card, which is its summary and takeaways.
+
+    Passages may overlap: the text that the previous passage contains, too, is left out.
 
     Args:
         chunk: The passage.

@@ -21,12 +21,12 @@ def replace_folder(target: Path, manifest: str, others: Sequence[str]) -> Iterat
     """Yield an empty folder that replaces `target` when the block ends without an error.
 
     If the process is killed, `target` stays unchanged, and the next call deletes the hidden folder
-    that is left beside it. If the process is killed between the two renames at the end, the former
+    that is left next to it. If the process is killed between the two renames at the end, the former
     `target` has a hidden name until the next call restores it.
 
     Args:
         target: A folder that is missing, empty, or was written by an earlier call.
-        manifest: The name of the file by which a folder of an earlier call is recognised.
+        manifest: The name of the file by which a folder of an earlier call is recognized.
         others: Patterns of all other names in such a folder.
 
     Raises:
@@ -47,7 +47,7 @@ def replace_folder(target: Path, manifest: str, others: Sequence[str]) -> Iterat
         new.mkdir(mode=0o700)
         try:
             yield new
-            os.sync()
+            os.sync()  # the new contents are on disk before the old folder is given up
             if target.exists():
                 shutil.rmtree(former, ignore_errors=True)
                 target.rename(former)
@@ -80,6 +80,11 @@ def _put_back(former: Path, target: Path) -> None:
 
 
 def _require_replaceable(target: Path, manifest: str, others: Sequence[str]) -> None:
+    """Check that replacing a folder deletes nothing but an earlier export.
+
+    Raises:
+        InvalidInput: The folder is a file, or has other contents.
+    """
     if not target.exists():
         return
     if not target.is_dir():

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 DATABASES: Final = ("(default)", "access")
 """The databases that are saved: the knowledge base with users' data, and the credentials."""
 MIN_PAUSE_SECONDS: Final = 300.0
-"""The minimum pause between two saves."""
+"""The pause after a save is at least this long."""
 PAUSE_FACTOR: Final = 20
-"""The pause after a save is at least this multiple of the save's duration."""
+"""The pause after a save is at least this multiple of the save's duration, so that a large database
+is not saved most of the time."""
 RETRY_SECONDS: Final = 5.0
-"""The pause before a failed save is retried."""
+"""A failed save is retried after this pause."""
 
 
 def load_databases(host: str, data: Path, project: str = PROJECT) -> None:
@@ -62,6 +63,7 @@ def autosave(try_to_save: Callable[[], bool], pause: float = MIN_PAUSE_SECONDS) 
 
 
 def _save_repeatedly(stop: threading.Event, try_to_save: Callable[[], bool], pause: float) -> None:
+    """Save after each pause until `stop` is set. The first pause is given."""
     while not stop.wait(pause):
         start = time.monotonic()
         if try_to_save():

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
     CallTool = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+    """Calls the tool with a name and arguments, and returns its result."""
 
 _TIMEOUT: Final = httpx2.Timeout(30, read=300)
+"""The time limits of a request, in seconds. The gateway answers a call within 300."""
 _KEY_ADVICE: Final = (
     "Create a key with `carrel keys create --user YOU --name terminal`, and put it into the"
     " environment with `export CARREL_KEY=...`."
@@ -31,10 +33,10 @@ _KEY_ADVICE: Final = (
 
 
 class CallFailed(Exception):
-    """A call failed; the message is the server's answer.
+    """A call failed. The exception's message is the server's answer.
 
     Attributes:
-        code: The error code; "" if the server does not know the tool.
+        code: The error code, or an empty string if the server does not know the tool.
         reason: What is wrong and what to do next, for people.
     """
 
@@ -98,6 +100,11 @@ def _get_innermost(error: Exception) -> Exception:
 
 
 def _make_headers(url: str, key: str | None) -> dict[str, str]:
+    """Make the headers with a key, if any.
+
+    Raises:
+        InvalidInput: The key is not valid, or would be sent unencrypted.
+    """
     if not key:
         return {}
     if not key.isascii() or not key.isprintable():

@@ -1,4 +1,4 @@
-"""Writes constraints.txt, with the newest compatible versions of all dependencies.
+"""Writes constraints.txt, which pins the newest compatible versions of all dependencies.
 
 `make lock` runs this module with the oldest Python that Carrel supports, because versions that a
 newer Python selects may not install on the oldest.
@@ -26,7 +26,9 @@ HEADER: Final = (
     "#\n"
     "# To run Carrel:\n"
 )
+"""The beginning of the file."""
 DEV_HEADER: Final = "# To test and check it, as well:\n"
+"""The line between the distributions to run Carrel and those only for development."""
 
 
 def main() -> None:

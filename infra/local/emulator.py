@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 PROJECT: Final = "carrel-local"
+"""The id of the project that local databases belong to. The emulator accepts any."""
 START_SECONDS: Final = 60.0
+"""The emulator may take this long to start. It usually takes a few seconds."""
 REQUEST_SECONDS: Final = 300.0
-"""The time limit of an export or import. 500 chunks with vectors take about a second."""
+"""An export or import may take this long. 500 chunks with vectors take about a second."""
 _PROBE_BYTES: Final = 2**20
-"""The size of the test write that reveals why the emulator could not write."""
+"""To reveal why the emulator could not write, this process writes this many bytes."""
 
 # The pipe on standard input ends when this process closes it or dies, even by SIGKILL. A background
 # shell waits for that, and then stops the emulator, whose process id is $$.
@@ -127,6 +129,11 @@ def import_data(host: str, folder: Path, project: str, database: str = "(default
 
 
 def _choose_port(port: int | None) -> int:
+    """Return the port if it is free, or any free port if it is None.
+
+    Raises:
+        PortTaken: Another program listens on the port.
+    """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -138,6 +145,7 @@ def _choose_port(port: int | None) -> int:
 
 
 def _start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the emulator so that it ends with this process."""
     return subprocess.Popen(  # noqa: S603 - provide_emulator's
         ["/bin/sh", "-c", _EXIT_WITH_PARENT, "sh", *command],
         stdin=subprocess.PIPE,
@@ -148,6 +156,12 @@ def _start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
 
 
 def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+    """Wait until the emulator answers.
+
+    Raises:
+        PortTaken: Another program listens on the port.
+        EmulatorError: The emulator died, or did not answer in time.
+    """
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
@@ -162,6 +176,10 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
 
 
 def _export(host: str, folder: Path, project: str, database: str) -> None:
+    """Export a database to a temporary folder, flush it to disk, and rename it.
+
+    The name of an export is a number, which counts up. So the last complete export is current.
+    """
     previous_exports = find_exports(folder)
     name = f"{int(previous_exports[-1].name) + 1 if previous_exports else 1:08}"
     temporary = folder.resolve() / "writing"
@@ -214,6 +232,13 @@ def _send_request(
     body: dict[str, str] | None = None,
     seconds: float = REQUEST_SECONDS,
 ) -> None:
+    """Send a request to the emulator's own service, or an empty path to see whether it answers.
+
+    Raises:
+        EmulatorError: The emulator rejected the request.
+        OSError: The emulator does not answer.
+        HTTPException: The response is not complete.
+    """
     connection = HTTPConnection(host, timeout=seconds)
     try:
         connection.request(method, f"/emulator/v1/{path}" if path else "/", json.dumps(body))

@@ -1,8 +1,9 @@
 """The daemon that runs the local database. It starts with the first client and stops with the last.
 
-Every client, such as `make run` or `carrel stdio`, holds a shared lock on one file, and the daemon
-waits for the exclusive lock. So a client that ends, even by a crash, neither affects other clients
-nor loses data. If the data cannot be saved, the daemon runs until saving succeeds.
+A client is a process that uses the database, such as `make run` or `carrel stdio`. Every client
+holds a shared lock on one file, and the daemon waits for the exclusive lock. So a client that ends,
+even by a crash, neither affects other clients nor loses data. The emulator keeps the database in
+memory, and the daemon saves it to disk. If that fails, the daemon runs until it succeeds.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ORPHAN_SECONDS: Final = 15.0
-"""The time within which the emulator of a killed daemon ends by itself."""
+"""The emulator of a killed daemon ends by itself within this time."""
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -127,6 +128,10 @@ class StateFolder:
 def run_daemon(state: StateFolder, port: int) -> None:
     """Run the database until no client is connected, and save it before a new client can connect.
 
+    Args:
+        state: The folder of local runs.
+        port: The port for the database.
+
     Raises:
         EmulatorError: The database did not start.
     """
@@ -143,6 +148,11 @@ def run_daemon(state: StateFolder, port: int) -> None:
 
 
 def _load(host: str, state: StateFolder) -> None:
+    """Load the saved databases into the emulator.
+
+    Raises:
+        EmulatorError: The emulator cannot load them. The message says what to do.
+    """
     try:
         load_databases(host, state.data)
     except EmulatorError as error:
@@ -155,6 +165,15 @@ def _load(host: str, state: StateFolder) -> None:
 def _serve(
     state: StateFolder, host: str, try_to_save: Callable[[], bool], exclusive: ExitStack
 ) -> None:
+    """Serve clients until the last one has ended and everything is saved.
+
+    Args:
+        state: The folder of local runs.
+        host: The host:port of the database.
+        try_to_save: Saves the data, and returns whether that succeeded.
+        exclusive: Holds the clients' lock exclusively from the end of the last client until the
+            daemon ends, so that no client connects in between.
+    """
     signal.signal(signal.SIGCHLD, _fail)
     try:
         state.address_file.write_text(host)
@@ -177,7 +196,7 @@ def _serve(
 
 
 def _try_to_save(state: StateFolder, host: str, unsaved_lock: TextIO) -> bool:
-    """Save the data; return whether that succeeded. After a failure, `unsaved_lock` is held."""
+    """Save the data, and return whether that succeeded. After a failure, `unsaved_lock` is held."""
     # No signal may interrupt a save.
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
@@ -204,12 +223,14 @@ def _wait_for_orphaned_emulator(state: StateFolder, port: int) -> None:
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
+    """End the daemon after a signal. `_serve` saves the data."""
     for stop_signal in _STOP_SIGNALS:
         signal.signal(stop_signal, signal.SIG_IGN)  # a second signal would interrupt the export
     sys.exit()
 
 
 def _fail(_signal: int, _frame: FrameType | None) -> None:
+    """End the daemon after its emulator has died."""
     # The message is written here, because a failed export may replace the exit's own message.
     sys.stderr.write(
         "The Firestore emulator died. Changes since the last save, some minutes ago, are lost.\n"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
+"""The class that Java runs to start the emulator."""
 _MAIN_CLASS_FILE: Final = f"{_MAIN_CLASS.replace('.', '/')}.class"
 _CLASS_VERSION_OFFSET: Final = 44
 """The major version of a class file is the Java version plus this number (JVM specification,
@@ -121,6 +122,7 @@ def get_java_version(java: str) -> int:
 
 
 def _find_gcloud_archive(environ: Mapping[str, str]) -> Path | None:
+    """Return where gcloud installs the emulator, or None if gcloud is not on PATH."""
     gcloud = shutil.which("gcloud", path=environ.get("PATH", ""))
     if not gcloud:
         return None

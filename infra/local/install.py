@@ -31,14 +31,20 @@ if TYPE_CHECKING:
 PIP: Final = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check")
 """The command that installs packages for this Python with pip."""
 _UV_ARGUMENTS: Final = ("pip", "install", "--python", sys.executable)
+"""The arguments with which uv installs packages for this Python."""
 _WHEEL: Final = re.compile(
     r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([^/\s-]+)-\S+\.whl(?!\S)( \(.+? .B\))?"
 )
+"""pip's line about a package that it fetches: the name, and the size if it is downloaded."""
 _CHOSEN: Final = re.compile(r"\s*Collecting ([\w.-]+)")
+"""pip's line about a package whose version it chooses."""
 _PRESENT: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
+"""pip's line about a package that is installed already. The second group is empty, as `_WHEEL` has
+two."""
 _PACKAGES_PER_LINE: Final = 10
 """Without a terminal, a line of progress is printed after this many packages."""
 _POLL_SECONDS: Final = 0.2
+"""While pip installs, the installed packages are counted with this pause."""
 _FAILURE_ADVICE: Final = (
     "The installation failed. Check the network (behind a proxy, set HTTPS_PROXY) and the disk (700"
     " MB are needed), and run the same command again."
@@ -134,6 +140,7 @@ def _count_installed() -> int:
 
 
 def _print_progress(steps: Iterator[tuple[str, int, int, str]]) -> None:
+    """Print progress on one line of a terminal, or else as a line for every ten packages."""
     latest = ""
     for step, number, total, detail in steps:
         text = f"  {step}: {number} of {total}"

@@ -1,4 +1,8 @@
-"""Runs jobs on this machine to completion, in order or side by side, with a progress bar."""
+"""Runs jobs on this machine to completion, in order or side by side, with a progress bar.
+
+A job processes items, such as chunks. It holds a lease while it runs, so that only one run of the
+job works at a time, in any process.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +53,15 @@ MAX_PRINTED_FAILURES: Final = 1_000
 MAX_PRINTED_WARNINGS: Final = 20
 """A job prints at most this many warnings."""
 POLL_SECONDS: Final = 0.2
-"""How often a job that follows another looks for work."""
+"""A job that runs alongside another looks for work with this pause."""
 ESTIMATE_SECONDS: Final = 1.0
-"""How often the remaining work of an ingest is estimated."""
+"""The remaining work of an ingest is estimated with this pause."""
 WORK_UNITS: Final = {INGEST.name: 2, EMBED.name: 10, CARDS.name: 2, CLUSTER.name: 3, INDEX.name: 4}
-"""The relative time that each job takes for an item: a text for `ingest`, otherwise a chunk."""
+"""The relative time that each job takes for an item, which is a text for `ingest` and a chunk for
+the others. The progress bar advances by these units."""
+MAX_LEASE_PAUSE_SECONDS: Final = 5.0
+"""A lease of another run is checked again after at most this long, because it may be released
+early."""
 
 
 def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
@@ -177,7 +185,7 @@ async def _estimate(progress: Progress, ctx: Context) -> None:
         while True:
             counts = await asyncio.gather(*(job.total(ctx) for job in (EMBED, CARDS, INDEX)))
             waiting = dict(zip((EMBED.name, CARDS.name, INDEX.name), counts, strict=True))
-            waiting[CLUSTER.name] = waiting[EMBED.name]
+            waiting[CLUSTER.name] = waiting[EMBED.name]  # each new vector is clustered
             read = progress.items[INGEST.name]
             created = waiting[EMBED.name] + progress.items[EMBED.name]
             unread = max(0, texts - read)
@@ -195,11 +203,11 @@ class Progress:
     """
 
     def __init__(self, bar: ProgressBar[int], units: Mapping[str, int] | None = None) -> None:
-        """Store the bar and its units.
+        """Show the progress of jobs in a bar.
 
         Args:
             bar: The bar to advance.
-            units: How many units an item of each job advances the bar; by default, one.
+            units: How many units an item of each job advances the bar. By default, one.
         """
         self.items = Counter[str]()
         self._bar = bar
@@ -210,7 +218,7 @@ class Progress:
         """Count processed items of a job, and advance the bar."""
         self.items[job.name] += items
         steps = items * self._units.get(job.name, 1)
-        if self._units:  # an estimate may be too low: more can follow
+        if self._units:  # the estimate may be too low, and the bar must not end before the work
             self._bar.length = max(self._bar.length or 0, self._bar.pos + steps + 1)
         self._bar.update(steps)
 
@@ -252,7 +260,7 @@ class JobRuns:
     """
 
     def __init__(self, app: App) -> None:
-        """Store the app with whose resources jobs run."""
+        """Prepare to run jobs with the resources of an app."""
         self.context = app.context(Caller(), Meter())
         self._app = app
         self._reports: dict[str, Report] = {}
@@ -283,7 +291,7 @@ class JobRuns:
         With a bulk bucket, the job runs only once, at the end, because one batch job costs less
         than many requests.
         """
-        deferred_count = 0
+        deferred_count = 0  # items that the last run left, which are not new work
         while not predecessor.done():
             is_bulk = bool(self.context.settings.bulk_bucket)
             if not is_bulk and await job.total(self.context) > deferred_count:
@@ -311,6 +319,7 @@ class JobRuns:
                 click.echo("  Their earlier versions stay in the knowledge base.", err=True)
 
     def _add(self, job: Job, report: Report) -> None:
+        """Add the report of a run to the reports of the job's earlier runs."""
         total = self._reports.setdefault(job.name, Report())
         total.counts += report.counts
         total.failures += report.failures
@@ -327,8 +336,9 @@ def _format_cost(meter: Meter) -> str:
 
 
 async def _sleep_until(moment: datetime) -> None:
+    """Sleep until a time, but at most for `MAX_LEASE_PAUSE_SECONDS`."""
     seconds = (moment - datetime.now(UTC)).total_seconds()
-    await asyncio.sleep(min(max(seconds, 0.1), 5))
+    await asyncio.sleep(min(max(seconds, 0.1), MAX_LEASE_PAUSE_SECONDS))
 
 
 def _print_items(label: str, items: Sequence[Failure], limit: int) -> None:

@@ -1,4 +1,8 @@
-"""Fetches saved links on this machine, where no schedule runs jobs."""
+"""Fetches saved links on this machine, where no schedule runs jobs.
+
+A link is the address of a web page that a user saved. Its page becomes a source, which the other
+jobs then make searchable.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,8 @@ if TYPE_CHECKING:
 
 BUSY_PAUSE: Final = 1.0
 """The pause, in seconds, before trying again to run a job that another process is running."""
-_MAX_PAUSE: Final = timedelta(days=1)
+_MAX_WAIT: Final = timedelta(days=1)
+"""Links that are due later than this are not waited for. Retries are due within minutes."""
 
 
 class LinkFetcher:
@@ -37,7 +42,7 @@ class LinkFetcher:
     """
 
     def __init__(self, app: App, fetch: SafeFetch | None = None) -> None:
-        """Store the arguments. Nothing is fetched yet.
+        """Prepare to fetch links. Nothing is fetched yet.
 
         Args:
             app: The resources of this process.
@@ -62,11 +67,12 @@ class LinkFetcher:
                 await self._task
 
     async def wait(self) -> None:
-        """Wait until no link waits any longer."""
+        """Wait until all links are fetched or have failed for good."""
         if self._task:
             await self._task
 
     async def _work(self) -> None:
+        """Run the jobs whenever links are saved or due, and return when no link is queued."""
         try:
             while True:
                 self._saved.clear()
@@ -78,6 +84,7 @@ class LinkFetcher:
             log.error("links_not_fetched", **error_fields(error))
 
     async def _run(self, job: Job) -> None:
+        """Run a job, after any run of another process."""
         while True:
             outcome = await run_job(job, self._app)
             if not isinstance(outcome, AlreadyRunning):
@@ -85,9 +92,9 @@ class LinkFetcher:
             await asyncio.sleep(BUSY_PAUSE)
 
     async def _wait_for_link(self) -> bool:
-        """Wait until a link is saved or due; return False at once if no link is queued."""
+        """Wait until a link is saved or due. Return False without waiting if no link is queued."""
         ctx = self._app.context(Caller(), Meter())
-        waiting = await SavedLinks(ctx.database).list_due(ctx.clock() + _MAX_PAUSE, 1)
+        waiting = await SavedLinks(ctx.database).list_due(ctx.clock() + _MAX_WAIT, 1)
         if not waiting and not self._saved.is_set():
             return False
         due_at = waiting[0].link.due_at if waiting and waiting[0].link else None
@@ -97,7 +104,7 @@ class LinkFetcher:
         return True
 
     def _load_jobs(self) -> Sequence[Job]:
-        """Import and return the jobs to run. The imports take a second."""
+        """Import and return the jobs to run, in order. The imports take a second."""
         from functions.jobs.cards.job import JOB as CARDS
         from functions.jobs.cluster.job import JOB as CLUSTER
         from functions.jobs.embed.job import JOB as EMBED

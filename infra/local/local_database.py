@@ -1,4 +1,8 @@
-"""Starts, shares and saves the local database, which all commands on this machine use."""
+"""Starts, shares and saves the local database, which all commands on this machine use.
+
+A daemon runs the database while it has clients, which are processes such as `make run` and
+`carrel ingest` (`infra.local.emulator_daemon`). The database is in memory, and is saved to disk.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +36,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
+"""The texts of the sample knowledge base."""
 STATE: Final = Path(os.environ.get("CARREL_STATE") or DATA)
 """The folder with the data of local runs: databases, logs and the secret."""
 MAX_PORT: Final = 65_535
 SAVE_CHECK_SECONDS: Final = 1.0
-"""How often a client checks whether the data is saved."""
+"""A client checks with this pause whether the data is saved."""
 EXIT_SECONDS: Final = 60.0
-"""How long the last client waits for the database to be saved."""
+"""The last client waits this long for the database to be saved."""
 MAX_MESSAGE_BYTES: Final = 4000
+"""A message quotes at most this many characters of the daemon's log, the last ones."""
 _SECRET_BYTES: Final = 32
+"""The secret of local runs has this many random bytes."""
 _STATE: Final = StateFolder(STATE)
 
 
@@ -107,6 +114,7 @@ def load_local_secret(folder: Path) -> str:
 
 
 def _create_secret(path: Path) -> None:
+    """Write a random secret to a temporary file, and link it to the path unless that exists."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".secret-") as file:  # mode 0600
         file.write(secrets.token_urlsafe(_SECRET_BYTES) + "\n")
         file.flush()
@@ -219,6 +227,7 @@ def _report_save_failures() -> Iterator[None]:
 
 
 def _watch_saves(stop: threading.Event) -> None:
+    """Print a warning when saving begins to fail, and a message when it succeeds again."""
     is_failing = False
     with suppress(OSError):  # if the folder is gone, its next use reports that
         while not stop.wait(SAVE_CHECK_SECONDS):
@@ -254,6 +263,7 @@ def _find_or_start_daemon() -> str:
 
 
 def _start_daemon() -> subprocess.Popen[bytes]:
+    """Start the daemon, whose output goes to the log."""
     arguments = [str(STATE.resolve()), str(get_emulator_port())]
     command = [sys.executable, "-m", "infra.local.emulator_daemon", *arguments]
     with _STATE.log.open("wb", buffering=0) as log:

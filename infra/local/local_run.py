@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS: Final = 0.5
-"""How often the processes of a local run are checked."""
+"""The processes of a local run are checked with this pause."""
 _STATE_DELETED: Final = (
     f"{STATE} was deleted or moved while Carrel ran. The database is saved there again. Restart to"
     " continue with its content, or delete the folder again to start empty."
@@ -83,6 +83,7 @@ def run_locally(options: RunOptions) -> None:
 
 
 def _run(stack: ExitStack, options: RunOptions) -> None:
+    """Start everything, print how to use it, and return only with an error. The stack stops it."""
     saved_at = StateFolder(STATE).get_saved_at()
     data = f"the data of {saved_at:%Y-%m-%d %H:%M}" if saved_at else "no data yet"
     click.echo(f"Opening the local database in {STATE} ({data}) ...")
@@ -102,7 +103,8 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
     """Start the gateway and, with `functions`, the tools.
 
     Returns:
-        The gateway, and a function that describes another process that has died; "" if all run.
+        The gateway, and a function that describes another process that has died, or returns an
+        empty string if all are running.
     """
     environment = _build_environment(options)
     log = _get_log_file(options.port)
@@ -118,8 +120,9 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
 def _prepare_gateway_program(
     stack: ExitStack, options: RunOptions, environment: dict[str, str], log: Path
 ) -> tuple[Program, Callable[[], str]]:
+    """Return the gateway's program, after starting the tools that it calls. See `_serve`."""
     if not options.functions:
-        return make_checkout_program(GATEWAY, environment), str
+        return make_checkout_program(GATEWAY, environment), str  # str() is empty: nothing can die
     click.echo("Starting each tool in its own process ...")
     names = [tool.name for tool in tools()]
     functions = stack.enter_context(serve_tools(names, environment, log=log))
@@ -127,6 +130,11 @@ def _prepare_gateway_program(
 
 
 def _watch(gateway: ServerProcess, dead_part: Callable[[], str]) -> None:
+    """Wait until a part of the run dies.
+
+    Raises:
+        click.ClickException: A part died. The message says which.
+    """
     while (code := _await_exit_code(gateway)) is None:
         if not STATE.is_dir():
             raise click.ClickException(_STATE_DELETED)
@@ -150,6 +158,11 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _require_free_port(port: int) -> None:
+    """Check that the gateway's port is free.
+
+    Raises:
+        click.ClickException: A program listens on the port. The message says which, and what to do.
+    """
     if not is_listening(f"{LOOPBACK}:{port}"):
         return
     command = run_command("--port", str(port + 1))

@@ -1,4 +1,8 @@
-"""Runs functions in separate processes on this machine."""
+"""Runs functions in separate processes on this machine.
+
+A function is a Cloud Function, the gateway or a tool, as the file `main.py` of its bundle defines
+it. A process that this module starts ends with this process, even if this process is killed.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 START_SECONDS: Final = 60.0
+"""A function may take this long to start, on a busy machine."""
 LOOPBACK: Final = "127.0.0.1"
 launcher = Path(__file__).with_name("serve_function.py")
 """The script that serves a function. Tests replace it with a script that also records queries."""
@@ -61,7 +66,7 @@ class ServerProcess:
     process: subprocess.Popen[bytes]
 
     def kill(self) -> None:
-        """Kill the process group at once, as a crash would. Afterwards the port is free."""
+        """Kill the process group without a warning, as a crash would. Then the port is free."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
@@ -151,7 +156,16 @@ def run(  # noqa: PLR0913 - the parameters of a process
 ) -> subprocess.Popen[bytes]:
     """Start a command in a process, and stop it when the stack ends.
 
-    The process must end when its standard input is closed.
+    The command must end when its standard input is closed, because that is all that happens to it
+    if this process is killed.
+
+    Args:
+        stack: The stack.
+        command: The command and its arguments.
+        environment: All environment variables of the process.
+        folder: The working directory.
+        sockets: The sockets that the process inherits.
+        log: The file for the output, or None for the output of this process.
     """
     output = stack.enter_context(log.open("ab")) if log else None
     process = subprocess.Popen(  # noqa: S603 - our own
@@ -207,13 +221,14 @@ def wait_until_serving(server: ServerProcess, program: Program) -> None:
 
 
 def terminate_all(processes: Iterable[ServerProcess]) -> None:
-    """Send SIGTERM to all functions at once, so that stopping one by one does not take long."""
+    """Send SIGTERM to all functions. They end together, and stopping each takes no more time."""
     for server in processes:
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGTERM)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop a process group, and kill it if it does not end within five seconds."""
     for stop_signal in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, stop_signal)

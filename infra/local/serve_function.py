@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS: Final = 75
-"""How long an idle connection stays open. A short time would be risky: a busy client may not notice
-that the server has closed the connection, and its next request fails."""
+"""An idle connection stays open for this long. If the time were short, a busy client might not
+notice that the server has closed the connection, and its next request would fail."""
 REQUIRED_SECRET: Final = "CARREL_REQUIRED_SECRET"  # noqa: S105 - the variable's name
 """The environment variable with the bearer token that each request must carry, if it is set."""
 
@@ -37,7 +37,7 @@ class RequireSecret:
     """Middleware that rejects requests without a secret as their bearer token."""
 
     def __init__(self, app: ASGIApp, secret: str) -> None:
-        """Store the app to protect and the expected header."""
+        """Protect an app with a secret."""
         self._app = app
         self._expected = f"Bearer {secret}".encode()
 

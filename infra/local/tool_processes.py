@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from infra.local.processes import Program, ServerProcess
 
 GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
+"""The `main.py` of a local gateway."""
 FUNCTION_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's name
 """The environment variable with the secret that a local gateway sends to functions."""
 
@@ -45,7 +46,7 @@ class SharedSecretTokens(IdTokens):
     """Authenticates the gateway with a secret instead of the cloud's ID tokens."""
 
     def __init__(self, secret: str) -> None:
-        """Store the header with the secret."""
+        """Send this secret to every function."""
         super().__init__()
         self._header = {"authorization": f"Bearer {secret}"}
 
@@ -78,7 +79,7 @@ class LocalFunctions:
         return make_checkout_program(GATEWAY, {**variables, **environment})
 
     def find_dead_function(self) -> str:
-        """Describe the first function that has ended; return "" if all are running."""
+        """Describe a function that has ended, or return an empty string if all are running."""
         names = (name for name, server in self.servers.items() if server.process.poll() is not None)
         return next((f"The process of the tool {name}" for name in names), "")
 

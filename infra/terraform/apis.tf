@@ -1,4 +1,5 @@
-# `carrel deploy` enables them before it runs Terraform. This is for running Terraform by itself.
+# `carrel deploy` enables Google's APIs before it runs Terraform. They are listed here for those who run
+# Terraform by itself.
 locals {
   apis = toset(concat([
     "aiplatform", "artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager",

@@ -1,5 +1,5 @@
-# According to the first page an owner of the project may create it; according to the second, with
-# Terraform only a costs manager of the billing account can.
+# According to the first page below, an owner of the project may create a budget. According to the
+# second, Terraform can create it only for a costs manager of the billing account.
 # https://cloud.google.com/billing/docs/how-to/budget-api-access-control
 # https://github.com/hashicorp/terraform-provider-google/issues/25478
 resource "google_billing_budget" "monthly" {

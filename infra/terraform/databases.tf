@@ -1,5 +1,5 @@
-# Knowledge and users' data. It is created first: Firestore's free quota applies to the first database
-# of a project. https://firebase.google.com/docs/firestore/pricing
+# The database of the knowledge base and of users' data. It is created first, because Firestore's free
+# quota applies to the first database of a project. https://firebase.google.com/docs/firestore/pricing
 resource "google_firestore_database" "knowledge" {
   name        = "(default)"
   location_id = var.firestore_location
@@ -12,7 +12,7 @@ resource "google_firestore_database" "knowledge" {
   depends_on = [google_project_service.carrel]
 }
 
-# Credentials, accounts, calls and limits. Only the gateway has access.
+# The database of credentials, accounts, calls and limits. Only the gateway has access.
 resource "google_firestore_database" "access" {
   name        = "access"
   location_id = var.firestore_location

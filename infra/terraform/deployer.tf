@@ -29,7 +29,7 @@ resource "google_project_iam_member" "deployer" {
   member  = google_service_account.deployer.member
 }
 
-# It may grant and revoke only the roles that functions have.
+# The deployer may grant and revoke only the roles that functions have.
 # https://cloud.google.com/iam/docs/setting-limits-on-granting-roles
 resource "google_project_iam_member" "deployer_gives" {
   project = var.project
@@ -76,7 +76,7 @@ resource "google_storage_bucket_iam_member" "deployer" {
   member = google_service_account.deployer.member
 }
 
-# To let a new function read secrets, and to read the key of the smoke test.
+# The deployer lets new functions read their secrets, and reads the key of the smoke test.
 resource "google_secret_manager_secret_iam_member" "deployer" {
   for_each  = google_secret_manager_secret.carrel
   secret_id = each.value.id

@@ -1,5 +1,6 @@
 locals {
-  # The rights of functions, with keys such as "search-kb (default)", "search-kb roles/aiplatform.user".
+  # The roles of functions on databases, the project and buckets, with keys such as "search-kb (default)"
+  # and "search-kb roles/aiplatform.user".
   databases = merge([for key, each in local.functions : {
     for database, role in each.databases :
     "${key} ${database}" => { function = key, database = database, role = role }

@@ -1,5 +1,5 @@
 locals {
-  # `make check` proves these files complete.
+  # `make check` proves that these files declare exactly the indexes that Carrel's queries need.
   index_files = {
     "(default)" = jsondecode(file("${path.module}/../../firestore.indexes.json"))
     "access"    = jsondecode(file("${path.module}/../build/access.indexes.json"))
@@ -21,7 +21,7 @@ locals {
   }]...)
 }
 
-# Terraform waits until an index is ready, so that dependents can use it at once.
+# Terraform waits until an index is ready, so that functions can use it as soon as they are deployed.
 resource "google_firestore_index" "carrel" {
   for_each    = local.indexes
   database    = local.database_names[each.value.database]

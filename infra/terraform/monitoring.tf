@@ -1,7 +1,7 @@
 locals {
   metrics = { for metric in jsondecode(file("${path.module}/../build/log_metrics.json")) : metric.name => metric }
 
-  # The names of our metrics in PromQL, such as local.promql["job_runs_total"].
+  # The names of Carrel's metrics in PromQL, such as local.promql["job_runs_total"].
   # https://cloud.google.com/monitoring/promql/promql-mapping
   promql             = { for name in keys(local.metrics) : name => "logging_googleapis_com:user_${name}" }
   cloud_run_resource = "monitored_resource=\"cloud_run_revision\""
@@ -82,7 +82,8 @@ resource "google_logging_metric" "carrel" {
   depends_on = [google_project_service.carrel]
 }
 
-# Google's request logs would hold what people search for in the console. Carrel's own log lines hold no content.
+# Otherwise Google's request logs would contain what people search for in the console. Carrel's own log
+# lines never contain content.
 resource "google_logging_project_exclusion" "queries" {
   name        = "carrel-queries"
   description = "Requests to Carrel's gateway whose address has a query"

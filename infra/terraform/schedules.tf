@@ -7,7 +7,7 @@ resource "google_cloud_scheduler_job" "carrel" {
   time_zone        = "Etc/UTC"
   attempt_deadline = "${each.value.timeout_seconds}s"
 
-  # An outage may last only minutes; a retried run continues where the first stopped.
+  # An outage may last only minutes, and a retried run continues where the first one stopped.
   retry_config {
     retry_count          = 2
     min_backoff_duration = "60s"

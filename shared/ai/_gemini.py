@@ -1,4 +1,7 @@
-"""Requests to Gemini models, and their replies."""
+"""Requests to Gemini models, and their replies.
+
+Importing Google's library is slow, so this module is imported only when a model is called.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ _MIN_THINKING_OF_PRO: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply of a model.
+    """The reply of a model, whose shape is not checked yet.
 
     Attributes:
         text: The answer, or an empty string if there is none.
@@ -64,7 +67,13 @@ class Reply:
 
 
 def make_config(instruction: str, shape: type[BaseModel], model: str) -> GenerateContentConfig:
-    """Make the configuration of requests, which is the same for every text."""
+    """Make the configuration of requests, which is the same for every text.
+
+    Args:
+        instruction: What the model is to do.
+        shape: The shape of the answer.
+        model: The name of the model.
+    """
     return GenerateContentConfig(
         system_instruction=f"{instruction}\n\n{_DATA_NOTICE}",
         response_mime_type="application/json",
@@ -80,7 +89,8 @@ def make_config(instruction: str, shape: type[BaseModel], model: str) -> Generat
 def make_user_message(text: str) -> Content:
     """Make the user's message: the text between two lines that contain the text's hash.
 
-    A text cannot contain its own hash, so no text can imitate the second line.
+    A text cannot contain its own hash, so no text can imitate the second line and go on with
+    instructions.
     """
     code = hashlib.sha256(text.encode()).hexdigest()[:16]
     return _make_message("user", f"[text {code}]\n", text, f"\n[end of text {code}]")
@@ -90,6 +100,10 @@ def make_correction(reply: Reply, problem: str) -> list[Content]:
     """Make the messages that ask for a corrected answer.
 
     They repeat the model's answer, unless it was cut off, and describe the problem.
+
+    Args:
+        reply: The model's reply.
+        problem: What is wrong with it.
     """
     answer = [_make_message("model", reply.text)] if reply.text and not reply.cut_off else []
     request = f"Your answer does not have the requested shape:\n{problem}\nAnswer again."
@@ -97,7 +111,7 @@ def make_correction(reply: Reply, problem: str) -> list[Content]:
 
 
 def parse_reply(response: GenerateContentResponse) -> Reply:
-    """Parse the reply in a response."""
+    """Parse a response, which may lack any of its parts."""
     candidate = response.candidates[0] if response.candidates else None
     content = candidate.content if candidate else None
     parts = (content.parts if content else None) or []

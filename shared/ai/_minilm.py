@@ -21,7 +21,9 @@ from shared.core.errors import PlatformFault
 
 DIMENSION = 384
 _MAX_TOKENS = 256
+"""Longer texts are truncated, see the measurements in `local_embedding`."""
 _THREADS = 1
+"""The threads for one text. Several texts are embedded at the same time instead."""
 _TOKENIZER = Path(__file__).parent / "data" / "all-MiniLM-L6-v2.tokenizer.json"
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 _WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"

@@ -54,6 +54,7 @@ async def call_vertex(
 async def _attempt_once(
     attempt: Callable[[], Awaitable[AnswerT]], deadline: float, refusal: InvalidInput
 ) -> AnswerT:
+    """Make one call within the deadline, and translate its errors. See `call_vertex`."""
     failure: CarrelError
     try:
         async with asyncio.timeout_at(deadline):

@@ -1,8 +1,9 @@
 """Builds the JSON schema of an answer for a language model.
 
-The schema enforces only the shape, and states limits in its descriptions. Vertex AI ignores some of
-JSON Schema's limits, such as the length of a string, and rejects schemas in which the other limits
-multiply ("too many states for serving"). The limits are enforced when the answer is validated.
+The schema enforces only the shape: which fields there are, and their types. Limits, such as the
+maximum length of a text, are only stated in the descriptions. Vertex AI ignores some of JSON
+Schema's limits, and rejects schemas in which the other limits multiply ("too many states for
+serving"). The limits are enforced when the answer is validated.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _LIMITS: Final = {
     "minimum": "At least {}.",
     "maximum": "At most {}.",
 }
+"""The sentence that states a limit in a description, by the limit's key in JSON Schema."""
 _SHAPE_KEYS: Final = {"type", "format", "enum", "items", "anyOf", "oneOf", "properties", "required"}
-"""Of a schema, these keys are kept, which enforce the shape, and the description."""
+"""Only these keys of a schema, which describe the shape, and its description are kept."""
 
 
 @cache
@@ -36,11 +38,11 @@ def build_answer_schema(shape: type[BaseModel]) -> dict[str, Any]:
 
 
 def _describe_limits(schema: dict[str, Any]) -> dict[str, Any]:
-    """Move the limits of a schema and of its subschemas into the descriptions."""
+    """Return a schema in whose descriptions the limits are, including those of its subschemas."""
     result = {
         key: _describe_sublimits(key, value) for key, value in schema.items() if key in _SHAPE_KEYS
     }
-    if "const" in schema:
+    if "const" in schema:  # an enumeration of one value means the same, and is supported
         result["enum"] = [schema["const"]]
     limits = [sentence.format(schema[key]) for key, sentence in _LIMITS.items() if key in schema]
     description = " ".join([schema.get("description", ""), *limits]).strip()
@@ -48,6 +50,7 @@ def _describe_limits(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_sublimits(key: str, value: Any) -> Any:
+    """Apply `_describe_limits` to the subschemas in the value of a schema's key, if any."""
     match key:
         case "items":
             return _describe_limits(value)

@@ -1,4 +1,8 @@
-"""Writes and reads the files of a batch in Cloud Storage as streams."""
+"""Writes and reads the files of a batch in Cloud Storage as streams.
+
+A batch is a large number of requests to a model, in one file. Google's client blocks, so it runs in
+threads.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""This many bytes are sent or fetched at a time."""
+"""This many bytes are sent or fetched at a time. Cloud Storage requires a multiple of 256 KiB."""
 MAX_LINES: Final = 100
 """At most this many lines are yielded together."""
 ATTEMPT_SECONDS: Final = 20.0
-"""How long to wait for a response from Cloud Storage."""
+"""A response from Cloud Storage is awaited for this long."""
 RETRY_SECONDS: Final = 60.0
-"""How long transient errors are retried."""
+"""Transient errors are retried for this long."""
 _ADVICE: Final = "grant the service account roles/storage.objectUser on the bucket; check its name"
 
 
@@ -47,6 +51,8 @@ class _BlockReader:
         return self._position
 
     def _read_block(self) -> bytes:
+        """Wait for the next block, and return it, or nothing at the end."""
+
         async def block() -> bytes:
             return await anext(self._blocks, b"")
 
@@ -64,7 +70,14 @@ class BatchFiles:
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Store the arguments of `StorageFolder`. The client connects on first use."""
+        """Use a folder of a bucket. The client connects on first use.
+
+        Args:
+            address: The gs:// address of the folder.
+            project: The id of the Google Cloud project.
+            attempt_seconds: How long to wait for a response.
+            retry_seconds: How long to retry transient errors.
+        """
         self._folder = StorageFolder(
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )
@@ -74,7 +87,11 @@ class BatchFiles:
         return f"{self._folder.address}/{name}"
 
     async def write(self, name: str, blocks: AsyncIterator[bytes]) -> None:
-        """Write a file, which exists only once the last block is written.
+        """Write a file. It does not exist before the last block is written.
+
+        Args:
+            name: The name of the file in the folder.
+            blocks: The content.
 
         Raises:
             Unavailable: Cloud Storage is down, slow or out of quota.
@@ -161,5 +178,6 @@ class BatchFiles:
 
 
 def _make_bucket_error(_error: Exception, status: int) -> PlatformFault:
+    """Log that the bucket rejects a request, and make the error. The status is that of HTTP."""
     log.error("bucket_refused", status=status, advice=_ADVICE)
     return PlatformFault(f"Cloud Storage rejects this deployment ({status}): {_ADVICE}.")

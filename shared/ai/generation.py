@@ -1,4 +1,7 @@
-"""The interface of language models that answer in a given shape."""
+"""The interface of language models that answer in a given shape.
+
+The shape of an answer is a pydantic model, whose descriptions the language model reads.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class Generator(Protocol):
     ) -> Generated[ModelT]:
         """Apply an instruction to a text.
 
-        If tokens were spent before an error, its details contain `input_tokens` and
+        If tokens were spent before an error, the error's details contain `input_tokens` and
         `output_tokens`, which `count_tokens` reads.
 
         Args:

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 
 _WORKERS: Final = 2
-"""This many texts are embedded at once."""
+"""This many texts are embedded at the same time, each in a thread."""
 _MAX_QUEUED: Final = 2 * _WORKERS
-"""A call queues at most this many texts. So the workers have work while the event loop is busy, and
-a query waits for only a few texts of a large batch."""
+"""A call queues at most this many texts. They keep the workers busy while the event loop does
+something else, and are few enough that a query does not wait for all texts of a large batch."""
 
 
 class LocalEmbedder:
@@ -77,7 +77,11 @@ class LocalEmbedder:
         texts: Sequence[str],
         purpose: Purpose,  # noqa: ARG002 - this model embeds queries and passages alike
     ) -> list[Vector]:
-        """Embed the first 256 tokens of each text."""
+        """Embed the first 256 tokens of each text. Return unit vectors, in the same order.
+
+        Raises:
+            InvalidInput: A text contains a lone surrogate.
+        """
         require_unicode(texts)
         loop = asyncio.get_running_loop()
         vectors: dict[int, Vector] = {}
@@ -96,7 +100,8 @@ class LocalEmbedder:
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def _embed(self, text: str) -> Vector:
-        with self._loading:
+        """Embed one text, in a worker thread."""
+        with self._loading:  # one worker loads the model, and the other waits
             model = self._model
         return model.embed(text)
 

@@ -13,13 +13,20 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 QUERY_SECONDS: Final = 5.0
-"""A query waits this many seconds for its vector. A whole search may take ten."""
+"""A search waits at most this many seconds for the vector of its query. A whole search may take
+ten."""
 ATTEMPTS_IN_TIME: Final = 3
-"""A time limit covers this many attempts even if each hangs, so that retries are possible."""
+"""The time limit of an attempt is the whole time limit divided by this, so that there is time for
+retries even if an attempt hangs."""
 
 
 def compute_deadline(purpose: Purpose, time_limit: float) -> float:
-    """Return when to give up, on the event loop's clock. A query has at most `QUERY_SECONDS`."""
+    """Return when to give up, on the event loop's clock.
+
+    Args:
+        purpose: What the vectors are for. A query has at most `QUERY_SECONDS`.
+        time_limit: The provider's time limit, in seconds.
+    """
     seconds = min(time_limit, QUERY_SECONDS) if purpose is Purpose.QUERY else time_limit
     return asyncio.get_running_loop().time() + seconds
 

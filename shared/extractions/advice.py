@@ -1,4 +1,7 @@
-"""Explains why a lookup found no extractions, and suggests other arguments."""
+"""Explains why a lookup of extractions found none, and suggests other arguments.
+
+A lookup asks for one type of extraction, and may filter by a topic and a source.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,12 @@ if TYPE_CHECKING:
 MAX_FREQUENT_TOPICS: Final = 100
 """An unknown topic is compared with this many of the most frequent topics."""
 MAX_TOPICS_WITH_PREFIX: Final = 50
-"""An unknown topic is also compared with this many topics that begin with the same characters."""
+"""An unknown topic is also compared with this many topics that begin with the same characters. They
+may be too rare to be among the most frequent."""
 _PREFIX_LENGTH: Final = 3
+"""This many first characters must be the same."""
 MAX_SUGGESTIONS: Final = 5
+"""At most this many topics are suggested."""
 _PLURALS: Final = {
     ExtractionType.DECISION: "decisions",
     ExtractionType.PATTERN: "patterns",
@@ -36,9 +42,9 @@ class Advice:
     """Advice to a caller whose lookup found nothing.
 
     Attributes:
-        message: A sentence or two.
+        message: A sentence or two, or None if there is nothing to explain.
         topics: Topics to use instead of an unknown topic: those with similar names, or else the
-            most frequent ones. None if the topic exists.
+            most frequent ones. None if the topic exists or the call names none.
     """
 
     message: str | None = None
@@ -55,6 +61,7 @@ async def explain_no_results(filters: ExtractionFilter, ctx: Context) -> Advice:
 
 
 async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> Advice:
+    """Advise a caller who filtered by a topic. Costs one Firestore round trip."""
     topics = Topics(ctx.database)
     topic, frequent_topics, topics_with_prefix = await asyncio.gather(
         topics.get(name),
@@ -78,24 +85,30 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
 
 
 def _explain_existing_topic(topic: Topic, filters: ExtractionFilter) -> str:
+    """Explain why nothing matches, although the topic has extractions."""
     if topic.count(filters.type):
         return _explain_filters(filters)
-    counts = [f"{count} with get_{_PLURALS[kind]}" for kind, count in topic.counts.items() if count]
+    counts = [
+        f"{count} with get_{_PLURALS[extraction_type]}"
+        for extraction_type, count in topic.counts.items()
+        if count
+    ]
     return f"There are no {_PLURALS[filters.type]} about {topic.name!r}, but {', '.join(counts)}."
 
 
 def _explain_filters(filters: ExtractionFilter) -> str:
     """Explain why nothing matches, although the type and the topic have extractions."""
-    kinds = _PLURALS[filters.type]
-    if not filters.source_id:
-        return f"The {kinds} have no vectors to compare with yet. Leave query out."
+    plural = _PLURALS[filters.type]
+    if not filters.source_id:  # then only a query can be the reason
+        return f"The {plural} have no vectors to compare with yet. Leave query out."
     about = f" about {filters.topic!r}" if filters.topic else ""
-    return f"This source has no {kinds}{about}. Leave source_id out to search all sources."
+    return f"This source has no {plural}{about}. Leave source_id out to search all sources."
 
 
-def _explain_missing_type(kind: ExtractionType) -> str:
+def _explain_missing_type(extraction_type: ExtractionType) -> str:
+    """Explain why there are no extractions of a type at all."""
     return (
-        f"There are no {_PLURALS[kind]} yet: the job `extract` reads them out of passages with a"
-        " language model, if one is configured (GENERATION_PROVIDER). Search the passages"
-        " themselves with search_kb."
+        f"There are no {_PLURALS[extraction_type]} yet: the job `extract` reads them out of"
+        " passages with a language model, if one is configured (GENERATION_PROVIDER). Search the"
+        " passages themselves with search_kb."
     )

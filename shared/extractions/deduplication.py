@@ -1,8 +1,8 @@
 """Finds duplicates: extractions of one type that make the same statement.
 
-A different answer to the same question is no duplicate, nor is the same procedure for a different
-purpose. A false positive hides what an author wrote, so the rule is strict. Two extractions are
-duplicates if
+An extraction is a decision, pattern, warning or methodology found in a passage. A different answer
+to the same question is not a duplicate, nor is the same procedure for a different purpose. A false
+positive hides what an author wrote, so the rule is strict. Two extractions are duplicates if
 
 - the cosine of their vectors reaches a threshold measured for the embedding model, and
 - their answers (the recommended approach, the solution, the description, the titles of the steps)
@@ -10,8 +10,8 @@ duplicates if
 
 Neither condition is enough alone. With all-MiniLM-L6-v2, “which latency goes on the wall? The 99th
 percentile” and “... The median” have a cosine of 0.84, more than most paraphrases; “renaming a
-column” and “splitting a table” share most of their steps. The 66 extractions
-of the sample and their variants form pairs that meet the conditions this often:
+column” and “splitting a table” share most of their steps. The 66 extractions of the sample and
+their variants form pairs that meet the conditions this often:
 
 | pairs | all | cosine of 0.8 | 0.25 of the terms | both |
 |---|---|---|---|---|
@@ -41,18 +41,23 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
 
     Embedded = tuple[Extraction, Vector]
+    """An extraction and its vector."""
     Similar = tuple[Extraction, float]
     """An extraction, and the cosine of its vector with that of another extraction."""
 
 MAX_CANDIDATES: Final = 5
-"""An extraction is compared with at most this many of its nearest neighbours."""
+"""An extraction is compared with at most this many of its nearest neighbours, because duplicates
+are among the very nearest."""
 
 _DEFAULT_SIMILARITY: Final = 0.9
+"""The minimum cosine of duplicates with a model that was not measured."""
 _MEASURED_SIMILARITIES: Final = {"all-MiniLM-L6-v2-onnx-int8": 0.8}
+"""The minimum cosine of duplicates by model."""
 _MIN_RESEMBLANCE: Final = 0.25
+"""The answers of duplicates share at least this much of their terms."""
 _DECIMALS: Final = 6
-"""Similarities are rounded to this many decimals, because the database computes them differently
-than this module."""
+"""Similarities are rounded to this many decimals. The database and this module compute them
+differently, and the difference must not decide which extraction is the original."""
 
 
 def min_similarity(model: str) -> float:
@@ -61,7 +66,7 @@ def min_similarity(model: str) -> float:
 
 
 def answer_resemblance(first: Content, second: Content) -> float:
-    """Return which share of their terms the answers of two contents have in common, 0 to 1.
+    """Return which share of their terms the answers of two contents have in common, from 0 to 1.
 
     An answer of only common words, such as “No.”, has no terms and resembles only itself.
     """
@@ -83,9 +88,12 @@ def compute_similarities(new: Embedded, others: Iterable[Embedded]) -> list[Simi
 def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Extraction | None:
     """Return the most similar extraction of which `new` is a duplicate, or None.
 
+    Of equally similar extractions, the one with the highest id is returned, so that the result does
+    not depend on the order.
+
     Args:
         new: The extraction that may be a duplicate.
-        others: The extractions to compare it with.
+        others: The extractions to compare it with, and their similarities to it.
         model: The embedding model.
     """
     threshold = min_similarity(model)
@@ -100,7 +108,10 @@ def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Ext
 
 
 def drop_duplicates(extractions: Sequence[Embedded], model: str) -> list[Embedded]:
-    """Drop duplicates among a passage's extractions, keeping those of the highest confidence."""
+    """Return a passage's extractions without duplicates, in the same order.
+
+    Of the extractions that duplicate each other, the one with the highest confidence is kept.
+    """
     unique: list[Embedded] = []
     for embedded in sorted(extractions, key=lambda pair: -pair[0].confidence):
         if find_original(embedded[0], compute_similarities(embedded, unique), model) is None:
@@ -110,6 +121,7 @@ def drop_duplicates(extractions: Sequence[Embedded], model: str) -> list[Embedde
 
 
 def _get_answer(content: Content) -> str:
+    """Return the part of a content that says what to do, without the question or the name."""
     match content:
         case Decision():
             return content.recommended_approach or " ".join(content.options)

@@ -1,11 +1,13 @@
 """Builds the writes that keep chunks, extractions and topic counts consistent.
 
-The field `extracted` of a chunk summarizes its extractions by id. One commit updates this field,
-the extractions and the counts in `topics/{topic}`. So the counts are exact, and deleting a chunk
-leaves no orphans.
+An extraction is a decision, pattern, warning or methodology found in a chunk, which is a passage of
+a source. The field `extracted` of the chunk contains a summary of each extraction by its id. One
+commit updates this field, the extractions and the counts in `topics/{topic}`. So the counts are
+exact, and deleting a chunk leaves no orphans.
 
-Deleting an extraction creates a marker, `gone_extractions/{id}`, because other extractions may be
-hidden as its duplicates. `shared.extractions.upkeep` promotes one of them and deletes the marker.
+Deleting an extraction creates a deletion marker, `gone_extractions/{id}`, because other extractions
+may be hidden as its duplicates. `shared.extractions.upkeep` promotes one of them and deletes the
+marker.
 """
 
 from __future__ import annotations
@@ -39,12 +41,17 @@ def summarize_extractions(extractions: Sequence[Extraction]) -> dict[str, dict[s
 
 
 def removal_writes(database: Database, extracted: ExtractionSummaries) -> list[Write]:
-    """Build the writes that delete extractions and subtract them from the topic counts."""
+    """Build the writes that delete extractions and subtract them from the topic counts.
+
+    Args:
+        database: The database.
+        extracted: The summaries of the extractions, by extraction id.
+    """
     return [*deletion_writes(database, extracted), *topic_count_writes(database, extracted, {})]
 
 
 def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Iterator[Write]:
-    """Build the writes that delete extractions and leave a marker for each."""
+    """Build the writes that delete extractions and leave a deletion marker for each."""
     for extraction_id in extracted:
         yield combine_writes(
             [_build_deletion(database, extraction_id), _build_marker(database, extraction_id)]
@@ -52,7 +59,10 @@ def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Itera
 
 
 def marker_writes(database: Database, extraction_ids: Iterable[str]) -> Iterator[Write]:
-    """Build the writes that mark extractions as deleted, unless they exist."""
+    """Build the writes that create deletion markers.
+
+    If the extraction of a marker exists, processing the marker changes nothing.
+    """
     for extraction_id in extraction_ids:
         yield _build_marker(database, extraction_id)
 
@@ -60,19 +70,30 @@ def marker_writes(database: Database, extraction_ids: Iterable[str]) -> Iterator
 def topic_count_writes(
     database: Database, before: ExtractionSummaries, after: ExtractionSummaries
 ) -> Iterator[Write]:
-    """Build the writes that update the topic counts after a chunk's extractions changed."""
+    """Build the writes that update the topic counts after a chunk's extractions changed.
+
+    Args:
+        database: The database.
+        before: The summaries of the chunk's previous extractions, by extraction id.
+        after: The summaries of its new extractions, by extraction id.
+    """
     changes = Counter(_iterate_topics_and_types(after))
     changes.subtract(_iterate_topics_and_types(before))
     for topic in sorted({topic for topic, _ in changes}):
         by_type = {
-            kind: change for (name, kind), change in changes.items() if name == topic and change
+            extraction_type: change
+            for (name, extraction_type), change in changes.items()
+            if name == topic and change
         }
         if by_type:
             yield _build_topic_write(database, topic, by_type)
 
 
 def _summarize(extraction: Extraction) -> dict[str, Any]:
-    """Return what a chunk stores about an extraction. The topics of a duplicate are not counted."""
+    """Return the summary of an extraction. It has no topics for a duplicate, which is not counted.
+
+    The field `says` is a digest, by which a later run sees whether the extraction changed.
+    """
     summary = {
         "type": extraction.type.value,
         "topics": list(extraction.topics),
@@ -82,7 +103,10 @@ def _summarize(extraction: Extraction) -> dict[str, Any]:
 
 
 def _compute_digest(extraction: Extraction) -> str:
-    """Hash the fields that change while the id stays the same, except the model and the time."""
+    """Hash the fields that may change while the id stays the same, except the model and the time.
+
+    The id follows from the chunk, the type and the content.
+    """
     fields = [SCHEMA_VERSION, extraction.topics, extraction.quote, extraction.confidence]
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
@@ -99,7 +123,7 @@ def _build_marker(database: Database, extraction_id: str) -> Write:
 
 def _build_topic_write(database: Database, topic: str, by_type: Mapping[str, int]) -> Write:
     reference = database.document(TOPICS, safe_id(topic))
-    counts = {kind: Increment(change) for kind, change in by_type.items()}
+    counts = {extraction_type: Increment(change) for extraction_type, change in by_type.items()}
     fields = {"name": topic, "counts": counts, "total": Increment(sum(by_type.values()))}
     return lambda batch: batch.set(reference, fields, merge=True)
 

@@ -1,4 +1,7 @@
-"""Looks up extractions of one type, and declares the tools that do so."""
+"""Looks up extractions of one type, and declares the tools that do so.
+
+An extraction is a decision, pattern, warning or methodology found in a passage, with its topics.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ EXHAUSTED_MESSAGE: Final = (
     f"These were the {MAX_NEAREST:,} nearest results. To see others, filter by topic or source_id,"
     " or make the query more specific."
 )
+"""The message with the last page if more extractions may match, but cannot be shown."""
 
 
 def lookup_tool(  # noqa: PLR0913 - a declaration
@@ -90,9 +94,9 @@ async def look_up(
 ) -> dict[str, Any]:
     """Look up extractions of one type, and return the fields of a `LookupAnswer`.
 
-    Costs two round trips, or three with a query, and one fewer with a source_id. To explain an
-    empty result costs one or two more. Reads limit + 1 extractions, and each of their sources once.
-    With a query, the extractions of the previous pages are read again.
+    Costs two round trips, or three with a query, and one fewer with a source_id. Explaining an
+    empty result costs one more. Reads limit + 1 extractions, and each of their sources once. With a
+    query, the extractions of the previous pages are read again.
 
     Raises:
         InvalidInput: The topic contains no words, or the cursor belongs to another call.
@@ -117,12 +121,12 @@ async def look_up(
         ],
         args.max_tokens,
     )
-    is_cut = len(results) < len(items)
+    is_cut = len(results) < len(items)  # by max_tokens: the next page begins with what was cut
     next_position = items[len(results) - 1].position if is_cut else page.next_position
     advice = Advice()
     if not page.items and args.cursor is None:
         advice = await explain_no_results(extraction_filter, ctx)
-    elif page.is_at_limit and not is_cut:
+    elif page.exhausted and not is_cut:
         advice = Advice(EXHAUSTED_MESSAGE)
     metadata = LookupMetadata(
         # By contract, this is the topic to filter by, not the argument `query`.
@@ -138,6 +142,11 @@ async def look_up(
 
 
 def _resolve_topic(args: ExtractionArguments, ctx: Context) -> str | None:
+    """Return the canonical name of the topic to filter by, or None if the call names none.
+
+    Raises:
+        InvalidInput: The topic contains no words.
+    """
     if args.topic is None:
         return None
     topic = canonicalize_topic(args.topic, ctx.settings.topic_aliases)
@@ -151,7 +160,11 @@ def _resolve_topic(args: ExtractionArguments, ctx: Context) -> str | None:
 
 
 async def _load_source(source_id: str | None, ctx: Context) -> StoredSource | None:
-    """Load the source to filter by, if any. Costs at most one Firestore round trip."""
+    """Load the source to filter by, if any. Costs at most one Firestore round trip.
+
+    Raises:
+        NotFound: The source does not exist.
+    """
     if source_id is None:
         return None
     source = await Sources(ctx.database).get(source_id)
@@ -166,7 +179,10 @@ async def _load_source(source_id: str | None, ctx: Context) -> StoredSource | No
 async def _load_titles(
     items: Sequence[PageItem], source: StoredSource | None, ctx: Context
 ) -> Mapping[str, str]:
-    """Load the titles of the sources that exist, by id. Costs at most one Firestore round trip."""
+    """Load the titles of the extractions' sources, by id. Sources that do not exist are left out.
+
+    Costs at most one Firestore round trip, and none if the source to filter by is given.
+    """
     if source:
         return {source.source_id: source.title}
     source_ids = list(dict.fromkeys(item.extraction.source_id for item in items))

@@ -1,7 +1,8 @@
 """Extractions: the decisions, patterns, warnings and methodologies in a passage.
 
-A language model reads a passage and answers with these contents. The tools return them unchanged.
-The descriptions of the fields are part of the model's prompt.
+A language model reads a passage (a chunk of a source) and answers with the content of each
+extraction. The tools return the contents unchanged. The descriptions of the fields are part of the
+model's prompt.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ SCHEMA_VERSION: Final = 1
 """Extractions are stored with this version of the content schemas. Raising it makes the job
 `extract` read all passages again. Until then, the new schemas must accept the old contents."""
 MAX_QUOTE: Final = 600
-"""A stored quote has at most this many characters."""
+"""A stored quote has at most this many characters: three long sentences."""
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
+"""A short text: a name, a question or an entry of a list."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
+"""A text of one or more sentences."""
 Lines = Annotated[tuple[Line, ...], Field(max_length=12)]
+"""A list of short texts."""
 
 
 class ExtractionType(StrEnum):
@@ -55,6 +59,7 @@ class Content(BaseModel):
         return " ".join(str(value) for value in self._get_searchable())
 
     def _get_searchable(self) -> tuple[str, ...]:
+        """Return the texts of the fields that people are likely to search for."""
         raise NotImplementedError
 
 
@@ -156,6 +161,7 @@ class Methodology(Content):
 CONTENTS: Final[dict[ExtractionType, type[Content]]] = {
     model.type: model for model in (Decision, Pattern, Pitfall, Methodology)
 }
+"""The class of the content of each type of extraction."""
 ContentT = TypeVar("ContentT", bound=Content)
 
 
@@ -196,7 +202,10 @@ class Extraction:
 
     @property
     def facets(self) -> list[str]:
-        """The facets of the extraction. A duplicate has none, so that no query returns it."""
+        """The facets, by which queries find the extraction, see `build_facet`.
+
+        A duplicate has none, so that no query returns it.
+        """
         return [] if self.duplicate_of else build_facets(self.type, self.topics, self.source_id)
 
 
@@ -209,10 +218,16 @@ def compute_extraction_id(chunk_id: str, content: Content) -> str:
 
 
 def build_facet(
-    kind: ExtractionType, topic: str | None = None, source_id: str | None = None
+    extraction_type: ExtractionType, topic: str | None = None, source_id: str | None = None
 ) -> str:
-    """Return the facet that exactly the extractions matching all these filters have."""
-    parts = [kind.value]
+    """Return the facet that exactly the extractions matching all these filters have.
+
+    Args:
+        extraction_type: The type.
+        topic: The canonical name of a topic, or None for all topics.
+        source_id: The id of a source, or None for all sources.
+    """
+    parts = [extraction_type.value]
     if topic is not None:
         # Spaces separate the parts of a facet, so those within a topic are escaped.
         parts.append(f"topic:{topic.replace('%', '%25').replace(' ', '%20')}")
@@ -221,10 +236,12 @@ def build_facet(
     return " ".join(parts)
 
 
-def build_facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> list[str]:
+def build_facets(
+    extraction_type: ExtractionType, topics: Sequence[str], source_id: str
+) -> list[str]:
     """Return the facets of an extraction: one for each combination of filters that matches it."""
     return [
-        build_facet(kind, topic, source)
+        build_facet(extraction_type, topic, source)
         for topic in (None, *topics)
         for source in (None, source_id)
     ]

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 200
 """One commit queues at most this many chunks."""
 _VERSION: Final = "extraction_schema"
+"""The field of a chunk with the schema version of its extractions."""
 
 
 async def requeue_outdated(database: Database, now: datetime, version: int = SCHEMA_VERSION) -> int:
     """Queue all chunks with an older schema version for extraction, and return how many.
 
-    Costs one read if there are none. Queuing a chunk removes its version, so that it is queued only
-    once. The next run therefore continues where a killed run stopped.
+    Costs one read if there are none. Queuing a chunk removes its version, so that the chunk is
+    queued only once, and the next run continues where a killed run stopped.
     """
     count = 0
     while snapshots := await database.find(outdated_query(database.client, version)):
@@ -49,6 +50,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _build_requeue_write(chunk: DocumentSnapshot[Any], now: datetime) -> Write:
+    """Build the write that queues a chunk. A deleted chunk only loses its version."""
     changes = {_VERSION: DELETE_FIELD}
     if "deleted_at" not in (chunk.to_dict() or {}):
         changes |= build_step_pending("extract", now)

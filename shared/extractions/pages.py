@@ -1,7 +1,7 @@
-"""Pages of extractions (the decisions, patterns, warnings and methodologies found in chunks).
+"""Pages of extractions, sorted by confidence or by similarity to a query.
 
-Without a query, a page is sorted by confidence; with one, by similarity. A cursor is the position
-of a page's last extraction in that order.
+The position of an extraction is its place in that order. A cursor, with which a caller asks for the
+next page, is the encoded position of the last extraction of a page.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
     Position = tuple[int | str, ...]
+    """The fields of `_FILTERED_POSITION` or `_SEMANTIC_POSITION`."""
 
 _DISTANCE_SCALE: Final = 10**9
-"""Positions contain cosine distances multiplied by this factor and rounded to whole numbers."""
-_CONFIDENCE_POSITION: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
-"""A position in the order of confidence: an extraction's confidence, in thousandths, and its id."""
-_SIMILARITY_POSITION: Final = TypeAdapter(
+"""Positions contain distances multiplied by this factor and rounded to whole numbers, which compare
+exactly."""
+_FILTERED_POSITION: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
+"""A position in the order of confidence: the confidence in thousandths, and the id."""
+_SEMANTIC_POSITION: Final = TypeAdapter(
     tuple[
-        # A cosine distance is between 0 and 2. The margins allow for rounding.
         Annotated[int, Field(ge=-_DISTANCE_SCALE, le=3 * _DISTANCE_SCALE)],
         DocumentId,
         Annotated[int, Field(ge=1, le=MAX_NEAREST)],
     ]
 )
-"""A position in the order of similarity: an extraction's distance, its id, and how many extractions
-were read up to it."""
+"""A position in the order of similarity: the distance, the id and the rank, from 1."""
 _START: Final = (-_DISTANCE_SCALE, "", 0)
-"""The position before the nearest extraction, where the first page starts."""
+"""The first page starts after this position, which is before that of the nearest extraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class PageItem:
 
     Attributes:
         extraction: The extraction.
-        position: The extraction's position, from which the next page can continue.
+        position: The position of the extraction. A page can be continued after it.
         similarity: The cosine similarity with the query, or None without a query.
     """
 
@@ -81,14 +81,15 @@ class ExtractionPage:
 
     Attributes:
         items: The extractions.
-        next_position: The position from which the next page continues, or None on the last page.
-        is_at_limit: Whether this is the last page only because Firestore returns no more than
-            `MAX_NEAREST` neighbours, so that more extractions may match.
+        next_position: The position after which the next page begins, or None if there is no next
+            page.
+        exhausted: Whether this is the last page only because Firestore returns no more than
+            `MAX_NEAREST` neighbours.
     """
 
     items: Sequence[PageItem]
     next_position: Position | None = None
-    is_at_limit: bool = False
+    exhausted: bool = False
 
 
 async def load_page(
@@ -99,7 +100,7 @@ async def load_page(
     Raises:
         InvalidInput: The cursor belongs to another call.
         Unavailable: The embedding provider or the database is down.
-        Conflict: The stored vectors come from another embedding model.
+        Conflict: The database is embedded with another model.
     """
     if args.query is None:
         return await _load_by_confidence(filters, args, ctx)
@@ -109,12 +110,14 @@ async def load_page(
 async def _load_by_confidence(
     filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
-    after = decode_cursor(args, args.cursor, _CONFIDENCE_POSITION)
+    """Load the next extractions in descending order of confidence."""
+    after = decode_cursor(args, args.cursor, _FILTERED_POSITION)
+    # One more than the page contains shows whether there is a next page.
     extractions = await Extractions(ctx.database).list_by_confidence(
         filters.type, filters.topic, filters.source_id, args.limit + 1, after
     )
     items = [PageItem(extraction, page_key(extraction)) for extraction in extractions]
-    return _cut_page(items, args.limit)
+    return _cut_page(args.limit, items)
 
 
 async def _load_by_similarity(
@@ -124,30 +127,29 @@ async def _load_by_similarity(
 
     Vector queries have no cursor, so this query also reads the extractions of the previous pages.
     """
-    position = decode_cursor(args, args.cursor, _SIMILARITY_POSITION) or _START
-    distance, last_id, read_count = position
-    vector, has_vectors = await asyncio.gather(
+    distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_POSITION) or _START
+    vector, is_embedded = await asyncio.gather(
         ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
     )
-    if not has_vectors:
+    if not is_embedded:  # there are no vectors to compare with yet
         return ExtractionPage([])
-    size = min(read_count + args.limit + 1, MAX_NEAREST)
+    size = min(rank + args.limit + 1, MAX_NEAREST)
     neighbours = await Extractions(ctx.database).find_nearest(
         vector, filters.type, filters.topic, filters.source_id, size
     )
     items = [item for item in _rank(neighbours) if item.position[:2] > (distance, last_id)]
-    has_read_all = len(neighbours) < size
-    if len(items) > args.limit or has_read_all:
-        return _cut_page(items, args.limit)
+    if len(items) > args.limit or len(neighbours) < size:
+        return _cut_page(args.limit, items)
     if size == MAX_NEAREST:
-        return ExtractionPage(items, is_at_limit=True)
-    # Extractions that were added since the previous page rank among those already shown, and took
-    # the place of some of this page's. The next page must read beyond `size` neighbours.
+        return ExtractionPage(items, exhausted=True)
+    # Extractions that were added since the previous pages rank among theirs and fill the result, so
+    # this page is short. The next page must search further.
     last = items[-1].position[:2] if items else (distance, last_id)
     return ExtractionPage(items, (*last, size))
 
 
 def _rank(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
+    """Return extractions with their positions, the nearest first."""
     return [
         PageItem(neighbour.extraction, (*_distance_key(neighbour), rank), neighbour.similarity)
         for rank, neighbour in enumerate(sorted(neighbours, key=_distance_key), 1)
@@ -155,9 +157,11 @@ def _rank(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
 
 
 def _distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:
+    """Return the position of an extraction without the rank, by which extractions are sorted."""
     return round(neighbour.distance * _DISTANCE_SCALE), neighbour.extraction.extraction_id
 
 
-def _cut_page(items: Sequence[PageItem], limit: int) -> ExtractionPage:
+def _cut_page(limit: int, items: Sequence[PageItem]) -> ExtractionPage:
+    """Return the first `limit` extractions as a page. There is a next page if there are more."""
     next_position = items[limit - 1].position if len(items) > limit else None
     return ExtractionPage(items[:limit], next_position)

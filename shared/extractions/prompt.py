@@ -1,4 +1,8 @@
-"""The prompt with which a language model finds extractions, and the schema of its answer."""
+"""The prompt with which a language model finds extractions, and the schema of its answer.
+
+A finding is a possible extraction in the model's answer. It becomes an extraction if the passage
+contains its quote (`shared.extractions.quotes`).
+"""
 
 from __future__ import annotations
 
@@ -42,10 +46,11 @@ For each entry:
   says so explicitly, 0.6 if you had to read between the lines."""
 
 MAX_FINDINGS: Final = 10
-"""An answer may contain at most this many findings of a type, more than a passage of two thousand
-characters contains."""
+"""An answer may contain at most this many findings of a type. A passage of two thousand characters
+contains fewer."""
 MAX_TOPICS_READ: Final = 12
-"""A finding may name at most this many topics, of which the first five different ones are used."""
+"""A finding may name at most this many topics. Models do not always keep to the five that the
+prompt asks for; the first five different topics are used."""
 
 
 def _clamp(value: object) -> object:
@@ -67,6 +72,7 @@ def _remove_blanks(value: Any) -> Any:
 
 
 def _is_blank(value: object) -> bool:
+    """Return whether a value is None or a string of only white space."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 

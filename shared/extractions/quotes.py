@@ -1,8 +1,9 @@
 """Checks a model's quotes against the passage, and builds extractions from confirmed findings.
 
-A model may change white space, dashes, quotation marks, accents and case, cut words at both ends
-and omit the middle. So only letters and digits are compared, and the passage's own words are stored
-as the quote. A quote that the passage does not contain was made up.
+A finding is a possible extraction in the model's answer, with a quote that is to support it. The
+model may change white space, dashes, quotation marks, accents and case, cut words at both ends and
+omit the middle. So only letters and digits are compared, and the passage's own words are stored as
+the quote. A quote that the passage does not contain was made up.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import PendingChunk
 
 MIN_QUOTE: Final = 12
-"""A quote must have at least this many letters and digits, because any passage contains shorter
-ones."""
+"""A quote must have at least this many letters and digits, because a shorter one may occur in a
+passage by chance."""
 MIN_CODE: Final = 3
 """A code example must have at least this many characters, not counting white space."""
 
+# An omission, possibly in brackets: `...`, `[…]`.
 _ELLIPSIS: Final = re.compile(r"\s*[\[(]?(?:\u2026|\.{3,})[\])]?\s*")
+# The rest of a word, such as `n't` or `5.3`, and the punctuation that closes a sentence.
 _REST_OF_WORD: Final = re.compile(
     r"\w*(?:[.,'\u2019]\w+)*[.!?\u2026]*[\"'\u201c\u201d\u2019\u00bb)\]}`]*"
 )
 _OPENING: Final = "\"'\u201c\u201d\u201e\u2018\u00ab([{`"
+"""Quotation marks and brackets that may open a quote."""
 _FENCE: Final = re.compile(r"^\s*```.*$", re.MULTILINE)
 
 
@@ -47,7 +51,8 @@ def build_extractions(
 ) -> list[Extraction]:
     """Build extractions from the findings whose quotes the passage contains, without repetitions.
 
-    Other findings are dropped: the model made them up, or the passage instructed it to report them.
+    Other findings are dropped, because the model made them up or the passage instructed the model
+    to report them.
 
     Args:
         findings: The findings in the model's answer.
@@ -94,13 +99,18 @@ def _replace_code(content: Content, text: str) -> Content:
 def find_quote(quote: str, text: str) -> str | None:
     """Return the passage's own words for a quote, or None if the quote is not in the passage.
 
-    The result includes words that the quote omits in the middle. If they make it too long to store,
-    only the words before the omission are returned.
+    The result includes words that the quote omits in the middle. If it would then be too long to
+    store, only the words before the first omission are returned.
+
+    Args:
+        quote: The quote in the model's answer.
+        text: The passage.
     """
     exact = quote.strip()
     if exact in text and len(_extract_letters(exact)[0]) >= MIN_QUOTE:
         return exact
     letters, offsets = _extract_letters(text)
+    # An ellipsis may be the passage's own, so the quote is first searched for as a whole.
     whole = _find_span(exact, letters, offsets, 0)
     spans = [whole] if whole else _find_spans(_ELLIPSIS.split(exact), letters, offsets)
     if not spans:
@@ -112,7 +122,11 @@ def find_quote(quote: str, text: str) -> str | None:
 
 
 def find_code(code: str, text: str) -> str | None:
-    """Return code as a text contains it, ignoring white space and fences, or None if missing."""
+    """Return code as a text contains it, or None if the text does not contain it.
+
+    White space and fences are ignored in the comparison. Code that begins a line is returned with
+    its indentation.
+    """
     pattern = "".join(_FENCE.sub("", code).split())
     offsets = [offset for offset, character in enumerate(text) if not character.isspace()]
     index = "".join(text[offset] for offset in offsets).find(pattern)
@@ -125,7 +139,16 @@ def find_code(code: str, text: str) -> str | None:
 
 
 def _find_spans(parts: list[str], letters: str, offsets: list[int]) -> list[tuple[int, int]]:
-    """Return the consecutive spans of a quote's parts, or an empty list if a part is missing."""
+    """Return where a text contains the parts of a quote one after the other.
+
+    Args:
+        parts: The parts between the omissions.
+        letters: The letters and digits of the text.
+        offsets: The offset of each of them in the text.
+
+    Returns:
+        The start and the end of each part, or an empty list if a part is missing.
+    """
     spans: list[tuple[int, int]] = []
     for part in filter(str.strip, parts):
         span = _find_span(part, letters, offsets, spans[-1][1] if spans else 0)
@@ -136,7 +159,14 @@ def _find_spans(parts: list[str], letters: str, offsets: list[int]) -> list[tupl
 
 
 def _find_span(part: str, letters: str, offsets: list[int], after: int) -> tuple[int, int] | None:
-    """Return where a text, given as letters and offsets, contains a part of a quote, or None."""
+    """Return the start and the end of a part of a quote in a text, or None if it is missing.
+
+    Args:
+        part: The part.
+        letters: The letters and digits of the text.
+        offsets: The offset of each of them in the text.
+        after: The offset from which to search.
+    """
     pattern, _ = _extract_letters(part)
     if len(pattern) < MIN_QUOTE:
         return None

@@ -1,8 +1,9 @@
 """Extractions in Firestore: `extractions/{extraction_id}`.
 
-The field `facets` of an extraction lists all combinations of filters that match it. So one index
-serves all lists, and one vector index serves all searches, whatever the filters. A duplicate has no
-facets, so no query returns it.
+The field `facets` of an extraction lists all combinations of filters (type, topic, source) that
+match it. So one index serves all lists, and one vector index serves all searches, whatever the
+filters. Of several extractions that make the same statement, one is the original, and the others
+are its duplicates. A duplicate has no facets, so no query returns it.
 """
 
 from __future__ import annotations
@@ -53,8 +54,11 @@ _CODEC: Final = Codec(Extraction, "extraction_id")
 READ_FIELDS: Final = ("type", *_CODEC.stored_names)
 """Queries read these fields: all fields of an extraction except its vector and its facets."""
 _DISTANCE: Final = "distance"
+"""The database adds the distance from the query vector to a result, under this name."""
 _DOWN: Final = BaseQuery.DESCENDING
 _CONFIDENCE_SCALE: Final = 1_000
+"""A `PageKey` contains a confidence multiplied by this, in thousandths. Confidences are rounded to
+thousandths when they are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class ExtractionNeighbour:
 
     @property
     def similarity(self) -> float:
-        """The cosine, from 0 to 1. Vectors in opposite directions count as unrelated."""
+        """The cosine, from 0 to 1. A negative cosine counts as 0, which means unrelated."""
         return min(1.0, max(0.0, 1.0 - self.distance))
 
 
@@ -79,12 +83,12 @@ class Extractions:
     """Reads extractions, and replaces those of a chunk."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database to read from."""
+        """Use this database, which contains the knowledge base."""
         self._database = database
 
     async def list_by_confidence(
         self,
-        kind: ExtractionType,
+        extraction_type: ExtractionType,
         topic: str | None,
         source_id: str | None,
         limit: int,
@@ -95,19 +99,21 @@ class Extractions:
         Costs one Firestore round trip.
 
         Args:
-            kind: The type.
+            extraction_type: The type.
             topic: The canonical name of a topic, or None for all topics.
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions.
             after: The key of the last extraction of the previous page.
         """
-        query = page_query(self._database.client, build_facet(kind, topic, source_id), limit, after)
+        query = page_query(
+            self._database.client, build_facet(extraction_type, topic, source_id), limit, after
+        )
         return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_nearest(
         self,
         vector: Vector,
-        kind: ExtractionType,
+        extraction_type: ExtractionType,
         topic: str | None,
         source_id: str | None,
         limit: int,
@@ -118,18 +124,18 @@ class Extractions:
 
         Args:
             vector: A unit vector.
-            kind: The type.
+            extraction_type: The type.
             topic: The canonical name of a topic, or None for all topics.
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
         query = nearest_query(
-            self._database.client, build_facet(kind, topic, source_id), vector, limit
+            self._database.client, build_facet(extraction_type, topic, source_id), vector, limit
         )
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_similar(
-        self, vector: Vector, kind: ExtractionType, limit: int, min_similarity: float
+        self, vector: Vector, extraction_type: ExtractionType, limit: int, min_similarity: float
     ) -> list[ExtractionNeighbour]:
         """Load extractions of a type with at least a minimum similarity, nearest first.
 
@@ -138,16 +144,21 @@ class Extractions:
 
         Args:
             vector: A unit vector.
-            kind: The type.
+            extraction_type: The type.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
             min_similarity: The minimum cosine.
         """
         max_distance = 1.0 - min_similarity
-        query = nearest_query(self._database.client, build_facet(kind), vector, limit, max_distance)
+        query = nearest_query(
+            self._database.client, build_facet(extraction_type), vector, limit, max_distance
+        )
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def load_by_chunk(self, chunk: PendingChunk) -> list[Extraction]:
-        """Load the extractions of a chunk. Costs at most one Firestore round trip."""
+        """Load the extractions of a chunk, including duplicates.
+
+        Costs one Firestore round trip, or none if the chunk has no extractions.
+        """
         references = [self._database.document(COLLECTION, name) for name in chunk.extracted]
         snapshots = await self._database.get_all(references, READ_FIELDS)
         return [_to_extraction(snapshot) for snapshot in snapshots]
@@ -188,6 +199,7 @@ class Extractions:
     def _build_writes(
         self, extraction: Extraction, vector: Vector, embedding_model: str
     ) -> Iterator[Write]:
+        """Build the writes that store an extraction, and mark the original of a duplicate."""
         reference = self._database.document(COLLECTION, extraction.extraction_id)
         fields = to_fields(extraction, vector, embedding_model)
         yield lambda batch: batch.set(reference, fields)
@@ -199,7 +211,9 @@ class Extractions:
 
 async def count_extractions(database: Database) -> dict[ExtractionType, int]:
     """Count the extractions of each type, duplicates excluded. Costs one Firestore round trip."""
-    queries = [visible_query(database.client, kind) for kind in ExtractionType]
+    queries = [
+        visible_query(database.client, extraction_type) for extraction_type in ExtractionType
+    ]
     counts = await asyncio.gather(*map(database.count, queries))
     return dict(zip(ExtractionType, counts, strict=True))
 
@@ -233,10 +247,10 @@ def page_key(extraction: Extraction) -> PageKey:
     return round(extraction.confidence * _CONFIDENCE_SCALE), extraction.extraction_id
 
 
-def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
+def visible_query(client: AsyncClient, extraction_type: ExtractionType) -> AsyncQuery:
     """Build the query for the extractions of a type, duplicates excluded."""
     return client.collection(COLLECTION).where(
-        filter=FieldFilter("facets", "array_contains", build_facet(kind))
+        filter=FieldFilter("facets", "array_contains", build_facet(extraction_type))
     )
 
 

@@ -45,6 +45,7 @@ def format_extraction(result: Attribution) -> str:
 
 
 def _format_field(name: str, value: Any) -> Iterator[str]:
+    """Yield the lines of a field: its name as a label, and its text or the entries of its list."""
     label = name.replace("_", " ").capitalize()
     if isinstance(value, str):
         yield f"{label}: {value}" if "\n" not in value else f"{label}:\n{value}"

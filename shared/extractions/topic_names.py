@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MAX_CHARACTERS: Final = 80
-"""A topic name has at most this many characters. Longer ones are dropped."""
+"""A topic name has at most this many characters. Longer names are dropped, because they are
+sentences rather than topics."""
 MAX_TOPICS: Final = 5
-"""An extraction has at most this many topics."""
+"""An extraction has at most this many topics, because each topic adds two facets."""
 _DATA: Final = Path(__file__).parent / "data" / "topic-aliases.json"
+"""The built-in aliases: a list by canonical name."""
 _MAX_FOLDED: Final = MAX_CHARACTERS + 2
-"""A longer name is cut to this length. It is then still too long for a topic, even if the last
-character is a space, but short enough to look up. Folding turns one character into up to 18."""
+"""A folded name is cut to this length, because folding turns one character into up to 18. A name
+that was cut is still too long for a topic, even if its last character is a space."""
 _SEPARATORS: Final = re.compile(r"[-_\u2010-\u2015\u2212\s]+")
 
 
@@ -51,7 +53,8 @@ def canonicalize_topic(name: str, aliases: Mapping[str, str]) -> str:
     while topic not in visited:
         visited.append(topic)
         topic = configured.get(topic) or _built_in_aliases().get(topic, topic)
-    # Aliases in a cycle are the same topic, whichever the name was.
+    # The loop ends at a name that is not an alias, or in a cycle of aliases. All names in a cycle
+    # are the same topic, so the alphabetically first one stands for them.
     return min(visited[visited.index(topic) :])
 
 
@@ -63,9 +66,11 @@ def canonicalize_topics(names: Iterable[str], aliases: Mapping[str, str]) -> tup
 
 @cache
 def _built_in_aliases() -> dict[str, str]:
+    """Load the canonical names by alias."""
     table: dict[str, list[str]] = json.loads(_DATA.read_text("utf-8"))
     return {fold(alias): canonical for canonical, aliases in table.items() for alias in aliases}
 
 
 def _is_control(character: str) -> bool:
+    """Return whether a character is a control or format character, which is invisible."""
     return unicodedata.category(character) in {"Cc", "Cf"}

@@ -1,6 +1,7 @@
 """Topics in Firestore: `topics/{key}`, each with its number of extractions of each type.
 
-Every commit that changes extractions updates these counts (`shared.extractions.extracted_chunks`).
+A topic is a label of an extraction, such as "testing". Every commit that changes extractions
+updates the counts (`shared.extractions.extracted_chunks`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
     TopicKey = tuple[int, str]
-    """The position of a topic in the order by count: its count and its document id."""
+    """The place of a topic in the order by count: its count and its document id."""
 
 _FIELDS: Final = ("name", "counts", "total")
 _DOWN: Final = BaseQuery.DESCENDING
@@ -42,16 +43,16 @@ class Topic:
     counts: Mapping[ExtractionType, int]
     total: int
 
-    def count(self, kind: ExtractionType | None) -> int:
-        """Return the number of extractions of a type, or of all types if `kind` is None."""
-        return self.counts[kind] if kind else self.total
+    def count(self, extraction_type: ExtractionType | None) -> int:
+        """Return the number of extractions of a type, or with None of all types."""
+        return self.counts[extraction_type] if extraction_type else self.total
 
 
 class Topics:
     """Reads topics."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database to read from."""
+        """Read from this database, which contains the knowledge base."""
         self._database = database
 
     async def get(self, name: str) -> Topic | None:
@@ -64,7 +65,10 @@ class Topics:
         return topic if topic.total > 0 else None
 
     async def list_most_frequent(
-        self, limit: int, kind: ExtractionType | None = None, after: TopicKey | None = None
+        self,
+        limit: int,
+        extraction_type: ExtractionType | None = None,
+        after: TopicKey | None = None,
     ) -> list[Topic]:
         """Load the topics with the most extractions, in descending order.
 
@@ -72,10 +76,10 @@ class Topics:
 
         Args:
             limit: The maximum number of topics.
-            kind: The type of the extractions to count, or None for all types.
+            extraction_type: The type of the extractions to count, or None for all types.
             after: The key of the last topic of the previous page.
         """
-        query = most_frequent_query(self._database.client, limit, kind, after)
+        query = most_frequent_query(self._database.client, limit, extraction_type, after)
         return [_to_topic(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_with_prefix(self, prefix: str, limit: int) -> list[Topic]:
@@ -85,23 +89,29 @@ class Topics:
         """
         query = prefix_query(self._database.client, prefix, limit)
         topics = [_to_topic(snapshot) for snapshot in await self._database.find(query)]
+        # The job `purge` deletes topics without extractions later.
         return [topic for topic in topics if topic.total > 0]
 
 
-def topic_key(topic: Topic, kind: ExtractionType | None) -> TopicKey:
-    """Return the position of a topic in the order by count."""
-    return topic.count(kind), safe_id(topic.name)
+def topic_key(topic: Topic, extraction_type: ExtractionType | None) -> TopicKey:
+    """Return the place of a topic in the order by count, for `list_most_frequent`.
+
+    Args:
+        topic: The topic.
+        extraction_type: The type of the extractions that are counted, or None for all types.
+    """
+    return topic.count(extraction_type), safe_id(topic.name)
 
 
 def most_frequent_query(
-    client: AsyncClient, limit: int, kind: ExtractionType | None, after: TopicKey | None
+    client: AsyncClient, limit: int, extraction_type: ExtractionType | None, after: TopicKey | None
 ) -> AsyncQuery:
     """Build the query for topics by descending count.
 
     Both fields are in descending order, which needs no composite index.
     """
     collection = client.collection(TOPICS)
-    count_field = f"counts.{kind.value}" if kind else "total"
+    count_field = f"counts.{extraction_type.value}" if extraction_type else "total"
     query = (
         collection.where(filter=FieldFilter(count_field, ">", 0))
         .order_by(count_field, direction=_DOWN)
@@ -118,7 +128,7 @@ def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
     return (
         client.collection(TOPICS)
         .where(filter=FieldFilter("name", ">=", prefix))
-        .where(filter=FieldFilter("name", "<", prefix + "\U0010ffff"))
+        .where(filter=FieldFilter("name", "<", prefix + "\U0010ffff"))  # the highest character
         .order_by("name")
         .select(_FIELDS)
         .limit(limit)
@@ -127,17 +137,21 @@ def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield a query of each shape, so that a test can check that each has an index."""
-    for kind in (None, *ExtractionType):
-        yield most_frequent_query(client, 1, kind, None)
-        yield most_frequent_query(client, 1, kind, (1, "a"))
+    for extraction_type in (None, *ExtractionType):
+        yield most_frequent_query(client, 1, extraction_type, None)
+        yield most_frequent_query(client, 1, extraction_type, (1, "a"))
     yield prefix_query(client, "a", 1)
 
 
 def _to_topic(snapshot: DocumentSnapshot[Any]) -> Topic:
+    """Read a topic from its document. A missing document is a topic without extractions."""
     data = snapshot.to_dict() or {}
     counts = data.get("counts") or {}
     return Topic(
         name=data.get("name", ""),
-        counts={kind: counts.get(kind.value, 0) for kind in ExtractionType},
+        counts={
+            extraction_type: counts.get(extraction_type.value, 0)
+            for extraction_type in ExtractionType
+        },
         total=data.get("total", 0),
     )

@@ -1,12 +1,13 @@
 """Cleans up after deleted extractions, and deletes orphaned extractions.
 
 Of several extractions that make the same statement, tools show one, the original. The others, its
-duplicates, stay hidden and store the original's id. Deleting an original leaves a deletion marker
-with its id. Processing the marker promotes one of the duplicates: it becomes visible, and the new
-original of the others.
+duplicates, stay hidden and store the original's id. The commit that deletes an extraction also
+writes a deletion marker, a document with the id of the extraction. Processing the marker of an
+original promotes one of its duplicates: it becomes visible, and the new original of the others.
 
-An extraction is orphaned if its chunk does not list it. Carrel writes an extraction and its chunk
-in one commit, so only other programs can leave orphans.
+A chunk lists the extractions that were found in it, in its field `extracted`. An extraction is
+orphaned if its chunk does not list it. Carrel writes an extraction and its chunk in one commit, so
+only other programs can leave orphans.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 200
 """One query reads at most this many extractions or topics."""
 MAX_MARKERS: Final = 50
-"""One query reads at most this many deletion markers."""
+"""One query reads at most this many deletion markers. Each may cost several more requests."""
 MAX_DUPLICATES: Final = 100
-"""One query reads at most this many duplicates of an extraction."""
+"""One query reads at most this many duplicates of an extraction, called a page. One commit changes
+all of them."""
 _DUPLICATE_FIELDS: Final = ("type", "topics", "source_id", "chunk_id", "confidence")
+"""Of a duplicate, these fields are read: what promoting it takes."""
 
 
 async def promote_duplicates(ctx: Context, budget: Budget, report: Report) -> None:
@@ -67,7 +70,7 @@ class ExtractionUpkeep:
     """Promotes duplicates, and deletes orphans and empty topics."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database to work on."""
+        """Use this database, which contains the knowledge base."""
         self._database = database
 
     async def process_deletions(self) -> Counter[str]:
@@ -76,8 +79,9 @@ class ExtractionUpkeep:
         Costs one read if there is nothing to do.
 
         Returns:
-            The number of processed markers, `settled`, and of promoted duplicates, `shown`. A
-            marker with too many duplicates for one call counts as processed, but is kept.
+            The number of processed markers, as `settled`, and of promoted duplicates, as `shown`. A
+            marker with too many duplicates for one commit counts as processed, but is kept for the
+            next call.
         """
         query = markers_query(self._database.client).limit(MAX_MARKERS)
         markers = await self._database.find(query)
@@ -96,7 +100,7 @@ class ExtractionUpkeep:
         return counts
 
     async def count_deletions(self) -> int:
-        """Count the deletion markers."""
+        """Count the deletion markers. Costs one Firestore round trip."""
         return await self._database.count(markers_query(self._database.client))
 
     async def _check_existence(self, markers: Sequence[Snapshot]) -> list[bool]:
@@ -118,23 +122,28 @@ class ExtractionUpkeep:
     async def _promote(self, marker: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
         """Promote one of a deleted original's duplicates, unless one is already promoted.
 
-        The others on the same page become its duplicates. If more remain, the marker is kept and
-        stores the id of the promoted duplicate, as `heir`, for the next call. If a document changes
-        in the meantime, nothing is written. Duplicates that no chunk lists are left to the job
-        `purge`.
+        The one with the highest confidence is promoted. The others on the same page become its
+        duplicates. If there are more pages, the marker is kept and stores the id of the promoted
+        duplicate, as `heir`, for the next call. If a document changes in the meantime, nothing is
+        written. Only duplicates that their chunk lists are promoted: others are orphans, which the
+        job `purge` deletes.
 
         Args:
             marker: The deletion marker of the original.
             duplicates: The first page of the duplicates.
+
+        Returns:
+            The numbers that `process_deletions` returns, for this marker. All are 0 if nothing was
+            written.
         """
         promoted_id = (marker.to_dict() or {}).get("heir")
         writes: list[Write] = []
         page, promotions = duplicates, 0
         if not promoted_id:
             page, chunks = await self._find_listed_page(marker.id, duplicates)
-            listed = [duplicate for duplicate in page if _is_listed(duplicate, chunks)]
-            if listed:
-                promoted = max(listed, key=lambda duplicate: duplicate.get("confidence"))
+            candidates = [duplicate for duplicate in page if _is_listed(duplicate, chunks)]
+            if candidates:
+                promoted = max(candidates, key=lambda duplicate: duplicate.get("confidence"))
                 promoted_id, promotions = promoted.id, 1
                 writes += self._build_promotion_writes(promoted, chunks[promoted.get("chunk_id")])
         writes += [
@@ -142,7 +151,7 @@ class ExtractionUpkeep:
             for duplicate in page
             if duplicate.id != promoted_id
         ]
-        # The duplicates in the pages before this one still refer to the deleted original.
+        # The duplicates on pages before or after this one still refer to the deleted original.
         has_more = promoted_id and (page is not duplicates or len(page) == MAX_DUPLICATES)
         writes.append(
             put_if_unchanged(marker, {"heir": promoted_id})
@@ -177,10 +186,15 @@ class ExtractionUpkeep:
         return [], {}
 
     def _build_promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
-        kind = ExtractionType(duplicate.get("type"))
+        """Build the writes that make a duplicate visible.
+
+        The duplicate gets facets, its chunk no longer lists it as a duplicate, and the topic counts
+        include it.
+        """
+        extraction_type = ExtractionType(duplicate.get("type"))
         topics = duplicate.get("topics")
-        facet_ids = build_facets(kind, topics, duplicate.get("source_id"))
-        yield put_if_unchanged(duplicate, {"facets": facet_ids, "duplicate_of": DELETE_FIELD})
+        facets = build_facets(extraction_type, topics, duplicate.get("source_id"))
+        yield put_if_unchanged(duplicate, {"facets": facets, "duplicate_of": DELETE_FIELD})
         before = _read_summaries(chunk)
         summary = {
             name: value for name, value in before[duplicate.id].items() if name != "duplicate"
@@ -208,7 +222,9 @@ class ExtractionUpkeep:
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     def _build_orphan_writes(self, orphan: Snapshot) -> Iterator[Write]:
+        """Build the writes that delete an orphan, and subtract it from the topic counts."""
         fields = orphan.to_dict() or {}
+        # Duplicates are not counted.
         topics = [] if fields.get("duplicate_of") else fields.get("topics", [])
         # This write makes the commit fail if the orphan has changed.
         yield put_if_unchanged(orphan, {"facets": []})
@@ -238,7 +254,7 @@ def markers_query(client: AsyncClient) -> AsyncQuery:
 
 
 def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
-    """Build the query for the duplicates of an extraction."""
+    """Build the query for the first page of the duplicates of an extraction, sorted by id."""
     is_duplicate = FieldFilter("duplicate_of", "==", extraction_id)
     query = client.collection(COLLECTION).where(filter=is_duplicate)
     return query.order_by("__name__").select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
@@ -266,6 +282,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _get_chunk_id(extraction: Snapshot) -> str:
+    """Return the id of an extraction's chunk, or an empty string if another program left it out."""
     return str((extraction.to_dict() or {}).get("chunk_id", ""))
 
 
@@ -276,10 +293,11 @@ def _is_listed(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
 
 
 def _read_summaries(chunk: Snapshot) -> ExtractionSummaries:
+    """Return what a chunk lists of its extractions, by extraction id."""
     return (chunk.to_dict() or {}).get("extracted") or {}
 
 
 def _build_delete_write(snapshot: Snapshot) -> Write:
-    """Return the write that deletes a document unless it has changed since it was read."""
+    """Build the write that deletes a document unless it has changed since it was read."""
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)

@@ -1,4 +1,8 @@
-"""Arguments and results of the tools that look up extractions."""
+"""Arguments and results of the tools that look up extractions.
+
+An extraction is a decision, pattern, warning or methodology found in a passage. A result contains
+the fields of its content between those of `WithId` and `Attribution`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from shared.extractions.model import Extraction
 
 TopicText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+"""A topic as the caller wrote it."""
 
 
 class ExtractionArguments(PagedArguments):
@@ -105,7 +110,14 @@ class LookupAnswer(Result, Generic[ResultT]):
 def to_result(
     result_type: type[ResultT], extraction: Extraction, source_title: str, similarity: float | None
 ) -> ResultT:
-    """Convert an extraction to a tool's result."""
+    """Convert an extraction to a tool's result.
+
+    Args:
+        result_type: The class of the result, which must fit the type of the extraction.
+        extraction: The extraction.
+        source_title: The title of its source.
+        similarity: The cosine similarity with the query, or None without a query.
+    """
     return result_type.model_validate(
         dict(extraction.content)
         | {

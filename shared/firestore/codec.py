@@ -1,4 +1,8 @@
-"""Converts dataclasses to Firestore documents and back, so that a field is declared only once."""
+"""Converts records to Firestore documents and back, so that a field is declared only once.
+
+A record is an instance of a dataclass, which declares the fields. A codec knows where the stored
+names and values differ from them.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +19,23 @@ if TYPE_CHECKING:
 
 RecordT = TypeVar("RecordT")
 _COLLECTIONS: Final = MappingProxyType({"tuple": tuple, "frozenset": frozenset})
+"""The types of fields that are stored as lists, by name."""
 _NO_ENTRIES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 _ADDED_MARK: Final = "added"
+"""The metadata of a field that `added_field` declares contains this key."""
 
 
 def added_field(**metadata: Any) -> Any:
-    """Declare an optional field that a dataclass gets after documents have been stored.
+    """Declare an optional field that is added to a dataclass of which records are already stored.
 
-    Documents omit the field while it is None, instead of storing null, so that existing documents
-    and their fingerprints do not change. An update must delete the fields that
+    A document omits the field while it is None, instead of storing null, so that existing documents
+    and hashes of their fields do not change. An update must delete the fields that
     `Codec.list_absent_names` lists.
 
     Args:
-        metadata: The field's metadata.
+        metadata: Further metadata of the field.
     """
     return dataclasses.field(default=None, metadata={_ADDED_MARK: True, **metadata})
 
@@ -54,10 +60,11 @@ class Codec(Generic[RecordT]):
 
         Args:
             kind: The dataclass of the records. Tuple and frozenset fields are stored as lists.
-            id_field: The field for the document's id, which is not stored in the document. None if
-                the record has no such field, or stores the id like any other field.
-            stored_as: Stored names, by field name, where the two differ.
-            readers: Functions that convert stored values to field values, by field name, for
+            id_field: The name of the field for the document's id, which is not stored in the
+                document. None if the record has no such field, or stores the id like any other
+                field.
+            stored_as: The stored name of each field whose stored name differs, by field name.
+            readers: The functions that convert stored values to field values, by field name, for
                 fields that need conversion.
             inline: Codecs of nested records, by field name. Their fields are stored next to the
                 outer record's fields.
@@ -137,11 +144,13 @@ class Codec(Generic[RecordT]):
         ]
 
     def _is_absent(self, name: str, record: object) -> bool:
+        """Return whether a document omits a field: an added field that is None."""
         return _ADDED_MARK in self._fields[name].metadata and getattr(record, name) is None
 
 
 def _get_collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
     """Return the collection type of a field that is stored as a list, or None for other fields."""
+    # Annotations are text, such as `tuple[str, ...]`, in modules with postponed evaluation.
     return _COLLECTIONS.get(str(field.type).partition("[")[0])
 
 

@@ -1,4 +1,10 @@
-"""Firestore: a `Connection` per process, and a `Database` per call that counts reads and writes."""
+"""The Firestore client.
+
+A `Connection` belongs to the process, and a `Database` to one call or one run of a job, whose reads
+and writes it counts. A write is not sent by itself: it is a function that adds a change to a batch,
+and `Database.commit` sends a batch, all or nothing. A document's snapshot contains the time of its
+last change, with which a write can require that the document has not changed since.
+"""
 
 from __future__ import annotations
 
@@ -41,27 +47,29 @@ if TYPE_CHECKING:
     from shared.core.telemetry import TraceSpan
 
     Document = DocumentSnapshot[Any]
-    """A document at the time of a read."""
+    """A document as it was when it was read."""
     Write = Callable[[AsyncWriteBatch], object]
     """A function that adds one write to a batch, or several that belong together."""
 
 CONFLICT_SECONDS: Final = 20.0
-"""How long `retry_on_conflict` keeps trying. The call's own deadline may be sooner."""
+"""`retry_on_conflict` keeps trying for this long. The call's own deadline may be sooner."""
 FIRST_PAUSE: Final = 0.01
-"""The maximum pause after the first conflict, in seconds."""
+"""The maximum pause after the first conflict, in seconds. The pause is random, so that competing
+writers do not meet again, and the maximum doubles with each conflict."""
 MAX_PAUSE: Final = 0.5
-"""The maximum pause between two attempts, in seconds. Pauses double with each conflict."""
+"""The maximum pause after any conflict, in seconds."""
 
 MAX_COMMIT_BYTES: Final = 4_000_000
-"""The maximum size of a commit. The emulator accepts requests of up to 4 MiB, the cloud of up to
-10 MiB."""
+"""A commit has at most this many bytes. The emulator accepts requests of up to 4 MiB, the cloud of
+up to 10 MiB."""
 
 COUNTED_PER_READ: Final = 1_000
-"""How many index entries Firestore counts for the price of one read."""
+"""Firestore counts this many index entries for the price of one read."""
 
 ResultT = TypeVar("ResultT")
 
 _ROWS: Final = "db.response.returned_rows"
+"""The attribute of a span with the number of documents in a response (OpenTelemetry)."""
 _UNREACHABLE: Final = "The database cannot be reached right now. Nothing is wrong with the call."
 _OUTAGE_ERRORS = (
     exceptions.ServiceUnavailable,
@@ -71,12 +79,14 @@ _OUTAGE_ERRORS = (
     exceptions.Unknown,
     exceptions.RetryError,
 )
+"""Errors that a later attempt may not meet. They become `Unavailable`."""
 _CONFLICTS = (
     exceptions.FailedPrecondition,
     exceptions.Aborted,
     exceptions.NotFound,
     exceptions.AlreadyExists,
 )
+"""Errors of a commit whose preconditions are not met. They become `WriteConflict`."""
 
 
 class WriteConflict(Conflict):
@@ -84,7 +94,7 @@ class WriteConflict(Conflict):
 
 
 class CommitTooLarge(PlatformFault):
-    """A commit is larger than the database accepts. If sent, Google's client would retry it."""
+    """A commit is larger than the database accepts. It is not sent: Google's client would retry."""
 
 
 class LeaseLost(Conflict):
@@ -93,13 +103,16 @@ class LeaseLost(Conflict):
 
 @dataclass(slots=True)
 class Lease:
-    """A lease that this run holds. Every commit of the run renews it, under a precondition.
+    """The right of this run to work as a job, as long as no other run may.
+
+    Every commit of the run renews the lease, on the condition that no other run has taken it.
 
     Attributes:
         job: The name of the lease, by default the job's name.
         holder: The id of this run.
         seconds: How long the lease lasts after the last commit.
-        update_time: When the lease's document last changed, as far as this run knows.
+        update_time: When the lease's document last changed, as far as this run knows. The next
+            renewal requires that it has not changed since.
     """
 
     job: str
@@ -144,13 +157,13 @@ class Database:
         *,
         read_only: bool = False,
     ) -> None:
-        """Store the connection, which opens at the first request.
+        """Use a connection, which opens at the first request.
 
         Args:
             connection: The connection of the process.
             meter: Counts reads and writes.
-            request_seconds: How long to wait for an answer. By default, Google's client waits a
-                minute or more.
+            request_seconds: How long to wait for each response. By default, Google's client decides
+                and waits a minute or more.
             read_only: Whether to reject writes. In the cloud, the service account's role rejects
                 them, too.
         """
@@ -168,7 +181,11 @@ class Database:
         return self._connection.client
 
     def cache(self, repository: str) -> dict[Any, Any]:
-        """Return a repository's cache, which all calls of the process share."""
+        """Return a repository's cache, which all calls of the process share.
+
+        Args:
+            repository: The name of the cache. The first use creates it.
+        """
         return self._caches[repository]
 
     def collection(self, path: str) -> AsyncCollectionReference:
@@ -182,7 +199,10 @@ class Database:
     async def get(
         self, reference: AsyncDocumentReference, fields: Sequence[str] | None = None
     ) -> DocumentSnapshot[Any]:
-        """Read one document. The snapshot of a missing document has `exists` False."""
+        """Read one document, or only some of its fields.
+
+        The snapshot of a missing document has `exists` False.
+        """
         async with self._request("get", reference.parent.id):
             self.meter.documents_read += 1
             return await reference.get(field_paths=fields)
@@ -190,7 +210,10 @@ class Database:
     async def get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
     ) -> list[DocumentSnapshot[Any]]:
-        """Read the existing documents among the references in one request."""
+        """Read several documents, or only some of their fields, in one request.
+
+        Missing documents are left out. The order is not that of the references.
+        """
         if not references:
             return []
         async with self._request("get_all", references[0].parent.id) as span:
@@ -201,10 +224,10 @@ class Database:
             return documents
 
     async def find(self, query: AsyncQuery | AsyncVectorQuery) -> list[DocumentSnapshot[Any]]:
-        """Run a query. The query itself sets the limit."""
+        """Run a query, and return the documents that match. The query itself sets the limit."""
         async with self._request(*_describe_query(query)) as span:
             snapshots = [snapshot async for snapshot in query.stream()]
-            self.meter.documents_read += max(1, len(snapshots))
+            self.meter.documents_read += max(1, len(snapshots))  # no match costs a read, too
             span.set({_ROWS: len(snapshots)})
             return snapshots
 
@@ -276,23 +299,28 @@ class Database:
         raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
 
     async def _commit(self, writes: Sequence[Write]) -> Sequence[WriteResult]:
-        """Commit, renewing the lease. Retry if only the lease's update time was out of date."""
+        """Commit the writes, and renew the lease if this run holds one.
+
+        The commit is sent again if it failed only because this run did not know the latest update
+        time of its own lease.
+        """
         if not self.lease:
-            return await self._send(self._batch(writes))
+            return await self._send(self._build_batch(writes))
         while True:
-            batch = self._batch(writes)
+            batch = self._build_batch(writes)
             commit_id = self.lease.renew_in(batch)
             try:
                 *results, renewal = await self._send(batch)
             except WriteConflict:
-                # Google's client resends a commit whose response was lost. So this commit may have
-                # succeeded, or an earlier one, whose renewal gave the lease a later update time.
+                # Google's client resends a commit whose response was lost, and then the renewal
+                # conflicts with itself. So this commit may have succeeded, or an earlier one, after
+                # which the lease has a later update time.
                 snapshot = await self.lease.load(self)
                 expected, self.lease.update_time = self.lease.update_time, snapshot.update_time
                 if snapshot.get("commit") == commit_id:
-                    return []
+                    return []  # This commit succeeded.
                 if snapshot.update_time == expected:
-                    raise
+                    raise  # The lease is as expected, so a document of `writes` has changed.
             else:
                 self.lease.update_time = renewal.update_time
                 return results
@@ -328,13 +356,14 @@ class Database:
                     raise
                 raise Unavailable(_UNREACHABLE, retry_after=5) from error
 
-    def _batch(self, writes: Sequence[Write]) -> AsyncWriteBatch:
+    def _build_batch(self, writes: Sequence[Write]) -> AsyncWriteBatch:
         batch = self.client.batch()
         for write in writes:
             write(batch)
         return batch
 
     async def _send(self, batch: AsyncWriteBatch) -> Sequence[WriteResult]:
+        """Send a batch, unless this database is read-only or the batch is too large."""
         if self._read_only:
             log.error("write_not_declared", hint="its effect is READ")
             raise PlatformFault("This function declares that it only reads, and may not write.")
@@ -363,6 +392,13 @@ def _describe_query(query: AsyncQuery | AsyncVectorQuery) -> tuple[str, str]:
 
 @contextmanager
 def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Translate the errors of Google's client to Carrel's.
+
+    Raises:
+        Unavailable: The database cannot be reached.
+        WriteConflict: The error is one of `conflicts`.
+        PlatformFault: The database rejects the request for another reason.
+    """
     try:
         yield
     except _OUTAGE_ERRORS as error:
@@ -378,7 +414,7 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
 
 
 _CLOSING_SECONDS: Final = 0.005
-"""How long gRPC may send callbacks to the event loop after its channel is closed."""
+"""gRPC may send callbacks to the event loop for this long after its channel is closed."""
 
 
 class Connection:
@@ -389,7 +425,12 @@ class Connection:
     """
 
     def __init__(self, project: str, database: str) -> None:
-        """Store the address. The client connects on first use, and belongs to that event loop."""
+        """Prepare a connection. The client connects on first use, and belongs to that event loop.
+
+        Args:
+            project: The id of the Google Cloud project.
+            database: The name of the Firestore database.
+        """
         self._project = project
         self._database = database
         self.caches: defaultdict[str, dict[Any, Any]] = defaultdict(dict)

@@ -1,6 +1,7 @@
-"""`users/{user_id}/replays/{call_id}`: the answers to calls that wrote.
+"""Idempotency records in Firestore: `users/{user_id}/replays/{call_id}`.
 
-An answer is committed together with the call's effect, and a retry of the call returns it.
+A record contains the answer to a call that wrote. It is committed together with the call's effect,
+and a retry of the call returns the same answer instead of writing again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class IdempotencyRecord:
     Attributes:
         attempt_id: The id of the attempt that wrote the record, so that the attempt recognizes its
             own commit. Stored as `run`.
-        arguments_hash: A hash of the call's task and arguments. Stored as `arguments`.
+        arguments_hash: A hash of the call's arguments and of the task that the call belongs to.
+            Stored as `arguments`.
         result: The result as JSON text, because Firestore cannot store a list within a list.
         price: The price in millionths of a dollar, or None for the tool's own price.
         expires_at: When the record may be deleted.
@@ -59,7 +61,7 @@ class IdempotencyRecords:
     """The idempotency records of one user."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Store the path of the user's records. Nothing is read yet."""
+        """Use only the records of this user. Nothing is read yet."""
         self._database = database
         self._collection = f"users/{user_id}/replays"
 
@@ -80,7 +82,7 @@ class IdempotencyRecords:
         return await self._database.find(query)
 
     def write(self, call_id: str, record: IdempotencyRecord) -> Write:
-        """Return the write that creates a call's record. The write fails if the record exists."""
+        """Build the write that creates a call's record. The write fails if the record exists."""
         reference, fields = self._get_reference(call_id), _CODEC.write(record)
         return lambda batch: batch.create(reference, fields)
 

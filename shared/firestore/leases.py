@@ -1,4 +1,8 @@
-"""`leases/{job}`: leases, which let only one run of a job work at a time."""
+"""Leases in Firestore: `leases/{job}`. A lease lets only one run of a job work at a time.
+
+A run holds the lease of its job until it releases the lease or stops renewing it. Every commit of
+the run renews the lease, and fails if another run has taken it (`Lease`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ class Leases:
     """Acquires and releases leases."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database, whose commits renew the lease after `acquire`."""
+        """Use the run's database. After `acquire`, its commits renew the lease."""
         self._database = database
 
     async def acquire(
@@ -34,6 +38,12 @@ class Leases:
 
         If the previous holder never released the lease, the same commit records that the holder
         died. Costs two round trips, or one if another run holds the lease.
+
+        Args:
+            job: The name of the job.
+            seconds: How long the lease lasts after the last commit.
+            clock: Tells the present time.
+            run_id: The id of this run. By default, a new one is made.
 
         Returns:
             The lease, or when another run's lease expires.
@@ -49,19 +59,20 @@ class Leases:
         values = {"holder": holder, "expires_at": expiry, "commit": ""}
         try:
             results = await self._database.commit(
-                [put_if_unchanged(snapshot, values), *self._mark_previous_died(snapshot)]
+                [put_if_unchanged(snapshot, values), *self._build_died_writes(snapshot)]
             )
             update_time = results[0].update_time
         except WriteConflict:
             latest = await self._database.get(reference)
             if not latest.exists or latest.get("holder") != holder:
-                return expiry
+                return expiry  # Another run was faster. Its lease expires at about this time.
             update_time = latest.update_time  # Our commit succeeded, but the response was lost.
         lease = Lease(job, holder, seconds, update_time, reference, clock)
         self._database.lease = lease
         return lease
 
-    def _mark_previous_died(self, snapshot: DocumentSnapshot[Any]) -> list[Write]:
+    def _build_died_writes(self, snapshot: DocumentSnapshot[Any]) -> list[Write]:
+        """Build the write, if any, that records that the previous holder of a lease died."""
         if not snapshot.exists:
             return []
         return [Runs(self._database).mark_died(snapshot.get("holder"))]
@@ -69,7 +80,8 @@ class Leases:
     async def release(self, last_writes: Sequence[Write] = ()) -> None:
         """Release this run's lease, and commit the run's last writes at the same time.
 
-        If another run has taken the lease in the meantime, nothing is written.
+        If another run has taken the lease in the meantime, or this run holds none, nothing is
+        written. Costs two round trips.
         """
         lease, self._database.lease = self._database.lease, None
         if lease is None:

@@ -1,4 +1,4 @@
-"""`runs/{run_id}`: the record of each run of a job."""
+"""The record of each run of a job in Firestore: `runs/{run_id}`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ COLLECTION: Final = "runs"
 RETENTION: Final = timedelta(days=30)
 """How long the record of a run is kept."""
 _TIME_FORMAT: Final = "%Y%m%dT%H%M%S"
+"""The format of the time in the id of a run."""
 
 
 class RunState(StrEnum):
@@ -31,9 +32,13 @@ class RunState(StrEnum):
 
     RUNNING = "running"
     FINISHED = "finished"
+    """All work is done."""
     OUT_OF_TIME = "out of time"
+    """The run ended in time, and the next run continues its work."""
     STOPPED = "stopped"
+    """An error ended the run."""
     DIED = "died"
+    """The run was killed or cut off from the database. A later run of the job recorded this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +47,8 @@ class Run:
 
     Attributes:
         run_id: The id; see `new_run_id`.
-        state: STOPPED if an error ended the run; DIED if the run was killed, or cut off from the
-            database.
-        ended_at: When the run ended, or None while it works and if it died.
+        state: Whether the run is running, or how it ended.
+        ended_at: When the run ended, or None if it is running or died.
         progress: How many items the run has processed.
         counts: The job's own counters by name.
         failures: The first items that failed, each as `name: reason`.
@@ -53,6 +57,10 @@ class Run:
         warned: How many items succeeded in part.
         error: The error that stopped the run, or an empty string.
         note: The job's remark on the run, or an empty string.
+        documents_read: The number of documents read, as Firestore bills them.
+        documents_written: The number of documents written, as Firestore bills them.
+        input_tokens: The number of tokens sent to language models.
+        output_tokens: The number of tokens that language models wrote.
     """
 
     run_id: str
@@ -94,7 +102,7 @@ class Runs:
     """The records of runs."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database. Nothing is read yet."""
+        """Use this database. Nothing is read yet."""
         self._database = database
 
     async def load_latest(self, job: str, limit: int) -> list[Run]:
@@ -103,13 +111,13 @@ class Runs:
         return [_to_run(snapshot) for snapshot in await self._database.find(query)]
 
     def record(self, run: Run) -> Write:
-        """Return the write that stores the record of a run."""
+        """Build the write that stores the record of a run, or replaces it."""
         reference = self._database.document(COLLECTION, run.run_id)
         data = _CODEC.write(run) | _build_index_fields(run)
         return lambda batch: batch.set(reference, data)
 
     def mark_died(self, run_id: str) -> Write:
-        """Return the write that sets a run's state to DIED, and keeps the rest of the record."""
+        """Build the write that sets a run's state to DIED, and keeps the rest of the record."""
         run = Run(run_id=run_id, state=RunState.DIED)
         reference = self._database.document(COLLECTION, run_id)
         data = {"state": run.state.value} | _build_index_fields(run)

@@ -1,4 +1,7 @@
-"""Writes with a precondition, and groups of writes that belong together."""
+"""Writes with a precondition, and groups of writes that belong together.
+
+A write is a function that adds a change to a batch (`shared.firestore.database`).
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,14 @@ if TYPE_CHECKING:
 
 
 def put_if_unchanged(snapshot: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
-    """Return the write that puts these fields into a document.
+    """Build the write that puts these fields into a document, and keeps all other fields.
 
-    The write fails if the document has changed since it was read. It creates a document that did
-    not exist then.
+    The write fails if the document has changed since it was read. If it did not exist then, the
+    write creates it.
+
+    Args:
+        snapshot: The document as it was read.
+        values: The new values by field name.
     """
     if not snapshot.exists:
         return lambda batch: batch.create(snapshot.reference, values)

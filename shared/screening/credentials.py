@@ -77,17 +77,21 @@ _AUTHORIZATION: Final = re.compile(
     r"|\b(?P<alone>basic|bearer)) {1,3}(?P<value>[\w.~+/=-]{8,}+)(?![{<$(*])",
     re.IGNORECASE | re.ASCII,
 )
+"""The value of an Authorization header, or a scheme and a value without the header's name."""
 _MIN_TOKEN_LENGTH: Final = 16
 """A token in an Authorization header has at least this many characters. Shorter ones are usually
 samples."""
 _COOKIE_VALUE: Final = r"(?:=|: ?)[\"']?([^\s;,\"'`<>{}()\[\]$]{0,4096}+)"
+"""The value of a cookie. A browser accepts cookies of up to 4,096 bytes (RFC 6265, 6.1)."""
 _COOKIES: Final = re.compile(
     r"(?:\b(?:set[-_]?)?cookies?\b[\"'`)\]]{0,2}\s{0,3}[:=,]?|\bcurl\b[^|;]{0,200}? -b)"
     r"\s{0,3}[\"'`(\[{]{0,3}"
     rf"(?P<pairs>(?:[\"']?[\w.%-]{{1,64}}+[\"']?{_COOKIE_VALUE}[\"']?[;,]? ?)++)",
     re.IGNORECASE | re.ASCII,
 )
+"""A Cookie header, curl's option for it, or a variable with cookies, and the cookies."""
 _COOKIE: Final = re.compile(rf"[\w.%-]{{1,64}}+[\"']?{_COOKIE_VALUE}", re.ASCII)
+"""One cookie: its name and its value."""
 _MIN_COOKIE_LENGTH: Final = 20
 """A session id has at least this many characters. The samples in RFC 6265 and MDN are shorter."""
 
@@ -133,11 +137,13 @@ def _is_session(cookie: re.Match[str]) -> bool:
 # Shell commands
 
 _ARGUMENT: Final = r"[\"']?([^\s\"'<>{}\[\]$]{1,300})"
+"""An argument of a command that may be a password. Variables such as `$PASSWORD` are not."""
 _OPTIONS: Final = r"\b[^|;&]{0,200}? "
 """What may stand between a command and its option with the password, within the same command."""
 _LOGIN_PAIR: Final = r"[ =]?[\"']?[^\s:\"']{1,64}:([^\s\"']{1,200})"
 """A user and a password, `user:password`."""
 _LOGIN: Final = r"(?:docker|podman|helm registry|skopeo|oc|az|cf|argocd) login"
+"""The commands that sign in with `-p PASSWORD`."""
 _COMMAND_WORD: Final = re.compile(r"--[A-Za-z]| -[pawPuU]|\bpass:|\bsudo\b|\blogin\b")
 """Every command with a password contains a match, for a quick check."""
 _LONG_OPTION: Final = re.compile(
@@ -180,6 +186,7 @@ _KEY_HEADER: Final = re.compile(
     r"-{4,5} ?BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-\d"
 )
 _KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/]{32,}+")
+"""A part of a key in base64."""
 _MAX_HEADER_LINES: Final = 12
 """PGP and PuTTY put at most this many lines between the header and the key."""
 _MAX_CHARACTERS_SEARCHED: Final = 400

@@ -36,6 +36,7 @@ _MAX_NAME_LENGTH: Final = 80
 _MIN_LETTERS_ONLY_LENGTH: Final = 12
 """A shorter value of only letters is considered a word, not a secret."""
 _CASE_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])")
+"""A place between two letters of different case."""
 _MIN_CASE_CHANGE_SHARE: Final = 0.4
 """A value of only letters is a secret if the case changes more often than this, per letter. Between
 random letters, it changes half of the time; in a name, only twice per word."""

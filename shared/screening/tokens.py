@@ -121,15 +121,19 @@ _PLUGIN_FORMATS: Final = tuple(
     for kind, plugin in _PLUGINS.items()
     for pattern in cast("Iterable[re.Pattern[str]]", plugin.denylist)
 )
+"""The formats of the plugins, each with its kind."""
 _MORE_KINDS: Final = tuple(_MORE_FORMATS)
 """The kinds in the order of the groups of `_ANY_MORE_FORMAT`."""
 _ANY_MORE_FORMAT: Final = re.compile(
     _START + "(?:" + "|".join(f"({pattern})" for pattern in _MORE_FORMATS.values()) + ")", re.ASCII
 )
+"""All of `_MORE_FORMATS` in one expression, which is searched faster than each by itself. Each
+format is a group."""
 _WEB_TOKEN: Final = re.compile(
     r"(?:(?<![\w-])|(?<=\\[nrt]))eyJ[\w-]{10,}+\.[\w-]{8,}+(?:\.[\w-]*+)?",
     re.ASCII,
 )
+"""A text in the format of a JSON web token: base64 of an object, a payload and a signature."""
 _SAMPLE_PAYLOAD: Final = "eyJzdWIiOiIxMjM0NTY3ODkwI"
 """The beginning of the payload of the sample token on jwt.io."""
 

@@ -74,11 +74,13 @@ _MAX_ELISION: Final = 2
 """A part of a word of up to this many letters before or after an apostrophe is dropped: the `l` of
 `l'homme`, the `s` of `Darwin's`."""
 
+# Letters and digits of scripts without spaces, and of Korean.
 _UNSPACED: Final = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Hangul}"
     r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&[\p{L}\p{N}]"
 )
 _LETTER: Final = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
+# A run of characters of scripts without spaces, or a word, which may contain apostrophes.
 _WORD: Final = regex.compile(
     rf"""(?V1)
     (?P<unspaced>(?:[{_UNSPACED}]\p{{M}}*+)++)

@@ -58,8 +58,11 @@ included the original of every rewording."""
 _MIN_SHARED_NAMES: Final = 3
 """The solutions of a rewording have at least this many names in common."""
 _MIN_NAME_RESEMBLANCE: Final = 0.7
+"""The names in the solutions of a rewording resemble each other at least this much."""
 _MIN_SOLUTION_RESEMBLANCE: Final = 0.25
+"""The solutions of a rewording resemble each other at least this much."""
 _MIN_PROBLEM_RESEMBLANCE: Final = 0.1
+"""The problems of a rewording resemble each other at least this much."""
 
 # A word, or words joined by punctuation, such as a path, an option or a qualified name.
 _JOINED_WORDS: Final = re.compile(r"\w++(?:[./:-]++\w++)*+")

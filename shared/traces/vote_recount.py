@@ -150,6 +150,7 @@ class VoteRecount:
     async def _iterate_pages(
         self, query: AsyncQuery, size: int
     ) -> AsyncIterator[list[DocumentSnapshot[Any]]]:
+        """Yield the pages of a query's results, up to the first page that is not full."""
         page = await self._database.find(query.limit(size))
         while page:
             yield page

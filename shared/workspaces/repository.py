@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 WORKSPACES: Final = "rag_tasks"
+"""The stored name of the collection, which is older than the word workspace."""
 DOCUMENTS: Final = "documents"
 PASSAGES: Final = "passages"
 PARTS: Final = "parts"
@@ -477,6 +478,7 @@ class Workspace:
     async def _get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str]
     ) -> list[DocumentSnapshot[Any]]:
+        """Read the existing documents among the references, in several requests if necessary."""
         starts = range(0, len(references), MAX_DOCUMENTS_PER_READ)
         blocks = await asyncio.gather(
             *(

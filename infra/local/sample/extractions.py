@@ -1,4 +1,9 @@
-"""Stores the sample's decisions, patterns, warnings and methodologies, as the extract job would."""
+"""Stores the sample's extractions, as the job `extract` would.
+
+An extraction is a decision, pattern, warning or methodology found in a passage. Those of the sample
+were written by hand, for the highlights in `readwise.json`: marked passages of books and articles,
+each of which becomes one or more chunks.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +33,14 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
     ByChunk = Mapping[str, Sequence["SampleExtraction"]]
+    """The extractions of chunks, by chunk id."""
 
 MODEL: Final = "sample"
 """The model that the sample's extractions name as theirs."""
 STEP: Final = "extract"
+"""The step that a chunk waits for until its extractions are stored."""
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
+"""The template of a highlight's URL, which contains its id."""
 _FIELDS: Final = (*PENDING_FIELDS, f"pending.{STEP}")
 
 
@@ -121,7 +129,10 @@ def map_extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtr
 async def _has_other_sample_extractions(
     ctx: Context, chunk: PendingChunk, expected: Sequence[Extraction]
 ) -> bool:
-    """Return whether a chunk's extractions differ from the expected ones and are all samples."""
+    """Return whether a chunk has the extractions of an earlier version of the sample.
+
+    They differ from the expected ones, and none was made by a model since.
+    """
     if set(chunk.extracted) == {extraction.extraction_id for extraction in expected}:
         return False
     stored = await Extractions(ctx.database).load_by_chunk(chunk)
@@ -131,6 +142,7 @@ async def _has_other_sample_extractions(
 async def _store(
     ctx: Context, changes: Sequence[tuple[PendingChunk, Sequence[Extraction]]]
 ) -> Counter[str]:
+    """Embed and store the extractions of chunks, and return the numbers of both."""
     embedder = ctx.embedder
     await EmbeddingSpace(ctx.database).claim(embedder)
     texts = [item.content.text for _, extractions in changes for item in extractions]

@@ -1,4 +1,9 @@
-"""Stores the sample's knowledge cards and clusters, as the jobs `cards` and `cluster` would."""
+"""Stores the sample's knowledge cards and clusters, as the jobs `cards` and `cluster` would.
+
+They were written by hand, for the highlights in `readwise.json`: marked passages of books and
+articles, each of which becomes one or more chunks. A knowledge card contains the summary and the
+takeaways of a chunk, and a cluster is a group of chunks that are close in meaning.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +43,7 @@ FOLDER: Final = Path(__file__).parent
 RUN_ID: Final = "sample"
 """The id of the run that the sample's clusters name as theirs."""
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
+"""The template of a highlight's URL, which contains its id."""
 
 
 class _Authored(BaseModel):
@@ -179,6 +185,7 @@ def add_centroids(
 
 
 def _read(folder: Path) -> tuple[SampleKnowledge, ChunkIds]:
+    """Read the cards and clusters, and the chunk ids of the highlights that they name."""
     text = (folder / "knowledge.json").read_text(encoding="utf-8")
     knowledge = SampleKnowledge.model_validate_json(text)
     by_page = map_chunks_by_highlight(folder / "readwise.json")
@@ -211,4 +218,4 @@ KNOWLEDGE: Final = Job(
     schedule="",
     capabilities=frozenset({Capability.EMBEDDING}),
 )
-"""`make run` runs this between embed and index, in place of the jobs for cards and clusters."""
+"""`make run` runs this after the job `embed`, in place of the job `cards`."""

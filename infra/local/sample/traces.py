@@ -1,4 +1,4 @@
-"""Contributes the sample's coding traces, as a user would."""
+"""Contributes the sample's traces, which are solved coding problems, as a user would."""
 
 from __future__ import annotations
 

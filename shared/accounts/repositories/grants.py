@@ -80,6 +80,11 @@ class OAuthGrants:
         return await self._database.retry_on_conflict(lambda: self._attempt(grant_id, decide))
 
     async def _attempt(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
+        """Change a grant as `change` describes, unless another writer is faster.
+
+        Raises:
+            WriteConflict: The grant or the account has changed since it was read.
+        """
         snapshot = await self._database.get(self._get_reference(grant_id))
         before = _to_grant(snapshot)
         if before is None:

@@ -42,6 +42,11 @@ class Limits:
     async def _attempt(
         self, reference: AsyncDocumentReference, rate: Rate, now: datetime
     ) -> TokenLease:
+        """Lease tokens, unless another instance is faster.
+
+        Raises:
+            WriteConflict: The bucket has changed since it was read.
+        """
         snapshot = await self._database.get(reference)
         bucket = TokenBucket(rate, snapshot.get(_FULL_AT)) if snapshot.exists else TokenBucket(rate)
         lease, bucket = bucket.lease(now)
