@@ -180,13 +180,13 @@ async def test_users_queries_do_not_change_the_chosen_ones(
     ctx: Context, clock: SettableClock
 ) -> None:
     """With many queries of the user, only some of the chosen ones are run."""
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     chosen = await stored_queries(ctx)
-    [first, *_] = sorted(await chunks(ctx))
+    [first, *_] = sorted(await read_chunks(ctx))
     given = [{"query": f"{number} nets", "chunk_id": first} for number in range(10)]
     await set_fields(ctx, "meta/golden_queries", {"given": given})
     clock.advance(days=1)
-    assert (await health(ctx, ample_budget())).counts["queries"] == MAX_QUERIES
+    assert (await health(ctx, make_ample_budget())).counts["queries"] == MAX_QUERIES
     assert await stored_queries(ctx) == chosen
 
 

@@ -167,7 +167,7 @@ async def test_a_cancelled_operation_did_not_fail(collector: FakeCollector) -> N
         heartbeat.cancel()
         await asyncio.wait([heartbeat])
     await telemetry.flush()
-    assert [(span.name, span.failed) for span in collector.spans] == [
+    assert [(span.name, span.is_error) for span in collector.spans] == [
         ("commit", False),
         ("job embed", False),
     ]

@@ -69,7 +69,7 @@ def test_a_legacy_encoding_is_recognized_and_named(
 def test_a_text_that_fits_no_alphabet_is_read_anyway(
     tmp_path: Path, encoding: str, text: str
 ) -> None:
-    assert read_one(write_file(tmp_path, "note.txt", text.encode(encoding))).text
+    assert read_only_source(write_file(tmp_path, "note.txt", text.encode(encoding))).text
 
 
 def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path) -> None:
