@@ -9,7 +9,7 @@ import pytest
 from google.cloud.firestore_v1.vector import Vector
 from pydantic import ValidationError
 
-from functions.tools.knowledge.get_cluster.tool import In, get_cluster, in_words
+from functions.tools.knowledge.get_cluster.tool import In, format_result, get_cluster
 from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import index_all, set_fields
 from tests.support.small_sources import (
@@ -76,7 +76,7 @@ async def test_the_text_has_what_is_needed_to_choose(ctx: Context) -> None:
     out = await get_cluster(In(cluster_id="bread", limit=1), ctx)
     [member] = out.members
     assert (
-        in_words(out)
+        format_result(out)
         == f"""\
 Bread
 On bread.

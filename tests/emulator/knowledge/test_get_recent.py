@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, get_recent, in_words
+from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, format_result, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
@@ -99,7 +99,7 @@ async def test_the_text_has_counts_and_what_is_needed_to_choose(ctx: Context) ->
     out = await get_recent(In(limit=1), ctx)
     [passage] = out.chunks
     assert (
-        in_words(out)
+        format_result(out)
         == f"""\
 Passages from 2024-06-06 to 2024-06-12: 5.
 By date: 2024-06-06 (1); 2024-06-10 (2); 2024-06-12 (2)
@@ -116,7 +116,7 @@ There are more: call again with cursor {out.next_cursor}"""
 
 
 async def test_the_text_of_an_empty_base_says_so(ctx: Context) -> None:
-    assert in_words(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
+    assert format_result(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ async def complete_name(args: In, ctx: Context) -> Out:
     Costs one round trip and at most 300 documents, or none if the names of this kind were read
     within the last minute.
 
-    If there are 300 names or more, a call with a prefix costs one more round trip, and up to
-    2 x (limit + 1) more documents. Names that are not among the 300 most common ones are found by
-    their own beginning only, not by that of a later word.
+    If there are 300 names or more, a call with a prefix costs another round trip, and up to
+    2 x (limit + 1) more documents. Names that are not among the 300 most common ones are found only
+    by their own beginning, not by that of a later word.
     """
     common = await CommonNames(ctx.database).load(Kind(args.kind))
     matching = [value for value in common if _begins_with(value, args.prefix)]

@@ -387,7 +387,7 @@ def _make_unfinished_error(source_id: str, state: str) -> Conflict:
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     name = f'"{out.title}"' if out.title else f"the source {out.source_id}"
     what = f"the passage {out.chunk_id} of {name}" if out.chunk_id else name
@@ -437,7 +437,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=forget,
-    text=in_words,
+    text=format_result,
     effect=Effect.DESTROY,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

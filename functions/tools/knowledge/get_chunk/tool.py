@@ -112,7 +112,7 @@ async def get_chunk(args: In, ctx: Context) -> Out:
 
 
 async def _search_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
-    """Search the chunk's nearest neighbours. One more is read because the chunk finds itself."""
+    """Find the chunks nearest to a chunk. One more is read, because the chunk finds itself."""
     if stored.vector is None or not args.include_related:
         return []
     neighbours = await Chunks(ctx.database).find_nearest(stored.vector, args.related_limit + 1)
@@ -136,7 +136,7 @@ def _build_out(
 
 
 def _shorten(out: Out, max_tokens: int) -> Out:
-    """Leave out the related passages, and then the notes, that do not fit."""
+    """Leave out what does not fit: the last related passages, and then the last notes."""
     text = out.model_copy(update={"notes": [], "related_chunks": []})
     notes = fit_page(out.notes, max_tokens, other_parts=[text], min_items=0)
     related = fit_page(out.related_chunks, max_tokens, other_parts=[text, *notes], min_items=0)
@@ -148,7 +148,7 @@ def _shorten(out: Out, max_tokens: int) -> Out:
 def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
     if not chunk.cluster_id:
         return None
-    # Clusters that are gone are still listed until the next run of clustering.
+    # A chunk may name clusters that no longer exist, until clustering runs again.
     main = next((item for item in clusters if item.cluster_id == chunk.cluster_id[0]), None)
     return ClusterMembership(
         cluster_id=list(chunk.cluster_id),

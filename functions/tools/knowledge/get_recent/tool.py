@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_LINKS: Final = 5
-"""The first page shows this many links that were saved."""
+"""The maximum number of saved links on the first page."""
 EMPTY_MESSAGE: Final = (
     "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
 )
 _Day = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Day, _Day])
-"""A cursor has the date and the id of a page's last passage, and the first and the last day of the
-period."""
+"""The shape of a cursor: the date and the id of a page's last passage, and the first and the last
+day of the period."""
 
 
 class In(PagedArguments):
@@ -133,7 +133,7 @@ async def _count_activity(args: In, span: DateSpan, ctx: Context) -> Activity | 
 
 
 async def _load_links(args: In, ctx: Context) -> Sequence[Link]:
-    # An address that a user saved is not public before its page is stored.
+    # A saved address is not public before its page is stored.
     if args.cursor or ctx.caller.user_id is None:
         return ()
     return await SavedLinks(ctx.database).list_newest(MAX_LINKS)
@@ -157,7 +157,7 @@ async def _explain_empty(ctx: Context) -> str:
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the passages and counts as text."""
     paragraphs = [out.message] if out.message else []
     paragraphs += [_format_activity(out, out.activity)] if out.activity else []
@@ -206,7 +206,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=get_recent,
-    text=in_words,
+    text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="chunks", uri="carrel://chunk/{chunk_id}", name="title"),

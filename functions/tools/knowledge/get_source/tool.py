@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     Position = tuple[str, str, int]
 
 _POSITION: Final = TypeAdapter(tuple[DocumentId, DocumentId, CursorCount])
-"""The shape of a cursor: the last chunk of a page, the chunk after it, and the last one's
-position."""
+"""The shape of a cursor: the id of a page's last chunk, the id of the chunk after it, and the
+position of the last chunk."""
 
 
 class In(PagedArguments):
@@ -147,9 +147,9 @@ async def get_source(args: In, ctx: Context) -> Out:
 
 
 def _get_text(args: In, source: StoredSource, note: NoteFields | None) -> str | None:
-    """Return the whole text of a note whose passages do not show it: they may overlap."""
-    is_wanted = args.detail == "full" and not args.cursor and source.chunk_count > 1
-    return note.text if note and is_wanted else None
+    """Return the whole text of a note that has several passages, which may overlap."""
+    is_shown = args.detail == "full" and not args.cursor and source.chunk_count > 1
+    return note.text if note and is_shown else None
 
 
 async def _load_notes(args: In, ctx: Context) -> list[Chunk]:
@@ -165,7 +165,7 @@ async def _load_linked_from(args: In, ctx: Context) -> list[StoredSource]:
 
 
 async def _load_links_to(args: In, source: StoredSource, ctx: Context) -> list[StoredSource]:
-    """Load the sources that a source links to, without those that are not stored."""
+    """Load the sources that a source links to. Those that are not stored are left out."""
     if args.cursor or not source.links_to:
         return []
     return await Sources(ctx.database).get_all(source.links_to[:MAX_LINKS])
@@ -195,7 +195,7 @@ def _find_first_position(last: int | None, following: int | None, position: int)
     if last is not None:
         return last + 1
     if following is not None:
-        # The chunk that has taken the last one's position was on no page yet.
+        # The last chunk is deleted. The chunk that now has its position was on no page yet.
         return min(position, following)
     raise Conflict(
         "The source was edited where this page begins. Call get_source again without the cursor."

@@ -82,7 +82,7 @@ async def list_sources(args: In, ctx: Context) -> Out:
     """
     filters = _build_filters(args)
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
-    matching, next_position = await _find(args, list(filters), after, ctx)
+    matching, next_position = await _load_page(args, list(filters), after, ctx)
     page = fit_page(
         [SourceSummary.of(source, source=source.origin) for source in matching], args.max_tokens
     )
@@ -96,12 +96,12 @@ async def list_sources(args: In, ctx: Context) -> Out:
 
 
 def _build_filters(args: In) -> dict[Facet, str]:
-    """Return the facets that a source must have, with their names, likely the rarest first."""
+    """Return the names to filter by, by facet. The facet that is likely the rarest comes first."""
     names = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
     return {named_facet(kind, name): name for kind, name in names.items() if name}
 
 
-async def _find(
+async def _load_page(
     args: In, facets: Sequence[Facet], after: SourceCursor | None, ctx: Context
 ) -> tuple[list[StoredSource], SourceCursor | None]:
     """Load the sources of a page, and the cursor of the next page if there may be one."""

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from shared.tasks.model import Task
 
 BATCH_SIZE: Final = 100
-"""This many tasks are read at a time if some conditions are checked only after the read."""
+"""The number of tasks in each read if some conditions can be checked only after it."""
 MAX_READS: Final = 300
-"""One call reads at most this many tasks."""
+"""The maximum number of tasks that a call reads."""
 NOTHING_YET: Final = "No task matches so far, but not all were checked: call again with the cursor."
 _POSITION: Final = TypeAdapter(tuple[CursorCount])
 """The cursor contains the number of the last task that was listed or checked."""

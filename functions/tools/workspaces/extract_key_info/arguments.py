@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 DEFAULT_WORKSPACE_ID: Final = "default"
-"""The id of the workspace of calls that name none, with keys that have none."""
+"""The id of the workspace if neither the call nor the caller's key names one."""
 MAX_TEXT: Final = 16 * 1024 * 1024
-"""The maximum number of characters of a text, even if the limit on the size of requests, whose
-default is lower, is raised."""
+"""The maximum length of a text, in characters. The limit on the size of requests is lower by
+default, but can be raised."""
 
 DocumentHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$", max_length=32)]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import DocumentRecord, WorkspaceRecord
 
 MAX_DOCUMENTS: Final = 200
-"""One call searches at most this many documents, the latest in the workspace."""
+"""The maximum number of documents that a call searches: the latest in the workspace."""
 _TRUNCATED: Final = f"Only the latest {MAX_DOCUMENTS} texts of the workspace were searched."
 
 
