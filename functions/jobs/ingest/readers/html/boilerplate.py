@@ -191,27 +191,42 @@ def _wrap_loose_text(container: Element) -> None:
 
     trafilatura would drop the words around the links in such text.
     """
-    if not any(is_block(child) for child in container):
+    children = list(container)
+    if not any(is_block(child) for child in children):
+        return
+    block = None
+    run: list[Element] = []
+    for child in [*children, None]:
+        if child is not None and not is_block(child):
+            run.append(child)
+            continue
+        _wrap_run(container, block, run)
+        block, run = child, []
+
+
+def _wrap_run(container: Element, block: Element | None, run: list[Element]) -> None:
+    """Put a run of inline elements and text into a paragraph, if it has enough text outside links.
+
+    Args:
+        container: The element that contains the run.
+        block: The block before the run, whose tail is the beginning of the run's text; None if the
+            run is at the beginning of the container.
+        run: The inline elements.
+    """
+    text = (container.text if block is None else block.tail) or ""
+    loose = text + "".join(element.tail or "" for element in run)
+    if len("".join(loose.split())) < _MIN_LOOSE_TEXT:
         return
     paragraph = container.makeelement("p")
-    paragraph.text, container.text = container.text, None
-    container.insert(0, paragraph)
-    for child in list(container)[1:]:
-        if is_block(child) or not get_local_name(child):
-            _drop_unless_text(paragraph)
-            paragraph = container.makeelement("p")
-            paragraph.text, child.tail = child.tail, None
-            child.addnext(paragraph)
-        else:
-            paragraph.append(child)
-    _drop_unless_text(paragraph)
-
-
-def _drop_unless_text(paragraph: Element) -> None:
-    """Unwrap a paragraph that has little text outside of links."""
-    loose = [paragraph.text or "", *((child.tail or "") for child in paragraph)]
-    if len("".join("".join(loose).split())) < _MIN_LOOSE_TEXT:
-        paragraph.drop_tag()
+    paragraph.text = text
+    if block is None:
+        container.text = None
+        container.insert(0, paragraph)
+    else:
+        block.tail = None
+        block.addnext(paragraph)
+    for element in run:
+        paragraph.append(element)
 
 
 def _is_preformatted(cell: Element) -> bool:
