@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import AfterValidator, StringConstraints
 
 from shared.core.text_validation import validate_line, validate_prose
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.traces.trust import TraceStatus, Vote, VoteTally, VoteType
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class TraceContent:
     @property
     def facets(self) -> Mapping[Facet, str]:
         """The facets by which search filters, with their names."""
-        return {named_facet(Kind.TAG, tag): tag for tag in self.tags}
+        return {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
