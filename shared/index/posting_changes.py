@@ -142,7 +142,7 @@ def compute_totals_change(differences: Sequence[IndexDifference]) -> dict[str, i
 def build_postings_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
-    """Build the writes that apply the differences to the index; none if nothing changes.
+    """Build the writes that apply the differences to the index, if there are any.
 
     At the time of the commit, each document must still be indexed as its `before` says. So the same
     commit must store `after` in the document, on the condition that the document has not changed

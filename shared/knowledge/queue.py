@@ -109,7 +109,7 @@ class DeadLetter:
 
 
 class RefusedChunks(PlatformFault):
-    """The database refuses the results of some chunks; the others are stored.
+    """The database refuses the results of some chunks. The other results are stored.
 
     Attributes:
         stored: The number of chunks whose results were stored.

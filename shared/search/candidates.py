@@ -242,7 +242,7 @@ class CandidateSearch(Generic[DocumentT]):
 
     @property
     def _counted_terms(self) -> Sequence[str]:
-        """The terms to count in the documents; none if the postings are complete."""
+        """The terms to count in the documents. There are none if the postings are complete."""
         return self.terms if self._postings_truncated else ()
 
     def _may_miss_hits(self, hit_count: int) -> bool:
