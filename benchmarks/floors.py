@@ -37,7 +37,7 @@ from shared.knowledge import source_repository as sources
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import READ_FIELDS as CHUNK_FIELDS
 from shared.knowledge.chunk_repository import STEPS
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.map_repository import pages_query
 from shared.knowledge.queue import dead_letter_query, pending_query
 from shared.knowledge.source_repository import SourceOrder
@@ -176,7 +176,7 @@ class BareSearches(Generic[DocumentT]):
 
 def make_knowledge_searches(ctx: Context) -> BareSearches[Chunk]:
     """Return the searches of the knowledge base."""
-    client, corpus = ctx.database.client, knowledge(ctx.database)
+    client, corpus = ctx.database.client, get_knowledge_corpus(ctx.database)
     return BareSearches(client, corpus, CHUNKS, CHUNK_FIELDS, KNOWLEDGE)
 
 

@@ -43,7 +43,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.chunk import parse_source_id
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.runtime.context import App
 from shared.runtime.job import Budget
@@ -129,7 +129,9 @@ async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str,
     for text in queries.texts:
         meter = Meter()
         ctx = app.context(Caller(), meter)
-        ranking = await rank(SearchQuery(text, mode, Selection()), knowledge(ctx.database), ctx)
+        ranking = await rank(
+            SearchQuery(text, mode, Selection()), get_knowledge_corpus(ctx.database), ctx
+        )
         sources = [parse_source_id(hit.id) for hit in diversify_hits(ranking.hits, parse_source_id)]
         result.rankings.append(list(dict.fromkeys(documents[source] for source in sources)))
         result.reads.append(meter.documents_read)

@@ -26,10 +26,10 @@ from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import TOPICS, summarize_extractions
 from shared.extractions.model import Extraction, Pattern, Pitfall, compute_extraction_id
 from shared.extractions.repository import to_fields
-from shared.index.facets import vector_index_entries
+from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import IndexedState
 from shared.index.postings import KNOWLEDGE, TRACES
-from shared.index.stored_vector import vector_fields
+from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository, cluster_repository
 from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
@@ -268,11 +268,11 @@ class SyntheticBase:
             "knowledge_card": {"summary": card.summary, "takeaways": list(card.takeaways)},
             "cluster_id": list(chunk.cluster_id),
             "indexed": state.to_document(),
-            "facets": vector_index_entries(state.facets),
+            "facets": select_vector_index_facets(state.facets),
             "extracted": summarize_extractions(extractions),
         }
         vector = self.texts.embed(chunk.embedding_text)
-        document |= vector_fields(vector, SyntheticEmbedder.model)
+        document |= build_vector_fields(vector, SyntheticEmbedder.model)
         yield f"chunks/{chunk.chunk_id}", document
         self.chunk_ids.append(chunk.chunk_id)
 

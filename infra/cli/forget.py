@@ -296,10 +296,10 @@ async def _find_tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
     Raises:
         NotFound: No source and no passage has the tag.
     """
-    from shared.index.facets import Kind, named_facet
+    from shared.index.facets import Kind, make_named_facet
     from shared.knowledge.source_repository import SourceOrder, Sources
 
-    facet = named_facet(Kind.TAG, tag)
+    facet = make_named_facet(Kind.TAG, tag)
     sources: list[StoredSource] = []
     cursor = None
     while page := await Sources(ctx.database).load_page(SourceOrder.TITLE, _PAGE, facet, cursor):
@@ -310,7 +310,7 @@ async def _find_tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
     tagged = [
         source.source_id
         for source in sources
-        if facet in {named_facet(Kind.TAG, name) for name in source.tags}
+        if facet in {make_named_facet(Kind.TAG, name) for name in source.tags}
     ]
     return tagged, len(sources) - len(tagged)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD
 
+from shared.firestore.writes import put_if_unchanged
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
@@ -77,7 +78,7 @@ class Cards:
             outdated = [snapshot for snapshot in page if _is_outdated(snapshot, maker)]
             change = documents.build_step_pending(STEP, now)
             count += await self._database.commit_skipping_conflicts(
-                [_build_update(snapshot, change) for snapshot in outdated]
+                [put_if_unchanged(snapshot, change) for snapshot in outdated]
             )
             last = page[-1]
         return count
@@ -124,11 +125,11 @@ def _build_card_writes(
             continue
         stored_card, card = _get_card(snapshot), cards[snapshot.id]
         if any(stored_card.get(name) != value for name, value in _to_card_fields(card).items()):
-            yield _build_update(
+            yield put_if_unchanged(
                 snapshot, build_card_change(card, model, now) | documents.build_step_done(STEP)
             )
         elif STEP in data.get("pending", {}):
-            yield _build_update(snapshot, documents.build_step_done(STEP))
+            yield put_if_unchanged(snapshot, documents.build_step_done(STEP))
 
 
 def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:
@@ -146,8 +147,3 @@ def _to_card_fields(card: KnowledgeCard) -> dict[str, Any]:
 def _get_card(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     card: dict[str, Any] = (snapshot.to_dict() or {}).get("knowledge_card") or {}
     return card
-
-
-def _build_update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.update(snapshot.reference, change, option)

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from shared.firestore.codec import added_field
-from shared.index.facets import FIRST, HAS_CARD, LATER, Facet, Kind, month_facet, named_facet
+from shared.index.facets import (
+    FIRST,
+    HAS_CARD,
+    LATER,
+    Facet,
+    Kind,
+    make_month_facet,
+    make_named_facet,
+)
 from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
@@ -100,20 +108,20 @@ class Chunk(SourceFields):
         # Facets are stored in this order: another order would rewrite every chunk.
         names = {
             Facet(Kind.SOURCE, self.source_id): self.title,
-            named_facet(Kind.TITLE, self.title): self.title,
-            named_facet(Kind.CATEGORY, self.category): self.category,
+            make_named_facet(Kind.TITLE, self.title): self.title,
+            make_named_facet(Kind.CATEGORY, self.category): self.category,
         }
-        names |= {named_facet(Kind.TAG, tag): tag for tag in self.tags}
+        names |= {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}
         names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
         if self.author:
-            names[named_facet(Kind.AUTHOR, self.author)] = self.author
+            names[make_named_facet(Kind.AUTHOR, self.author)] = self.author
         if self.knowledge_card:
             names[HAS_CARD] = "yes"
         if self.dated_at:
-            names[month_facet(self.dated_at)] = f"{self.dated_at:%B %Y}"
+            names[make_month_facet(self.dated_at)] = f"{self.dated_at:%B %Y}"
         for field_name, kind in FACET_FIELDS.items():
             if name := getattr(self, field_name):
-                names[named_facet(kind, name)] = name
+                names[make_named_facet(kind, name)] = name
         position = FIRST if self.position == 1 else LATER
         names[position] = position.key
         return {facet: name for facet, name in names.items() if facet.key}
@@ -175,7 +183,7 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
     source_fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     source_fields["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
     source_fields["readwise_url"] = section.readwise_url or source.readwise_url
-    locator = section.locator_at(span.start)
+    locator = section.find_locator(span.start)
     return Chunk(
         **source_fields,
         chunk_id=f"{source.source_id}-{_compute_digest(content)[:12]}",

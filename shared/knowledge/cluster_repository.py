@@ -8,13 +8,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption, Query
+from google.cloud.firestore import Query
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
 from shared.firestore.database import get_fields
+from shared.firestore.writes import put_if_unchanged
 from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_step_done, build_step_pending
@@ -355,7 +356,7 @@ def _build_name_writes(
         if snapshot := stored.get(entry.cluster.cluster_id):
             name_fields = {field: to_document(entry)[field] for field in _NAME_FIELDS}
             if get_fields(snapshot) != name_fields:
-                yield _build_update(snapshot, name_fields)
+                yield put_if_unchanged(snapshot, name_fields)
 
 
 def _build_chunk_writes(
@@ -371,7 +372,7 @@ def _build_chunk_writes(
         if current != expected:
             # The postings list chunks by cluster, so the chunk is indexed again. It need not wait
             # for the cluster job any longer.
-            yield _build_update(
+            yield put_if_unchanged(
                 snapshot,
                 {"cluster_id": expected}
                 | build_step_pending("index", now)
@@ -398,11 +399,6 @@ def _complete_new_cluster(
 
 def _build_replacement(reference: AsyncDocumentReference, stored_fields: dict[str, Any]) -> Write:
     return lambda batch: batch.set(reference, stored_fields)
-
-
-def _build_update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.update(snapshot.reference, change, option)
 
 
 def _to_cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:

@@ -226,7 +226,7 @@ class Clusterings:
         count_as_changed: bool,
         current_map: KnowledgeMap | None,
     ) -> int:
-        """Assign a page of chunks in one commit; after a conflict, each chunk by itself."""
+        """Assign a page of chunks in one commit. After a conflict, assign each chunk by itself."""
 
         def build_writes(page: Sequence[ClusterAssignment]) -> list[Write]:
             changed = [self._build_change_count_write(len(page))] if count_as_changed else []

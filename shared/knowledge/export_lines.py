@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.knowledge.overrides import own_tags
+from shared.knowledge.overrides import get_own_tags
 from shared.knowledge.source import SOURCE_FIELDS
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def build_chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
         "chunk_id": chunk.chunk_id,
         "start": chunk.start,
         "text": chunk.content,
-        "tags": own_tags(chunk, (source.origin_values or {}).get("tags", source.tags)),
+        "tags": get_own_tags(chunk, (source.origin_values or {}).get("tags", source.tags)),
         "readwise_url": chunk.readwise_url if chunk.readwise_url != source.readwise_url else None,
         "highlight_url": chunk.highlight_url,
         "highlighted_at": chunk.highlighted_at,

@@ -31,9 +31,9 @@ from shared.knowledge.source_repository import (
     build_note_fields,
     build_origin_fields,
     build_removed_fields,
+    build_source_fields,
+    make_title_key,
     read_overrides,
-    source_fields,
-    title_key,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class ChunkedSource:
     def content_hash(self) -> str:
         """A hash of everything that ingest writes of the source and its chunks."""
         parts = [
-            source_fields(self.source) | build_origin_fields(self.origin_values),
+            build_source_fields(self.source) | build_origin_fields(self.origin_values),
             *(documents.compute_fingerprint(chunk) for chunk in self.chunks),
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -529,9 +529,9 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
 
 def build_source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
     """Return the fields that every write of a source sets."""
-    fields = source_fields(source.source) | build_origin_fields(source.origin_values)
+    fields = build_source_fields(source.source) | build_origin_fields(source.origin_values)
     return fields | {
-        "title_key": title_key(source.source.title),
+        "title_key": make_title_key(source.source.title),
         "facets": collect_source_facets(source.stored_chunks),
         "chunk_count": len(source.stored_chunks),
         "content_hash": source.content_hash,

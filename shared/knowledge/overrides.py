@@ -32,7 +32,7 @@ def read_values(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def own_tags(chunk: Chunk, origin_tags: tuple[str, ...]) -> tuple[str, ...]:
+def get_own_tags(chunk: Chunk, origin_tags: tuple[str, ...]) -> tuple[str, ...]:
     """Return the tags of a chunk that its source does not have.
 
     Args:
@@ -54,7 +54,7 @@ def apply_source_fields(chunk: Chunk, source: SourceFields, origin_values: Field
         source: The source after the edit.
         origin_values: What the origin says of the fields that the owner set.
     """
-    own = own_tags(chunk, origin_values.get("tags", source.tags))
+    own = get_own_tags(chunk, origin_values.get("tags", source.tags))
     return replace(
         chunk,
         title=source.title,

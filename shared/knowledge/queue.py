@@ -21,7 +21,7 @@ from shared.core.deferral import schedule_retry
 from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
-from shared.index.stored_vector import vector_fields
+from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk import embedding_text
 from shared.knowledge.chunk_repository import COLLECTION, STEPS
@@ -109,7 +109,7 @@ class DeadLetter:
 
 
 class RefusedChunks(PlatformFault):
-    """The database refuses the results of some chunks; the others are stored.
+    """The database refuses the results of some chunks. The other results are stored.
 
     Attributes:
         stored: The number of chunks whose results were stored.
@@ -159,7 +159,7 @@ class ChunkQueue:
         results = [
             StepResult(
                 chunk,
-                vector_fields(vector, model) | documents.build_step_pending("cluster", now),
+                build_vector_fields(vector, model) | documents.build_step_pending("cluster", now),
             )
             for chunk, vector in zip(chunks, vectors, strict=True)
         ]

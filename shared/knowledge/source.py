@@ -71,7 +71,7 @@ class Section:
     chunk_id: str | None = None
     card: KnowledgeCard | None = None
 
-    def locator_at(self, offset: int) -> Locator:
+    def find_locator(self, offset: int) -> Locator:
         """Return the position in the original of the character at an offset, empty if unknown."""
         begun = [locator for start, locator in self.locators if start <= offset]
         return begun[-1] if begun else Locator()

@@ -15,7 +15,7 @@ from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.firestore.writes import put_if_unchanged
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.ingestion import MAX_WRITES, Change, collect_source_facets, split_commits
@@ -26,7 +26,7 @@ from shared.knowledge.source_repository import (
     READ_AGAIN,
     REWRITE,
     build_edited_fields,
-    title_key,
+    make_title_key,
     to_source,
 )
 
@@ -126,7 +126,7 @@ class SourceEditing:
         """
         data = build_edited_fields(edited) | READ_AGAIN | REWRITE
         data |= {
-            "title_key": title_key(edited.title),
+            "title_key": make_title_key(edited.title),
             "facets": _compute_edited_facets(stored.source, edited),
             "updated_at": now,
         }
@@ -191,8 +191,8 @@ def _compute_edited_facets(before: StoredSource, after: StoredSource) -> list[st
 def _iterate_own_facets(source: StoredSource) -> Iterator[str]:
     """Yield the ids of the facets of the editable fields."""
     if source.author:
-        yield named_facet(Kind.AUTHOR, source.author).id
-    yield from (named_facet(Kind.TAG, tag).id for tag in source.tags)
+        yield make_named_facet(Kind.AUTHOR, source.author).id
+    yield from (make_named_facet(Kind.TAG, tag).id for tag in source.tags)
 
 
 def _to_chunk(snapshot: Snapshot) -> Chunk:

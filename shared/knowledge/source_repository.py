@@ -11,7 +11,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.codec import Codec, added_field
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.knowledge.overrides import EDITABLE, read_values
 from shared.knowledge.source import SOURCE_FIELDS, NoteFields, SourceFields
 
@@ -110,7 +110,7 @@ _LISTED: Final = tuple(name for name in _CODEC.stored_names if name != "links_to
 """The stored fields to select for lists: a source may have hundreds of links."""
 
 
-def source_fields(source: Source) -> dict[str, Any]:
+def build_source_fields(source: Source) -> dict[str, Any]:
     """Return the stored fields of a source."""
     return _CODEC.write(source, _INGESTED)
 
@@ -212,7 +212,7 @@ class Sources:
 
     async def list_by_title_prefix(self, beginning: str, limit: int) -> list[StoredSource]:
         """Load the sources whose title begins with a prefix, in any case. Costs one round trip."""
-        query = title_prefix_query(self._database.client, title_key(beginning), limit)
+        query = title_prefix_query(self._database.client, make_title_key(beginning), limit)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_linking_to(self, source_id: str, limit: int) -> list[StoredSource]:
@@ -225,9 +225,9 @@ class Sources:
         return await self._database.count(sources_query(self._database.client))
 
 
-def title_key(title: str) -> str:
+def make_title_key(title: str) -> str:
     """Return the sort key of a title, or of its beginning."""
-    return named_facet(Kind.TITLE, title).key[:_KEY_LENGTH]
+    return make_named_facet(Kind.TITLE, title).key[:_KEY_LENGTH]
 
 
 def list_query(

@@ -20,11 +20,11 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from shared.extractions.extracted_chunks import removal_writes
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
-from shared.index.facets import vector_index_entries
+from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE
-from shared.index.stored_vector import NO_VECTOR, vector_fields
+from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
@@ -243,7 +243,7 @@ class Notes:
             snapshot = obsolete.pop(chunk.chunk_id, None)
             vector = vectors.by_chunk.get(chunk.chunk_id)
             if snapshot is None:
-                fields = vector_fields(vector, vectors.model) if vector else {}
+                fields = build_vector_fields(vector, vectors.model) if vector else {}
                 remainder = remains.get(chunk.chunk_id)
                 write, difference = self._build_creation(chunk, remainder, fields, now)
             else:
@@ -277,7 +277,7 @@ class Notes:
         steps = ("card", "extract", "cluster" if vector else "embed")
         data = documents.build_new_document(chunk, now) | vector
         data |= {"pending": dict.fromkeys(steps, now), "indexed": state.to_document()}
-        data |= {"facets": vector_index_entries(state.facets)}
+        data |= {"facets": select_vector_index_facets(state.facets)}
         before = read_indexed_state((remainder and remainder.to_dict()) or {})
         difference = IndexDifference(chunk.chunk_id, before, state)
         if remainder:
@@ -308,9 +308,9 @@ def _build_update(
     job_fields = {name: getattr(former, name) for name in documents.BY_JOBS}
     state = compute_indexed_state(replace(chunk, **job_fields))
     update = documents.build_edit_update(chunk, data, now) | documents.build_step_done("index")
-    update |= {"indexed": state.to_document(), "facets": vector_index_entries(state.facets)}
+    update |= {"indexed": state.to_document(), "facets": select_vector_index_facets(state.facets)}
     if vector:
-        update |= vector_fields(vector, model) | documents.build_step_done("embed")
+        update |= build_vector_fields(vector, model) | documents.build_step_done("embed")
         update |= documents.build_step_pending("cluster", now)
     elif data["content_hash"] != chunk.content_hash:
         update |= NO_VECTOR | documents.build_step_pending("embed", now)

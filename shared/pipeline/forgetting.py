@@ -51,8 +51,8 @@ class Forgetter:
     now: datetime
     missing: bool = False
 
-    def fields(self) -> dict[str, Any]:
-        """Return the stored fields."""
+    def build_fields(self) -> dict[str, Any]:
+        """Build the stored fields, with the time until which it can be restored."""
         return {
             "forgotten_at": self.now,
             "forgotten_by": self.user_id,
@@ -92,7 +92,7 @@ class Forgetting:
         record = self._database.document(FORGOTTEN_SOURCES, chunk.get("source_id"))
         update = {"chunk_count": Increment(-1)} | READ_AGAIN | REWRITE
         return [
-            *await self.build_move_writes([chunk], forgetter.fields(), forgetter.now),
+            *await self.build_move_writes([chunk], forgetter.build_fields(), forgetter.now),
             *([put_if_unchanged(source, update)] if source else []),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
@@ -145,5 +145,5 @@ def build_keep_forgotten_write(
         forgetter: Who forgets the source. The 30 days to restore it begin again, unless its text
             is deleted already.
     """
-    expiry = forgetter.fields() if record.document else {}
+    expiry = forgetter.build_fields() if record.document else {}
     return put_if_unchanged(snapshot, {"missing": False} | expiry)

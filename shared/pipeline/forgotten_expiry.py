@@ -43,7 +43,7 @@ class ForgottenContents:
         self._database = database
 
     async def delete_expired(self, now: datetime) -> AsyncIterator[int]:
-        """Delete what can no longer be restored; yield the number of chunks of each commit."""
+        """Delete what can no longer be restored. Yield the number of chunks in each commit."""
         client = self._database.client
         while chunks := await self._database.find(
             expired_query(client.collection(COLLECTION), now)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD
 
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
 from shared.index.indexed_state import read_indexed_state
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -173,8 +173,7 @@ class IndexRepair:
         if snapshot is None:
             return lambda batch: batch.create(reference, dict(data or {}))
         if data is None:
-            option = LastUpdateOption(snapshot.update_time)
-            return lambda batch: batch.delete(reference, option)
+            return delete_if_unchanged(snapshot)
         obsolete = (snapshot.to_dict() or {}).keys() - data.keys()
         return put_if_unchanged(snapshot, {**data, **dict.fromkeys(obsolete, DELETE_FIELD)})
 

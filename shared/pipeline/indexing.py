@@ -16,7 +16,7 @@ from google.cloud.firestore import LastUpdateOption
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal_writes
 from shared.firestore.database import get_fields
-from shared.index.facets import vector_index_entries
+from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
@@ -203,7 +203,7 @@ def _build_state_update(change: IndexChange) -> dict[str, Any]:
     vector = change.pending.compact_vector
     return {
         "indexed": change.state.to_document(),
-        "facets": vector_index_entries(change.state.facets),
+        "facets": select_vector_index_facets(change.state.facets),
         **({COMPACT: vector} if vector else {}),
         **documents.build_step_done(STEP),
     }

@@ -154,7 +154,7 @@ class Restoring:
         present = {name for name in originals if (EXTRACTIONS, name) in existing}
         present |= originals & extractions.keys()
         return _ReferenceTargets(
-            model=state.space[0] if state.space and not state.move else None,
+            model=state.space[0] if state.space and not state.migration else None,
             clusters=frozenset(name for name in clusters if (CLUSTERS, name) in existing),
             originals=frozenset(present),
             later_originals=await self._find_later_originals(forgotten, originals - present),

@@ -100,7 +100,9 @@ class SourceMove:
         )
         results = await database.commit(
             [
-                put_if_unchanged(snapshot, build_forgotten_fields(begun) | forgetter.fields()),
+                put_if_unchanged(
+                    snapshot, build_forgotten_fields(begun) | forgetter.build_fields()
+                ),
                 put_if_unchanged(source, {MOVING: forgetter.now} | READ_AGAIN),
             ]
         )

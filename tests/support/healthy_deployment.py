@@ -204,14 +204,14 @@ def _to_listed_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
     The API adds `__name__` after the other fields, in the order of the last one, and has the vector
     last, with this deployment's dimension.
     """
-    vector_fields = [field for field in fields if "vectorConfig" in field]
+    build_vector_fields = [field for field in fields if "vectorConfig" in field]
     other_fields = [field for field in fields if "vectorConfig" not in field]
     if not other_fields or other_fields[-1]["fieldPath"] != "__name__":
         orders = [field["order"] for field in other_fields if "order" in field]
         last_order = orders[-1] if orders else "ASCENDING"
         other_fields.append({"fieldPath": "__name__", "order": last_order})
     vector_config = {"dimension": DIMENSION, "flat": {}}
-    return other_fields + [field | {"vectorConfig": vector_config} for field in vector_fields]
+    return other_fields + [field | {"vectorConfig": vector_config} for field in build_vector_fields]
 
 
 def _make_expiring_fields(project: str, database: str) -> list[dict[str, Any]]:

@@ -15,7 +15,13 @@ from google.cloud.firestore import DELETE_FIELD
 from shared.ai.embedding import Purpose
 from shared.firestore.writes import put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import Facet, Kind, month_facet, named_facet, vector_index_entries
+from shared.index.facets import (
+    Facet,
+    Kind,
+    make_month_facet,
+    make_named_facet,
+    select_vector_index_facets,
+)
 from shared.index.indexed_state import (
     NOT_INDEXED,
     IndexedState,
@@ -24,7 +30,7 @@ from shared.index.indexed_state import (
 )
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import IndexCollections, InvertedIndex
-from shared.index.stored_vector import NO_VECTOR, vector_fields
+from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.index.vector_index import Documents
 from shared.search.corpus import DatedCorpus
 
@@ -57,8 +63,8 @@ class Jotting:
     @property
     def facets(self) -> Mapping[Facet, str]:
         """The tags and the month."""
-        tags = {named_facet(Kind.TAG, tag): tag for tag in self.tags}
-        return tags | {month_facet(self.dated_at): f"{self.dated_at:%B %Y}"}
+        tags = {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}
+        return tags | {make_month_facet(self.dated_at): f"{self.dated_at:%B %Y}"}
 
 
 def make_jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
@@ -85,8 +91,8 @@ async def save_jottings(ctx: Context, *new_jottings: Jotting) -> None:
         [vector] = await ctx.embedder.embed([jotting.text], Purpose.DOCUMENT)
         state = compute_indexed_state(jotting)
         fields = {"text": jotting.text, "tags": list(jotting.tags), "dated_at": jotting.dated_at}
-        fields |= vector_fields(vector, ctx.embedder.model)
-        fields["facets"] = vector_index_entries(state.facets)
+        fields |= build_vector_fields(vector, ctx.embedder.model)
+        fields["facets"] = select_vector_index_facets(state.facets)
         await _write(ctx, jotting.id, fields, state)
 
 

@@ -127,7 +127,7 @@ class MapPlacement:
         )
 
     def place(self, vectors: Matrix, cluster_ids: Sequence[Sequence[str]]) -> list[MapPoint | None]:
-        """Return the points of passages; None if the map has no clusters."""
+        """Return the points of passages. They are None if the map has no clusters."""
         if not self._rows:
             return [None] * len(vectors)
         rows = _number_clusters(cluster_ids, self._rows)

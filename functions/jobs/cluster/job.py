@@ -45,8 +45,9 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
 
     report = Report()
     embedding = await EmbeddingSpace(ctx.database).load_state()
-    if embedding.space is None or embedding.move:  # There are no vectors, or those of two models.
-        report.note = REEMBEDDING if embedding.move else ""
+    # Without a space there are no vectors, and during a migration there are not all of them.
+    if embedding.space is None or embedding.migration:
+        report.note = REEMBEDDING if embedding.migration else ""
         return report
     state = await load_state(*embedding.space, ctx)
     needs_reclustering = await is_due(state, ctx, report)

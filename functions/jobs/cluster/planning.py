@@ -117,7 +117,7 @@ def plan_clusters(
 
 
 def hash_members(members: Collection[str]) -> str:
-    """Hash the members; their order does not matter."""
+    """Hash the members. Their order does not matter."""
     return hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()
 
 

@@ -30,9 +30,9 @@ async def embed(ctx: Context, budget: Budget) -> Report:
         Unavailable: The embedding provider or the database is down.
     """
     report = Report()
-    move = await EmbeddingSpace(ctx.database).join(ctx.embedder)
-    if move:
-        await continue_migration(move, ctx, budget, report)
+    migration = await EmbeddingSpace(ctx.database).join(ctx.embedder)
+    if migration:
+        await continue_migration(migration, ctx, budget, report)
     else:
         await embed_chunks(ctx, budget, report)
     return report

@@ -53,7 +53,7 @@ async def extract(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the queued chunks; 0 if no language model is configured."""
+    """Count the queued chunks. Return 0 if no language model is configured."""
     return 0 if ctx.generator is None else await ChunkQueue(ctx.database).count_pending(STEP)
 
 

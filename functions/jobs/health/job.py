@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.health.golden_queries import MAX_QUERIES, SET_SIZE, choose_golden_queries
 from shared.core.log import log
 from shared.knowledge.chunk import parse_source_id
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.golden_queries import (
     TOP_K,
     NightlyScore,
@@ -68,7 +68,7 @@ async def _measure_rank(golden: GoldenQuery, ctx: Context) -> int | None:
     Return 0 if the chunk is not among them, and None if semantic search is not available.
     """
     question = SearchQuery(golden.query, Mode.HYBRID, Selection())
-    ranking = await rank(question, knowledge(ctx.database), ctx)
+    ranking = await rank(question, get_knowledge_corpus(ctx.database), ctx)
     if ranking.is_lexical_only:
         return None
     hit_ids = [hit.id for hit in diversify_hits(ranking.hits, parse_source_id)][:TOP_K]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shared.index.facets import vector_index_entries
+from shared.index.facets import select_vector_index_facets
 from shared.index.postings import KNOWLEDGE
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def split_commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]
         change_size = _estimate_chunk_size(change, len(refs)) + sum(
             map(_estimate_postings_size, refs - postings)
         )
-        new_vectors = 1 + len(vector_index_entries(change.state.facets))
+        new_vectors = 1 + len(select_vector_index_facets(change.state.facets))
         is_full = (
             size + change_size > MAX_BYTES
             or len(postings | refs) > MAX_POSTINGS

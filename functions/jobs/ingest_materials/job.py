@@ -75,7 +75,7 @@ async def _process(
     else:
         if status is DocumentStatus.WAITING:
             # The turn is over, so the document goes to the end of the queue. The stored status is
-            # not overwritten, because a call may have embedded the rest of the document meanwhile.
+            # not overwritten, because a call may have embedded the rest of the document by now.
             await workspace.update(document, next_at=ctx.clock(), tries=0)
             return
         await workspace.update(document, status=status)

@@ -26,9 +26,9 @@ async def reembed(ctx: Context, budget: Budget) -> Report:
         Unavailable: The embedding provider or the database is down.
     """
     report = Report()
-    move = await announce_migration(ctx)
-    if move:
-        await continue_migration(move, ctx, budget, report)
+    migration = await announce_migration(ctx)
+    if migration:
+        await continue_migration(migration, ctx, budget, report)
     return report
 
 
@@ -36,7 +36,7 @@ async def count_documents(ctx: Context) -> int:
     """Count the documents to embed again. Return 0 if the configured model made the vectors."""
     state = await EmbeddingSpace(ctx.database).load_state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
-    if state.space is None or (state.space == target and not state.move):
+    if state.space is None or (state.space == target and not state.migration):
         return 0
     return await ReembeddingStore(ctx.database).count()
 

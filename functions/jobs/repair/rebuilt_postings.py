@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.dates import format_day
 from shared.index.bm25 import CAP, Totals
 from shared.index.facets import is_month, parse_facet_id
-from shared.index.posting_changes import SLACK, truncation_policies
+from shared.index.posting_changes import SLACK, get_truncation_policies
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -73,7 +73,7 @@ class RebuiltPostings:
             only_refs: The only postings to rebuild, or None to rebuild all.
         """
         self._names = names
-        self._policies = truncation_policies(names)
+        self._policies = get_truncation_policies(names)
         self._only_refs = only_refs
         self.start_after = start_after
         self.end_at: PostingsRef | None = None

@@ -1,4 +1,4 @@
-"""`meta/bulk_embedding`: the state of bulk embedding; and the passages of a task.
+"""Stores the state of bulk embedding in `meta/bulk_embedding`, and finds the passages of a task.
 
 A task covers the passages that were pending at its start, which is its time `until`. Their field
 `pending.embed` is not later than `until`. Passages that are added or edited later have a later

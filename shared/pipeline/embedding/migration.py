@@ -53,22 +53,22 @@ async def announce_migration(ctx: Context) -> SpaceMigration | None:
     space = EmbeddingSpace(ctx.database)
     state = await space.load_state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
-    if state.move and state.move.target == target:
-        return state.move
-    if state.space is None or (state.space == target and not state.move):
+    if state.migration and state.migration.target == target:
+        return state.migration
+    if state.space is None or (state.space == target and not state.migration):
         return None
     return await space.start_migration(state, ctx.embedder, ctx.clock())
 
 
 async def continue_migration(
-    move: SpaceMigration, ctx: Context, budget: Budget, report: Report
+    migration: SpaceMigration, ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Continue a migration until it is complete or the time is up.
 
     Raises:
         CarrelError: The embedding provider or the database is down, or configured wrongly.
     """
-    run = _MigrationRun(move, ctx, budget, report, ReembeddingStore(ctx.database))
+    run = _MigrationRun(migration, ctx, budget, report, ReembeddingStore(ctx.database))
     report.finished = await run.clear()
     if not report.finished:
         return
@@ -76,15 +76,15 @@ async def continue_migration(
     if report.finished:
         report.finished = await run.embed()
     if report.finished:
-        await EmbeddingSpace(ctx.database).complete_migration(move)
-        report.note = f"The knowledge base is now embedded with {move.target[0]}."
+        await EmbeddingSpace(ctx.database).complete_migration(migration)
+        report.note = f"The knowledge base is now embedded with {migration.target[0]}."
 
 
 @dataclass(frozen=True, slots=True)
 class _MigrationRun:
     """One run of a migration."""
 
-    move: SpaceMigration
+    migration: SpaceMigration
     ctx: Context
     budget: Budget
     report: Report
@@ -96,7 +96,7 @@ class _MigrationRun:
         Returns:
             Whether all are deleted.
         """
-        if self.move.cleared:
+        if self.migration.cleared:
             return True
         if not await self._is_quiet():
             self.report.note = "Waiting for work with the former model to end."
@@ -125,7 +125,8 @@ class _MigrationRun:
         """
         while True:
             now = self.ctx.clock()
-            if now >= self.move.since + QUIET_PERIOD and not await self.store.list_busy_jobs(now):
+            is_announced_long_enough = now >= self.migration.since + QUIET_PERIOD
+            if is_announced_long_enough and not await self.store.list_busy_jobs(now):
                 return True
             if self.budget.deadline - time.monotonic() <= POLL_SECONDS:
                 return False
@@ -137,7 +138,7 @@ class _MigrationRun:
         Returns:
             Whether the pass is complete.
         """
-        position = self.move.progress.get(name, "")
+        position = self.migration.progress.get(name, "")
         while position is not None:
             if self.budget.spent:
                 return False
@@ -146,7 +147,7 @@ class _MigrationRun:
         return True
 
     async def _clear_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        return await self.store.clear_page(corpus, after, self.move, self.ctx.clock())
+        return await self.store.clear_page(corpus, after, self.migration, self.ctx.clock())
 
     async def _embed_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
         """Embed the documents of a page that have no vector.

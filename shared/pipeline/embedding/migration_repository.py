@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.extractions import extracted_chunks
 from shared.extractions import repository as extraction_repository
 from shared.firestore.writes import put_if_unchanged
-from shared.index.stored_vector import NO_VECTOR, vector_fields
+from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MAX_WRITES
 from shared.traces import repository as trace_repository
@@ -87,7 +87,7 @@ class ReembeddingStore:
         return [lease.id for lease in leases if lease.get("expires_at") > now]
 
     async def clear_page(
-        self, corpus: EmbeddedCorpus, after: str, move: SpaceMigration, now: datetime
+        self, corpus: EmbeddedCorpus, after: str, migration: SpaceMigration, now: datetime
     ) -> str | None:
         """Delete the old vectors of a page. The page is read again if a document has changed.
 
@@ -97,7 +97,8 @@ class ReembeddingStore:
         while True:
             page = await self._load_page(corpus, after)
             changes = [
-                (document, corpus.clear_vector(_get_data(document), move, now)) for document in page
+                (document, corpus.clear_vector(_get_data(document), migration, now))
+                for document in page
             ]
             writes = [put_if_unchanged(document, change) for document, change in changes if change]
             if await self._database.commit_skipping_conflicts(writes) == len(writes):
@@ -126,7 +127,7 @@ class ReembeddingStore:
     ) -> int:
         """Store vectors, unless their documents have changed. Return the number stored."""
         writes = [
-            put_if_unchanged(document.snapshot, vector_fields(vector, model))
+            put_if_unchanged(document.snapshot, build_vector_fields(vector, model))
             for document, vector in vectors
         ]
         return await self._database.commit_skipping_conflicts(writes)
@@ -159,7 +160,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _clear_passage(
-    data: DocumentData, _move: SpaceMigration, now: datetime
+    data: DocumentData, _migration: SpaceMigration, now: datetime
 ) -> dict[str, Any] | None:
     is_pending = "embedding_model" not in data and "embed" in data.get("pending", {})
     if "deleted_at" in data or is_pending:
@@ -169,22 +170,25 @@ def _clear_passage(
 
 
 def _clear_vector(
-    data: DocumentData, _move: SpaceMigration, _now: datetime
+    data: DocumentData, _migration: SpaceMigration, _now: datetime
 ) -> dict[str, Any] | None:
     return NO_VECTOR if "embedding_model" in data else None
 
 
 def _clear_workspace_document(
-    data: DocumentData, move: SpaceMigration, now: datetime
+    data: DocumentData, migration: SpaceMigration, now: datetime
 ) -> dict[str, Any] | None:
     """Build the update that queues a complete document for new vectors.
 
     An incomplete document does not change, because its caller uploads it again.
     """
-    model, dimension = move.target
+    model, dimension = migration.target
     embedding_job = data.get("making", {})
     complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
-    if not complete or (embedding_job.get("model"), embedding_job.get("dimension")) == move.target:
+    if (
+        not complete
+        or (embedding_job.get("model"), embedding_job.get("dimension")) == migration.target
+    ):
         return None
     job_update = {"making": {**embedding_job, "model": model, "dimension": dimension}}
     queue_update = {"status": DocumentStatus.WAITING.value, "next_at": now, "tries": 0}

@@ -10,7 +10,7 @@ import pytest
 from functions.jobs.index.job import index_with
 from shared.firestore.database import WriteConflict
 from shared.index.bm25 import pack
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, PostingsTruncation, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-RYE: Final = named_facet(Kind.TAG, "rye")
+RYE: Final = make_named_facet(Kind.TAG, "rye")
 RYE_LIST: Final = ("facets", RYE.id)
 BREAD: Final = ("lexicon", "bread")
 

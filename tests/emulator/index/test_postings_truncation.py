@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.firestore.database import Database
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import (
     IndexDifference,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = named_facet(Kind.TAG, "sea")
+SEA = make_named_facet(Kind.TAG, "sea")
 SEA_LIST = (INDEX_COLLECTIONS.facets, SEA.id)
 RYE, BREAD = (INDEX_COLLECTIONS.lexicon, "rye"), (INDEX_COLLECTIONS.lexicon, "bread")
 

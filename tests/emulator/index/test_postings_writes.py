@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.index.bm25 import Totals, pack
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import FacetValue
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = named_facet(Kind.TAG, "Sea")
+SEA = make_named_facet(Kind.TAG, "Sea")
 RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
 
 

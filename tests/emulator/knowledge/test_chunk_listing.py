@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import ALL_DATES, DateSpan
-from shared.index.facets import Kind, named_facet
-from shared.index.vector_index import date_cursor
+from shared.index.facets import Kind, make_named_facet
+from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, chunk_source, index_all, list_texts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 JUNE_11 = DateSpan(date(2024, 6, 11), date(2024, 6, 11))
-KEPT = named_facet(Kind.TAG, "kept")
+KEPT = make_named_facet(Kind.TAG, "kept")
 TAGGED = [KEPT.id]
 
 
@@ -43,7 +43,7 @@ async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DA
     after: DateCursor | None = None
     while listed_chunks := await Chunks(ctx.database).load_newest(1, facets, span, after):
         listed_ids.append(f"{listed_chunks[0].source_id} {listed_chunks[0].dated_at:%d}")
-        after = date_cursor(listed_chunks[0])
+        after = make_date_cursor(listed_chunks[0])
     return listed_ids
 
 

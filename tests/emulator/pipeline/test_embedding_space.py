@@ -107,7 +107,7 @@ def reread_space(app: App) -> EmbeddingSpace:
 async def test_migration_is_announced_beside_the_stamp(ctx: Context) -> None:
     space = await migrating_space(ctx)
     state = await space.load_state()
-    assert (state.space, state.move) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
+    assert (state.space, state.migration) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
     assert await space.load_space() == ("model-1", 3)
 
 
@@ -147,8 +147,8 @@ async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
     await space.save_progress("clear_chunks", "chunks/a")
     await space.save_progress("clear_traces", None)
     state = await space.load_state()
-    assert state.move
-    assert state.move.progress == {"clear_chunks": "chunks/a", "clear_traces": None}
+    assert state.migration
+    assert state.migration.progress == {"clear_chunks": "chunks/a", "clear_traces": None}
 
 
 async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -> None:

@@ -17,7 +17,7 @@ from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
-from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
+from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
@@ -179,7 +179,7 @@ async def test_changed_title_is_indexed(ctx: Context) -> None:
 async def test_changed_spelling_of_a_tag_is_stored(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await store_sources(ctx, replace(BAKING, tags=("FOOD",)))
-    assert (await read_postings(ctx))["facets", named_facet(Kind.TAG, "food").id]["name"] == "FOOD"
+    assert (await read_postings(ctx))["facets", make_named_facet(Kind.TAG, "food").id]["name"] == "FOOD"
 
 
 async def test_new_card_becomes_a_facet(ctx: Context) -> None:
@@ -221,7 +221,7 @@ async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
     await ingest_sources(ctx, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
     assert await index(ctx, make_ample_budget()) == Report(Counter(indexed=3))
     await assert_postings_are_exact(ctx)
-    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [named_facet(Kind.TAG, tag)])
+    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [make_named_facet(Kind.TAG, tag)])
     assert [3] * bool(tag.strip()) == [postings.df for postings in lists.facets.values()]
 
 

@@ -10,9 +10,9 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.core.dates import DateSpan
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.posting_changes import PostingsTruncation
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.fusion import Scores, fuse
 from shared.search.hybrid import rank
@@ -54,7 +54,7 @@ def exempt_queries() -> Iterator[None]:
 def select_by_tags(*tags: str) -> Selection:
     """Return a selection of documents with all of these tags."""
     return Selection(
-        tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
+        tuple(FacetFilter("tags", {tag: (make_named_facet(Kind.TAG, tag),)}) for tag in tags)
     )
 
 
@@ -85,7 +85,7 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
     ranking = await search(ctx, "anchor rye")
     assert (set(hit_ids(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
     base = await rank(
-        SearchQuery("anchor rye", Mode.HYBRID, Selection()), knowledge(ctx.database), ctx
+        SearchQuery("anchor rye", Mode.HYBRID, Selection()), get_knowledge_corpus(ctx.database), ctx
     )
     assert ({hit.id[:4] for hit in base.hits}, base.documents) == ({"many"}, 2)
 

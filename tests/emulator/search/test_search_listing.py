@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import DateSpan
-from shared.index.facets import Kind, named_facet
-from shared.knowledge.corpus import knowledge
+from shared.index.facets import Kind, make_named_facet
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.listing import MAX_EXAMINED
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = FacetFilter("tags", {"sea": (named_facet(Kind.TAG, "sea"),)})
-ANN = FacetFilter("author", {"Ann": (named_facet(Kind.AUTHOR, "Ann"),)})
+SEA = FacetFilter("tags", {"sea": (make_named_facet(Kind.TAG, "sea"),)})
+ANN = FacetFilter("author", {"Ann": (make_named_facet(Kind.AUTHOR, "Ann"),)})
 
 
 def make_dated_source(day: int, source_id: str, **fields: object) -> Source:
@@ -48,7 +48,7 @@ async def newest(
     selection: Selection, limit: int, after: DateCursor | None, ctx: Context
 ) -> Listing[Chunk]:
     """List the knowledge base by date."""
-    return await newest_in(selection, limit, after, knowledge(ctx.database))
+    return await newest_in(selection, limit, after, get_knowledge_corpus(ctx.database))
 
 
 async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.errors import Conflict, PlatformFault, Unavailable
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.stored_vector import to_compact
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.ingestion import Ingestion
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, SPARE
 from shared.search.corpus import Corpus
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = named_facet(Kind.TAG, "sea")
-ANN = named_facet(Kind.AUTHOR, "Ann")
+SEA = make_named_facet(Kind.TAG, "sea")
+ANN = make_named_facet(Kind.AUTHOR, "Ann")
 
 
 def make_query(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQuery:
@@ -55,7 +55,7 @@ def make_query(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQue
 
 async def rank(query: SearchQuery, ctx: Context) -> Ranking[Chunk]:
     """Rank the passages of the knowledge base."""
-    return await rank_in(query, knowledge(ctx.database), ctx)
+    return await rank_in(query, get_knowledge_corpus(ctx.database), ctx)
 
 
 async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> None:
@@ -183,7 +183,7 @@ class FailingDocuments:
 
 async def test_another_model_is_reported_before_a_failed_search(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
-    base = knowledge(ctx.database)
+    base = get_knowledge_corpus(ctx.database)
     corpus = Corpus(FailingDocuments(base.documents), base.index)
     with pytest.raises(PlatformFault):
         await rank_in(make_query("anchor"), corpus, ctx)
@@ -244,7 +244,7 @@ async def test_meaning_is_searched_if_words_take_too_long(
     ctx: Context, monotonic: MonotonicClock
 ) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
-    base = knowledge(ctx.database)
+    base = get_knowledge_corpus(ctx.database)
     documents = SlowDocuments(base.documents, monotonic)
 
     class SlowLists:
@@ -273,7 +273,7 @@ async def test_hits_not_compared_in_time_are_returned(
     await store_sources(
         ctx, make_source_of_text("It is a storm, and far from anything else that is here.")
     )
-    base = knowledge(ctx.database)
+    base = get_knowledge_corpus(ctx.database)
     ctx = replace(ctx, deadline=time.time() + 100)
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.index)
     ranking = await rank_in(make_query("anchor storm"), corpus, ctx)

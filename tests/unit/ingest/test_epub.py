@@ -36,7 +36,7 @@ def refusal(folder: Path, data: bytes) -> str:
 
 
 def chapters_of(source: Source) -> list[tuple[str | None, str]]:
-    return [(section.locator_at(0).chapter, section.text) for section in source.sections]
+    return [(section.find_locator(0).chapter, section.text) for section in source.sections]
 
 
 def test_chapters_are_sections_in_reading_order(tmp_path: Path) -> None:

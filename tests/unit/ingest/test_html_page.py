@@ -70,9 +70,9 @@ def test_a_bare_page_has_the_name_and_the_date_of_its_file(tmp_path: Path) -> No
 def test_headings_are_the_chapters_of_passages() -> None:
     (section,) = make_article_source(make_article_page().encode(), source_id="x").sections
     start = section.text.index("When to reef")
-    assert section.locator_at(0).chapter is None
-    assert section.locator_at(start).chapter == "When to reef"
-    assert section.locator_at(len(section.text)).chapter == "When to reef"
+    assert section.find_locator(0).chapter is None
+    assert section.find_locator(start).chapter == "When to reef"
+    assert section.find_locator(len(section.text)).chapter == "When to reef"
 
 
 @pytest.mark.parametrize(

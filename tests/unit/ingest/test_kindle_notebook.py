@@ -46,7 +46,7 @@ def read_notebook(folder: Path, *parts: str) -> Source:
 
 
 def passages(source: Source) -> list[tuple[str, Locator]]:
-    return [(section.text, section.locator_at(0)) for section in source.sections]
+    return [(section.text, section.find_locator(0)) for section in source.sections]
 
 
 def test_notebook_becomes_a_source_with_chapters_and_places(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
         (f"{REEFS[0]} {REEFS[1]}\n\nYes!", HIGHLIGHTED_AT),
         ("Ask Bob.", None),
     ]
-    assert [section.locator_at(0).page for section in sections] == [2, 2, 2]
+    assert [section.find_locator(0).page for section in sections] == [2, 2, 2]
 
 
 def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.knowledge.chunk import split_source
 from shared.knowledge.chunk_repository import build_new_document, compute_fingerprint, to_chunk
 from shared.knowledge.ingestion import ChunkedSource, build_source_document
@@ -110,7 +110,7 @@ def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:
     added_facets = (
         english_source.chunks[0].facets.items() - source_without_language.chunks[0].facets.items()
     )
-    assert {(named_facet(Kind.LANGUAGE, "en"), "En")} == added_facets
+    assert {(make_named_facet(Kind.LANGUAGE, "en"), "En")} == added_facets
 
 
 @pytest.mark.parametrize("source", [FULL_SOURCE, BARE_SOURCE], ids=["full", "bare"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from shared.core.caller import Tier
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex
 from shared.knowledge.common_names import MAX_NAMES, CommonNames
 from shared.knowledge.source_repository import Sources
@@ -76,8 +76,8 @@ def _begins_with(value: FacetValue, prefix: str) -> bool:
     """Return whether a name, a word in it, or a source's or cluster's id begins with a prefix."""
     kind = value.facet.kind
     # The key of a facet normalizes its name: case, character width and white space.
-    name = named_facet(kind, value.name).key
-    pattern = rf"(?<!\w){re.escape(named_facet(kind, prefix).key)}"
+    name = make_named_facet(kind, value.name).key
+    pattern = rf"(?<!\w){re.escape(make_named_facet(kind, prefix).key)}"
     return bool(re.search(pattern, name)) or (
         kind in KINDS_WITH_IDS and value.facet.key.startswith(prefix.strip())
     )
@@ -101,7 +101,7 @@ async def _load_rare_names(args: In, ctx: Context) -> list[FacetValue]:
             )
             return [*map(_to_source_name, by_title), *by_id]
         case kind:
-            key = named_facet(Kind(kind), args.prefix).key
+            key = make_named_facet(Kind(kind), args.prefix).key
             return await index.list_by_prefix(Kind(kind), key, limit)
 
 

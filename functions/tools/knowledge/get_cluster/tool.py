@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.index.facets import Facet, Kind
-from shared.index.vector_index import date_cursor
+from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import ClusterSummary, Passage, format_passage, to_passage
@@ -108,7 +108,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
     return Out.of(
         stored.cluster,
         members=members,
-        next_cursor=encode_cursor(cursor_args, date_cursor(last)) if last else None,
+        next_cursor=encode_cursor(cursor_args, make_date_cursor(last)) if last else None,
         related_clusters=related_clusters,
     )
 

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 from functions.tools.knowledge.get_recent.activity import Activity, count_activity
 from shared.core.caller import Tier
 from shared.core.dates import DateSpan, Period, resolve_period
-from shared.index.vector_index import date_cursor
+from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, format_passage, format_title, to_passage
 from shared.links.repository import SavedLinks
@@ -113,7 +113,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     next_cursor = None
     if len(page) < len(chunks):
         days = span.first.toordinal(), span.last.toordinal()
-        next_cursor = encode_cursor(args, [*date_cursor(chunks[len(page) - 1]), *days])
+        next_cursor = encode_cursor(args, [*make_date_cursor(chunks[len(page) - 1]), *days])
     return Out(
         period=args.period,
         first_day=span.first.isoformat(),

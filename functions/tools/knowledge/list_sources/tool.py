@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from shared.core.caller import Tier
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.source_repository import SourceOrder, Sources
@@ -98,7 +98,7 @@ async def list_sources(args: In, ctx: Context) -> Out:
 def _build_filters(args: In) -> dict[Facet, str]:
     """Return the names to filter by, by facet. The facet that is likely the rarest comes first."""
     names = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
-    return {named_facet(kind, name): name for kind, name in names.items() if name}
+    return {make_named_facet(kind, name): name for kind, name in names.items() if name}
 
 
 async def _load_page(

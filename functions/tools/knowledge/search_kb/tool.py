@@ -13,7 +13,7 @@ from functions.tools.knowledge.search_kb.hits import Detail, Hit, format_hit, ma
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.knowledge.chunk import parse_source_id
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import (
     CursorCount,
@@ -108,7 +108,7 @@ async def search_kb(args: In, ctx: Context) -> Out:
 
 async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
     """Rank the passages, and return the best that were not on earlier pages."""
-    corpus = knowledge(ctx.database)
+    corpus = get_knowledge_corpus(ctx.database)
     earlier: list[str] = decode_cursor(args, args.cursor, FINGERPRINTS) or []
     ranking = await rank(query, corpus, ctx)
     candidates = {
@@ -153,7 +153,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
 async def _list(args: In, selection: Selection, ctx: Context) -> Out:
     """List the passages that pass the filters, newest first."""
     earlier, *after = decode_cursor(args, args.cursor, _DATE_POSITION) or (0,)
-    corpus = knowledge(ctx.database)
+    corpus = get_knowledge_corpus(ctx.database)
     listing = await list_newest(selection, args.limit, tuple(after) or None, corpus)
     all_hits, notes = await asyncio.gather(
         make_hits(
