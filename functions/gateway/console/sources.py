@@ -91,19 +91,18 @@ async def _show(
         ),
         _get_passage(visit, chunk_id),
     )
-    if answer.error and visit.notice and answer.error.code == NotFound.code:
-        return visit.render("gone.html")  # this visit forgot the source
+    if answer.error and _was_forgotten(answer.error, visit):
+        return visit.render("gone.html")
     if answer.error:
         return visit.render_error(answer.error)
     source = answer.result or {}
     next_cursor = source.get("next_cursor")
+    next_query = urlencode({"cursor": next_cursor}) if next_cursor else None
     passage = (passage_answer.result if passage_answer else None) or {}
     passage_error = passage_answer.error if passage_answer else None
     has_changed_nothing = visit.notice is None and error is None
     if passage and passage["source_id"] != source["source_id"] and has_changed_nothing:
         return redirect(make_source_path(passage["source_id"], chunk_id))
-    if visit.notice and passage_error and passage_error.code == NotFound.code:
-        passage_error = None  # this visit forgot the passage
     return visit.render(
         "source.html",
         error=error,
@@ -112,13 +111,16 @@ async def _show(
         source=source,
         note_text=_get_note_text(source, visit),
         passage=passage,
-        passage_error=passage_error,
+        passage_error=None if _was_forgotten(passage_error, visit) else passage_error,
         is_elsewhere=bool(passage)
         and chunk_id not in [chunk["chunk_id"] for chunk in source["chunks"]],
-        next_path=f"{make_source_path(source_id)}?{urlencode({'cursor': next_cursor})}"
-        if next_cursor
-        else None,
+        next_path=f"{make_source_path(source_id)}?{next_query}" if next_query else None,
     )
+
+
+def _was_forgotten(error: WireError | None, visit: Visit) -> bool:
+    """Return whether an error says that something is missing because this visit forgot it."""
+    return error is not None and error.code == NotFound.code and visit.notice is not None
 
 
 def _get_note_text(source: dict[str, Any], visit: Visit) -> str | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MOVE_SECONDS: Final = 20.0
-"""After this time, a call leaves the remaining passages of a source to the index job."""
+"""After this time, in seconds, a call leaves the rest of a source's passages to the index job."""
 
 
 class In(IdempotentArguments):
@@ -297,7 +297,7 @@ class _Call:
             )
 
     async def _add_up(self, moves: AsyncIterator[ContentCounts]) -> tuple[ContentCounts, bool]:
-        """Move chunks until the time is up; return what was moved, and whether that is all."""
+        """Move chunks until the time is up. Return what was moved, and whether that was all."""
         total = ContentCounts()
         async for counts in moves:
             total += counts
@@ -331,9 +331,9 @@ class _Call:
 
 
 def _goes_whole(source: Mapping[str, Any]) -> bool:
-    """Return whether a source goes with any of its passages.
+    """Return whether forgetting a passage forgets its whole source.
 
-    That is its last one, or one of a note, whose document has the whole text.
+    That is so for a source's last passage, and for a note, whose document has the whole text.
     """
     return source["chunk_count"] == 1 or "saved_by" in source
 
@@ -390,17 +390,17 @@ def _make_unfinished_error(source_id: str, state: str) -> Conflict:
 def format_result(out: Out) -> str:
     """Return the result as text."""
     name = f'"{out.title}"' if out.title else f"the source {out.source_id}"
-    what = f"the passage {out.chunk_id} of {name}" if out.chunk_id else name
+    subject = f"the passage {out.chunk_id} of {name}" if out.chunk_id else name
     if not out.changed:
         state = "forgotten" if out.forgotten else "in the knowledge base"
-        return f"Nothing changed: {what} already is {state}."
+        return f"Nothing changed: {subject} already is {state}."
     moved = out.removed or out.restored
     if out.restored and not out.title:
         return (
-            f"The texts of {what} were deleted for good. They come back when their file or export"
-            " is ingested again."
+            f"The texts of {subject} were deleted for good. They come back when their file or"
+            " export is ingested again."
         )
-    lines = [f"{'Forgot' if out.forgotten else 'Restored'} {what}."]
+    lines = [f"{'Forgot' if out.forgotten else 'Restored'} {subject}."]
     if moved:
         counts = [
             format_count(moved.chunks, "passage"),
