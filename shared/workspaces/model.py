@@ -247,7 +247,7 @@ def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
             parts.append(DocumentPart([], [], [], {}, {}))
             size = 0
         size += passage_size
-        _add(passage, parts[-1])
+        _add_passage(passage, parts[-1])
     return parts
 
 
@@ -299,7 +299,7 @@ def describe_rejection(parts: Iterable[DocumentPart], passage_id: str) -> str:
     return f"the embedding model rejected characters {span.start} to {span.end}"
 
 
-def _add(passage: ParsedPassage, part: DocumentPart) -> None:
+def _add_passage(passage: ParsedPassage, part: DocumentPart) -> None:
     """Add a passage to a part."""
     index = len(part.ids)
     part.ids.append(passage.passage_id)
