@@ -78,7 +78,7 @@ class WorkspaceDocument:
         reason: Why the upload failed, or None.
         leased_until: Until when one call has the right to embed the waiting passages, or None if no
             call has it.
-        next_at: From when a job may embed the document, or None if the document does not wait.
+        next_at: From when a job may embed the document, or None if it has never waited.
         tries: How often a job has failed to embed the document since the last success.
     """
 
