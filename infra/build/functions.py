@@ -268,7 +268,7 @@ def _build_job_function(job: Job) -> Function:
         memory=job.memory,
         concurrency=1,
         timeout=math.ceil(job.timeout) + JOB_GRACE_SECONDS,
-        max_instances=1,  # a second run would stop at once, because the first holds the lease
+        max_instances=1,  # a second run would end immediately, because the first holds the lease
         schedule=job.schedule,
     )
 

@@ -113,7 +113,7 @@ Text = Annotated[str, StringConstraints(max_length=1_000), AfterValidator(valida
 
 
 class In(IdempotentArguments):
-    """The arguments of the tool, besides the idempotency key."""
+    """The arguments of the tool, in addition to the idempotency key."""
 
     item_id: DocumentId = Field(description="Describe every field: the model reads it.")
     text: Text | None = Field(default=None, description="The text to store; null removes it.")

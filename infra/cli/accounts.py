@@ -98,7 +98,7 @@ def limit(user: str, amount: int | None) -> None:
 @accounts.command()
 @click.argument("user", callback=_parse_user)
 def revoke(user: str) -> None:
-    """Revoke all keys and sign-ins of USER at once. New ones can be created afterwards."""
+    """Revoke all keys and sign-ins of USER immediately. New ones can be created afterwards."""
     from shared.accounts.repositories.revocation import revoke_user
 
     keys, sign_ins = write_access(lambda store: revoke_user(store, user))

@@ -207,7 +207,7 @@ def forget(  # noqa: PLR0913 - a command's options
         selection = run_with_context(lambda context: _select(context, request))
         count = selection.count(restores=restore)
         if not restore:
-            _show(selection, to_stderr=as_json)
+            _print_selection(selection, to_stderr=as_json)
         if dry_run:
             verb = "restored" if restore else "forgotten"
             click.echo(f"{count} would be {verb}.", err=as_json)
@@ -215,7 +215,7 @@ def forget(  # noqa: PLR0913 - a command's options
         is_much = len(selection.stored) + len(selection.trace_ids(withdrawn=False)) > 1
         if is_much and not restore and not yes:
             click.confirm(f"Forget {count} with {selection.passages}?", abort=True, err=True)
-        receipt = _move(selection, user, reason, restores=restore)
+        receipt = _forget_or_restore(selection, user, reason, restores=restore)
         local_database.save_now()
     text = receipt.to_json() if as_json else receipt.describe(request, restores=restore)
     click.echo(text)
@@ -224,7 +224,7 @@ def forget(  # noqa: PLR0913 - a command's options
     sys.exit(bool(receipt.failures))
 
 
-def _show(selection: _Selection, *, to_stderr: bool) -> None:
+def _print_selection(selection: _Selection, *, to_stderr: bool) -> None:
     """Print the sources that would be forgotten."""
     if selection.stored:
         click.echo(selection.describe(), err=to_stderr)
@@ -315,7 +315,9 @@ async def _find_tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
     return tagged, len(sources) - len(tagged)
 
 
-def _move(selection: _Selection, user: str, reason: str | None, *, restores: bool) -> _Receipt:
+def _forget_or_restore(
+    selection: _Selection, user: str, reason: str | None, *, restores: bool
+) -> _Receipt:
     """Forget or restore the sources one after another, as the tool `forget` does."""
     from shared.core.caller import Caller, Role
 
@@ -324,19 +326,22 @@ def _move(selection: _Selection, user: str, reason: str | None, *, restores: boo
     source_ids = selection.forgotten if restores else dict.fromkeys([*stored, *selection.missing])
     owner = Caller.of(user, role=Role.OWNER)
     receipt = run_with_context(
-        lambda context: _move_all(context, source_ids, reason, restores=restores), owner
+        lambda context: _forget_or_restore_sources(context, source_ids, reason, restores=restores),
+        owner,
     )
     if trace_ids := selection.trace_ids(withdrawn=restores):
         from infra.local.sample.traces import CONTRIBUTOR
 
         run_with_context(
-            lambda context: _move_traces(context, trace_ids, receipt, restores=restores),
+            lambda context: _withdraw_or_restore_traces(
+                context, trace_ids, receipt, restores=restores
+            ),
             Caller.of(CONTRIBUTOR),
         )
     return receipt
 
 
-async def _move_traces(
+async def _withdraw_or_restore_traces(
     ctx: Context, trace_ids: Iterable[str], receipt: _Receipt, *, restores: bool
 ) -> None:
     """Withdraw or restore the sample's traces one after another, as their contributor does."""
@@ -353,7 +358,7 @@ async def _move_traces(
                 receipt.restorable_until = f"{ctx.clock() + RESTORABLE:%Y-%m-%d}"
 
 
-async def _move_all(
+async def _forget_or_restore_sources(
     ctx: Context, source_ids: Iterable[str], reason: str | None, *, restores: bool
 ) -> _Receipt:
     """Forget or restore sources one after another. A source that fails does not stop the others."""

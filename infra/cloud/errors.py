@@ -18,7 +18,7 @@ class GoogleApiError(CommandFailed):
     """
 
     def __init__(self, message: str, status: int, reason: str) -> None:
-        """Store the message, the status and the reason."""
+        """Make the error of a response. See the attributes."""
         super().__init__(message)
         self.status = status
         self.reason = reason

@@ -2,6 +2,8 @@
 
 Errors have the form `{"error": {"code", "message", "status", "details"}}`. A detail with the type
 `google.rpc.ErrorInfo` contains the reason (https://cloud.google.com/apis/design/errors).
+
+Google's libraries are imported late, so that commands that do not need them start fast.
 """
 
 from __future__ import annotations

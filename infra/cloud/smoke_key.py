@@ -1,7 +1,8 @@
 """The smoke test's access key, a read-only key of the user `smoke`.
 
 The smoke test calls a new release as a client would (`infra.cloud.smoke`). The key is stored in a
-secret in Secret Manager, which Terraform creates and builds may read.
+secret in Secret Manager, which Terraform creates and builds may read. Firestore's client is
+imported late, so that commands that do not need it start fast.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks the last job runs and the embedding model of a deployment.
 
-Parts of Carrel are imported late, because the commands that share this code must start fast.
+Parts of Carrel are imported late, so that the first checks appear fast.
 """
 
 from __future__ import annotations

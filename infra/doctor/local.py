@@ -1,4 +1,7 @@
-"""The doctor's checks of this machine: programs for local runs, their data, and the gateway."""
+"""The doctor's checks of this machine: programs for local runs, their data, and the gateway.
+
+The embedding model is imported late, so that the first checks appear fast.
+"""
 
 from __future__ import annotations
 

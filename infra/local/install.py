@@ -21,7 +21,7 @@ import tempfile
 import threading
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from infra.local.constraints import CONSTRAINTS, ROOT, count_distributions
 
@@ -109,8 +109,29 @@ def _run_pip(arguments: list[str], total: int) -> None:
             sys.exit(f"{errors.read()}{_FAILURE_ADVICE}")
 
 
-def track_progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int, int, str]]:
-    """Yield the progress of pip as step, finished packages, all packages, and current package."""
+class PipProgress(NamedTuple):
+    """How far pip is.
+
+    Attributes:
+        step: What pip does now, in words.
+        finished: The number of packages for which the step is done.
+        total: The number of packages for which the step is to be done.
+        detail: The current package, for the end of the line, or an empty string.
+    """
+
+    step: str
+    finished: int
+    total: int
+    detail: str = ""
+
+
+def track_progress(pip: subprocess.Popen[str], total: int) -> Iterator[PipProgress]:
+    """Yield the progress of pip, as its output tells.
+
+    Args:
+        pip: The running process, whose output is read here.
+        total: The expected number of packages.
+    """
     chosen: set[str] = set()
     fetched: set[str] = set()
     assert pip.stdout  # noqa: S101 - for mypy
@@ -118,11 +139,15 @@ def track_progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str
         # If the index does not serve metadata separately, pip fetches packages while it chooses.
         if not fetched and (package := _CHOSEN.match(line)):
             chosen.add(package[1])
-            yield "Choosing packages", len(chosen), max(total, len(chosen)), f": {package[1]}"
+            yield PipProgress(
+                "Choosing packages", len(chosen), max(total, len(chosen)), f": {package[1]}"
+            )
         elif package := _WHEEL.match(line) or _PRESENT.match(line):
             name, size = package.groups("")
             fetched.add(name)
-            yield "Fetching packages", len(fetched), max(total, len(fetched)), f": {name}{size}"
+            yield PipProgress(
+                "Fetching packages", len(fetched), max(total, len(fetched)), f": {name}{size}"
+            )
         elif line.startswith("Installing collected packages"):
             package_count = line.count(",") + 1
             count_before = _count_installed()
@@ -131,7 +156,7 @@ def track_progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str
             reader.start()
             while reader.is_alive():
                 installed = _count_installed() - count_before
-                yield "Installing packages", installed, package_count, ""
+                yield PipProgress("Installing packages", installed, package_count)
                 reader.join(_POLL_SECONDS)
 
 
@@ -139,14 +164,15 @@ def _count_installed() -> int:
     return sum(1 for _ in Path(sysconfig.get_path("purelib")).glob("*.dist-info"))
 
 
-def _print_progress(steps: Iterator[tuple[str, int, int, str]]) -> None:
+def _print_progress(steps: Iterator[PipProgress]) -> None:
     """Print progress on one line of a terminal, or else as a line for every ten packages."""
     latest = ""
-    for step, number, total, detail in steps:
-        text = f"  {step}: {number} of {total}"
+    for progress in steps:
+        is_due = progress.finished % _PACKAGES_PER_LINE == 0 or progress.finished == progress.total
+        text = f"  {progress.step}: {progress.finished} of {progress.total}"
         if sys.stdout.isatty():
-            print(f"\r\x1b[2K{text}{detail}", end="", flush=True)  # noqa: T201
-        elif text != latest and (number % _PACKAGES_PER_LINE == 0 or number == total):
+            print(f"\r\x1b[2K{text}{progress.detail}", end="", flush=True)  # noqa: T201
+        elif text != latest and is_due:
             print(text, flush=True)  # noqa: T201
         latest = text
     if latest and sys.stdout.isatty():

@@ -97,7 +97,12 @@ def ingest_page(url: str, fetch: SafeFetch | None = None) -> bool:
 
 
 def load_sample() -> bool:
-    """Load the sample: texts with embeddings, cards, clusters and indexes, and traces."""
+    """Load the sample: texts with embeddings, cards, extractions, clusters and indexes, and traces.
+
+    Returns:
+        Whether everything was processed.
+    """
+    # Only this function needs the sample's jobs.
     from infra.local.sample.extractions import EXTRACTIONS
     from infra.local.sample.knowledge import KNOWLEDGE
     from infra.local.sample.traces import TRACES
@@ -149,8 +154,9 @@ def _run_command(settings: Settings, command: Callable[[JobRuns], Awaitable[None
 async def _ingest(ingest_job: Job, runs: JobRuns) -> None:
     """Embed texts while more texts are read, then run the other jobs one after another.
 
-    Two of the other jobs at once would change the same chunks, and would have to repeat most
-    commits. If the embedding provider fails, the texts are indexed before the error is raised.
+    If two of the other jobs ran at the same time, they would change the same chunks, and would have
+    to repeat most commits. If the embedding provider fails, the texts are indexed before the error
+    is raised.
     """
     try:
         with click.progressbar(length=1, label=INGEST.title) as bar:

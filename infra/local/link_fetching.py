@@ -125,7 +125,7 @@ class LinkFetchingDispatcher:
     """Passes calls on, and has links fetched as soon as `save_link` has queued them."""
 
     def __init__(self, dispatcher: Dispatcher, fetcher: LinkFetcher) -> None:
-        """Store the dispatcher that runs the calls, and the fetcher to start."""
+        """Pass calls to a dispatcher, and start the fetcher after `save_link`."""
         self._dispatcher = dispatcher
         self._fetcher = fetcher
 

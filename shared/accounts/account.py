@@ -22,8 +22,8 @@ MICROS_PER_DOLLAR: Final = 1_000_000
 """A dollar has this many micro-dollars, the unit of all amounts. A call can cost less than a
 cent."""
 HOLD_LIFETIME: Final = timedelta(hours=1)
-"""Money stays on hold for this long if the outcome of a call never arrives. No call takes as
-long."""
+"""Money stays on hold for this long if the outcome of a call never arrives. Calls take far less
+time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Writes and reads the files of a batch in Cloud Storage as streams.
 
 A batch is a large number of requests to a model, in one file. Google's client blocks, so it runs in
-threads.
+threads. It is imported late, to keep cold starts short.
 """
 
 from __future__ import annotations

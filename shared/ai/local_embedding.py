@@ -16,8 +16,8 @@ by their last sentence, the mean reciprocal rank is 0.68, and 0.81 with either a
 by their first sentence, it is 0.73, and 0.71 and 0.72 with the alternatives. So chunks should fit
 into 256 tokens.
 
-Two texts are embedded at once, with one thread each. Alternatively, two threads could embed one
-text at a time, and could spin while they wait:
+Two texts are embedded at the same time, with one thread each. Alternatively, two threads could
+embed one text at a time, and could spin while they wait:
 
                                16 tokens   256 tokens   texts of 256 tokens per second
     one thread per text           4.7 ms      43.4 ms                               46
@@ -107,6 +107,7 @@ class LocalEmbedder:
 
     @cached_property
     def _model(self) -> MiniLM:
+        """The model, which is imported and loaded when it is first used."""
         from shared.ai._minilm import MiniLM
 
         return MiniLM()

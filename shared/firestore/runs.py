@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "runs"
 RETENTION: Final = timedelta(days=30)
-"""How long the record of a run is kept."""
+"""The record of a run is kept for this long after the run started."""
 _TIME_FORMAT: Final = "%Y%m%dT%H%M%S"
 """The format of the time in the id of a run."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared.text.markup import to_plain_line
 from shared.text.snippets import SNIPPET_LENGTH, find_grapheme_ends, truncate
@@ -26,8 +26,12 @@ _MARGIN: Final = 5
 """This many characters of an excerpt are reserved for ellipses and for punctuation at its end."""
 
 
-_Occurrence = tuple[str, int, int]
-"""A term, and the start and the end of the word in the text."""
+class _Occurrence(NamedTuple):
+    """A term, and the start and the end of its word in a text."""
+
+    term: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +64,20 @@ def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
         occurrences = _find_matches(text, query_terms)
     # In reverse, so that the first spelling of each term is the one that remains.
     words = {
-        term: truncate(text[start:end], MAX_TERM) for term, start, end in reversed(occurrences)
+        occurrence.term: truncate(text[occurrence.start : occurrence.end], MAX_TERM)
+        for occurrence in reversed(occurrences)
     }
-    matched = list(dict.fromkeys(words[term] for term, _, _ in occurrences))
+    matched = list(dict.fromkeys(words[occurrence.term] for occurrence in occurrences))
     return Excerpt(_cut_around(line, _find_best_start(matches)), matched)
 
 
 def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
     """Return the occurrences of the query's terms in a line."""
-    return [occurrence for occurrence in find_occurrences(line) if occurrence[0] in query_terms]
+    return [
+        _Occurrence(term, start, end)
+        for term, start, end in find_occurrences(line)
+        if term in query_terms
+    ]
 
 
 def _cut_around(line: str, match: int) -> str:
@@ -88,19 +97,19 @@ def _find_best_start(matches: Sequence[_Occurrence]) -> int:
     """
     best_start = max_terms = next_match = 0
     term_counts: Counter[str] = Counter()
-    for number, (term, start, _) in enumerate(matches):
-        limit = start + SNIPPET_LENGTH - MAX_LEAD - _MARGIN
+    for number, first in enumerate(matches):
+        limit = first.start + SNIPPET_LENGTH - MAX_LEAD - _MARGIN
         while next_match < len(matches) and (
-            next_match <= number or matches[next_match][2] <= limit
+            next_match <= number or matches[next_match].end <= limit
         ):
-            term_counts[matches[next_match][0]] += 1
+            term_counts[matches[next_match].term] += 1
             next_match += 1
         if len(term_counts) > max_terms:
-            best_start = start
+            best_start = first.start
             max_terms = len(term_counts)
-        term_counts[term] -= 1
-        if not term_counts[term]:
-            del term_counts[term]
+        term_counts[first.term] -= 1
+        if not term_counts[first.term]:
+            del term_counts[first.term]
     return best_start
 
 

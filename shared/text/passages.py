@@ -92,9 +92,9 @@ def _split_paragraphs(text: str) -> Iterator[Span]:
     """Yield the spans of the paragraphs, which blank lines separate."""
     start = 0
     for blank in _BLANK_LINES.finditer(text):
-        yield from _strip(text, start, blank.start())
+        yield from _strip_span(text, start, blank.start())
         start = blank.end()
-    yield from _strip(text, start, len(text))
+    yield from _strip_span(text, start, len(text))
 
 
 def _attach_headings(text: str, max_length: int) -> Iterator[Span]:
@@ -115,7 +115,7 @@ def _attach_headings(text: str, max_length: int) -> Iterator[Span]:
         yield heading
 
 
-def _strip(text: str, start: int, end: int) -> Iterator[Span]:
+def _strip_span(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield the span without white space at both ends, or nothing if it contains nothing else."""
     remaining_text = text[start:end].lstrip()
     if remaining_text:

@@ -36,7 +36,7 @@ class RejectedPassage(InvalidInput):
     """
 
     def __init__(self, passage_id: str) -> None:
-        """Store the id, by which the caller finds the passage in the document."""
+        """Make the error. The caller of the embedding finds the passage by its id."""
         super().__init__("The embedding model rejected a passage.")
         self.passage_id = passage_id
 

@@ -78,7 +78,7 @@ class WorkspaceDocument:
         reason: Why the upload failed, or None.
         leased_until: Until when one call has the right to embed the waiting passages, or None if no
             call has it.
-        next_at: From when a job may embed the document, or None if the document does not wait.
+        next_at: From when a job may embed the document, or None if it has never waited.
         tries: How often a job has failed to embed the document since the last success.
     """
 
@@ -247,7 +247,7 @@ def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
             parts.append(DocumentPart([], [], [], {}, {}))
             size = 0
         size += passage_size
-        _add(passage, parts[-1])
+        _add_passage(passage, parts[-1])
     return parts
 
 
@@ -299,7 +299,7 @@ def describe_rejection(parts: Iterable[DocumentPart], passage_id: str) -> str:
     return f"the embedding model rejected characters {span.start} to {span.end}"
 
 
-def _add(passage: ParsedPassage, part: DocumentPart) -> None:
+def _add_passage(passage: ParsedPassage, part: DocumentPart) -> None:
     """Add a passage to a part."""
     index = len(part.ids)
     part.ids.append(passage.passage_id)

@@ -66,7 +66,7 @@ class AccessKeys:
         return await self._database.retry_on_conflict(attempt)
 
     async def record_use(self, key_id: str, now: datetime) -> None:
-        """Store the time of a key's last use.
+        """Record that a key was used now.
 
         Raises:
             WriteConflict: The key was deleted, or is being changed at the same time.
