@@ -179,7 +179,9 @@ async def test_changed_title_is_indexed(ctx: Context) -> None:
 async def test_changed_spelling_of_a_tag_is_stored(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await store_sources(ctx, replace(BAKING, tags=("FOOD",)))
-    assert (await read_postings(ctx))["facets", make_named_facet(Kind.TAG, "food").id]["name"] == "FOOD"
+    assert (await read_postings(ctx))["facets", make_named_facet(Kind.TAG, "food").id][
+        "name"
+    ] == "FOOD"
 
 
 async def test_new_card_becomes_a_facet(ctx: Context) -> None:

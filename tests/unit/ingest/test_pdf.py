@@ -170,7 +170,7 @@ def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:
         ("Chap", 2, "When the wind is stronger than the sail"),
     ]
     assert "2.1 Reefs … 1\n" in source.text
-    assert [section.locator_at(0).chapter for section in source.sections[1:]] == [
+    assert [section.find_locator(0).chapter for section in source.sections[1:]] == [
         "Contents",
         "Reefs",
     ]
