@@ -154,7 +154,7 @@ class Grant:
 
         For `ROTATION_OVERLAP` after an exchange, the previous token changes nothing, and its bearer
         receives the current token. An even older token, or the previous one after the overlap, ends
-        the grant: two parties have the token, and one of them stole it (RFC 9700, 4.14.2).
+        the grant, because two parties have it and one of them stole it (RFC 9700, 4.14.2).
         """
         if not self.is_valid(now):
             return self

@@ -94,7 +94,10 @@ class WriteConflict(Conflict):
 
 
 class CommitTooLarge(PlatformFault):
-    """A commit is larger than the database accepts. It is not sent: Google's client would retry."""
+    """A commit is larger than the database accepts.
+
+    It is not sent, because Google's client would send it again and again.
+    """
 
 
 class LeaseLost(Conflict):

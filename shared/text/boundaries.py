@@ -47,7 +47,7 @@ class Boundaries:
     Attributes:
         starts: Where each token starts, in code points.
         ends: Where each token ends, in code points.
-        levels: The level of the boundary before each token, and at last of the end of the text.
+        levels: The level of the boundary before each token, and then that of the text's end.
     """
 
     starts: array[int]
@@ -132,7 +132,7 @@ def _mark_sentences(text: str, boundaries: Boundaries, size: int) -> None:
             if first < index < last and _may_start_sentence(text, boundaries, index):
                 boundaries.levels[index] = max(boundaries.levels[index], SENTENCE)
                 newest = index
-        # A window advances by at least half of its size, so that the whole takes linear time.
+        # A window advances by at least half of its size, so that the search takes linear time.
         first = max(newest, first + (size + 1) // 2)
 
 

@@ -95,9 +95,9 @@ class Accounts:
     async def end_grant_write(self, user_id: str, grant_id: str) -> Write:
         """Build the write that invalidates a grant's access tokens, to commit when the grant ends.
 
-        The write also removes earlier grants whose last access tokens have expired. Expiry is
-        judged by the database's time: an instance whose clock is fast would remove a grant too
-        early, and make its tokens valid again. Costs one round trip.
+        The write also removes earlier grants whose last access tokens have expired by the
+        database's time. An instance whose own clock is fast would remove a grant too early, and
+        make its tokens valid again. Costs one round trip.
         """
         snapshot = await self._database.get(self._get_reference(user_id))
         now = snapshot.read_time

@@ -1,8 +1,8 @@
 """Revokes a key with its sign-ins, or all keys and sign-ins of a user.
 
-A sign-in is an OAuth grant (`shared.accounts.grant`). Each grant is ended by its id, although the
-account also stores a time before which no credential is valid: an instance with a wrong clock may
-have issued tokens that seem newer.
+A sign-in is an OAuth grant (`shared.accounts.grant`). The account stores a time before which no
+credential is valid. Nevertheless, each grant is also ended by its id, because an instance with a
+wrong clock may have issued tokens that seem newer.
 """
 
 from __future__ import annotations
