@@ -1,7 +1,9 @@
 """Make the pictures of the console in `docs/pictures`, from a running Carrel with the sample.
 
-Run `make run`, and in another window `.venv/bin/python -m tests.support.console_pictures`. Another
-address and another folder may follow. It forgets a source, and restores it.
+Install the development tools (`make check` does), run `make run`, and in another window
+`.venv/bin/python -m tests.support.console_pictures`. Another address and another folder may follow.
+At its end, the script forgets a source and restores it. Until the next clustering the map lacks the
+source's passages, so start with a new `.carrel` for the next pictures.
 
 On a laptop nobody has an account. For the pictures of that page alone, run `make run
 ARGS=--sign-in`, make a key with `carrel keys create --user USER --name laptop`, and give it to this
@@ -14,6 +16,7 @@ import asyncio
 import base64
 import os
 import sys
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -27,11 +30,16 @@ if TYPE_CHECKING:
 
     from tests.support.browser import Browser
 
-KEY: Final = os.environ.get("CARREL_KEY")
-"""The key to sign in with, if people sign in there."""
+KEY: Final = os.environ.get("CARREL_KEY", "")
+"""The key to sign in with. Without one, the pages that need no account are photographed."""
 DEFAULTS: Final = ("http://localhost:8080", str(ROOT / "docs" / "pictures"))
 """The address of Carrel, and the folder of the pictures."""
-_PAGES: Final = {"home": "/", "results": "/?q=why+do+flaky+tests+hurt%3F", "map": "/map"}
+_PAGES: Final = {
+    "home": "/",
+    "results": "/?q=why+do+flaky+tests+hurt%3F",
+    "sources": "/sources",
+    "map": "/map",
+}
 _LOOKS: Final[Sequence[tuple[str, Literal["light", "dark"], int, int]]] = (
     ("light", "light", 1280, 880),
     ("dark", "dark", 1280, 880),
@@ -57,11 +65,12 @@ async def make_pictures(url: str, folder: Path) -> None:
         chromium = await launch_chromium(playwright)
         browsers = Browsers(chromium)
         async with browsers.open_window() as converter:
-            for look, scheme, width, height in _LOOKS:
+            steps = [_photograph_account] if KEY else [_photograph_pages, _photograph_forgotten]
+            for photograph, (look, scheme, width, height) in product(steps, _LOOKS):
                 async with browsers.open_window(
                     scheme=scheme, width=width, height=height
                 ) as browser:
-                    pictures = await _photograph_pages(browser, url)
+                    pictures = await photograph(browser, url)
                 for name, png in pictures.items():
                     webp = await _convert(converter.page, png)
                     await asyncio.to_thread(_write, folder / f"console-{name}-{look}.webp", webp)
@@ -69,9 +78,7 @@ async def make_pictures(url: str, folder: Path) -> None:
 
 
 async def _photograph_pages(browser: Browser, url: str) -> dict[str, bytes]:
-    if KEY:
-        return {"you": await _photograph_account(browser, url, KEY)}
-    pictures = {"forgotten": await _photograph_forgotten(browser, url)}
+    pictures = {}
     for name, path in _PAGES.items():
         await browser.open(url + path)
         if name == "map":
@@ -84,15 +91,15 @@ async def _photograph_pages(browser: Browser, url: str) -> dict[str, bytes]:
     return pictures
 
 
-async def _photograph_account(browser: Browser, url: str, key: str) -> bytes:
+async def _photograph_account(browser: Browser, url: str) -> dict[str, bytes]:
     await browser.open(f"{url}/you")
-    await browser.fill("Your access key", key)
+    await browser.fill("Your access key", KEY)
     await browser.press("Sign in")
     await browser.page.get_by_text("Make a key", exact=True).click()
-    return await browser.page.screenshot()
+    return {"you": await browser.page.screenshot()}
 
 
-async def _photograph_forgotten(browser: Browser, url: str) -> bytes:
+async def _photograph_forgotten(browser: Browser, url: str) -> dict[str, bytes]:
     await browser.open(f"{url}/sources?order=title")
     await browser.page.locator("[data-hit]").first.click()
     await browser.page.get_by_text("Forget", exact=True).click()
@@ -102,7 +109,7 @@ async def _photograph_forgotten(browser: Browser, url: str) -> bytes:
     picture = await browser.page.screenshot()
     await browser.page.get_by_role("button", name="Restore").first.click()
     await browser.wait_for_text("Restored")
-    return picture
+    return {"forgotten": picture}
 
 
 async def _convert(page: Page, png: bytes) -> bytes:
