@@ -7,10 +7,10 @@ unnecessary index.
 
 - A query is a disjunction: each disjunct is a set of filters that must all match, and is a separate
   scan of an index, in the sort order of the whole query.
-- The index of a scan contains first the fields compared for equality, in any order and direction,
-  with at most one array field among them; then the fields of the sort order, in its directions;
-  then the summed fields ("Index properties"). A descending order needs a separate index, because
-  indexes are not read backwards ("Queries supported by manual indexes").
+- The index of a scan begins with the fields compared for equality, in any order and direction, with
+  at most one array field among them. Then follow the fields of the sort order, in its directions,
+  and then the summed fields ("Index properties"). A descending order needs a separate index,
+  because indexes are not read backwards ("Queries supported by manual indexes").
 - Indexes of equality fields that end in the same sort order can be merged ("Use index merging").
   The documentation promises merges for equality clauses "and, optionally, an `orderBy` clause". So
   no indexes are merged for ranges, for sums, or for disjunctions with an order.
