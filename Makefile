@@ -18,6 +18,7 @@ RUN := .venv/run
 DEV := .venv/dev
 PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
 CODE := functions infra shared tests benchmarks
+SCRIPTS = $(shell find functions tests -name node_modules -prune -o -name '*.*js' -print)
 
 .DEFAULT_GOAL := help
 .PHONY: help run deploy test test-slow test-tool conformance check fix bench lock dist new-tool clean
@@ -47,6 +48,11 @@ conformance: $(DEV) ## Run the public MCP conformance suite; needs npm
 	@.venv/bin/python -m tests.e2e.conformance
 
 check: $(DEV) ## Run all static checks; writes nothing
+	@echo 'Merge conflicts'
+	@! git grep --no-index --exclude-standard -nE '^(<<<<<<<|>>>>>>>) '
+	@echo 'Scripts'
+	@! command -v node >/dev/null || for script in $(SCRIPTS); do \
+	node --input-type=module --check - <$$script || { echo "$$script" >&2; exit 1; }; done
 	@echo 'Style'
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check

@@ -2,15 +2,14 @@
 
 Usage: python -m benchmarks.access [ROUNDS]
 
-The tool answers at once and reads nothing, so only the gateway's work is measured. For comparison,
-the table has one bare read of a small document: checking a token costs one such read, checking a
-key costs two concurrent ones.
+The tool answers immediately and reads nothing, so only the gateway's work is measured. For
+comparison, the table has one bare read of a small document: checking a token costs one such read,
+checking a key costs two concurrent ones.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -22,17 +21,22 @@ from typing import TYPE_CHECKING, Final
 import httpx2
 from pydantic import SecretStr
 
-from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
+from benchmarks.emulator import use_emulator
+from benchmarks.measurement import (
+    compute_ratio,
+    format_milliseconds,
+    make_measurement,
+    measure_interleaved,
+    print_table,
+)
 from functions.gateway.access import Access
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
-from tests.support.gateway_process import SECRET, run_gateway
-from tests.support.mcp_wire import HEADERS, call
+from tests.support.gateway_process import ACCESS_SECRET, run_gateway
+from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -48,7 +52,9 @@ async def measure(local_endpoint: str, cloud_endpoint: str, rounds: int) -> None
     """Time the same call with each kind of credential, and print the table."""
     url = cloud_endpoint.removesuffix("/mcp")
     access = Access(
-        Settings(google_cloud_project=PROJECT, access_secrets=[SecretStr(SECRET)], public_url=url)
+        Settings(
+            google_cloud_project=PROJECT, access_secrets=[SecretStr(ACCESS_SECRET)], public_url=url
+        )
     )
     store = AccessStore(access.connection)
     key, access_key = new_key(
@@ -68,11 +74,13 @@ async def measure(local_endpoint: str, cloud_endpoint: str, rounds: int) -> None
             ),
             "key": partial(call_tool, cloud_endpoint, {"authorization": f"Bearer {key}"}),
         }
-        timed_operations = {name: timed(operation) for name, operation in operations.items()}
-        measurements = await interleaved(timed_operations, rounds, WARM_UP)
+        timed_operations = {
+            name: make_measurement(operation) for name, operation in operations.items()
+        }
+        measurements = await measure_interleaved(timed_operations, rounds, WARM_UP)
     without_credential = measurements["no credential, on a laptop"]
     rows = [
-        [name, milliseconds(seconds), f"{ratio(seconds, without_credential):.2f}"]
+        [name, format_milliseconds(seconds), f"{compute_ratio(seconds, without_credential):.2f}"]
         for name, seconds in measurements.items()
     ]
     print_table("A call that does nothing", ["credential", "ms", "to no credential"], rows)
@@ -80,14 +88,16 @@ async def measure(local_endpoint: str, cloud_endpoint: str, rounds: int) -> None
 
 
 async def _call_tool(http: httpx2.AsyncClient, endpoint: str, headers: Mapping[str, str]) -> None:
-    response = await http.post(endpoint, json=call("read_sign", {}), headers={**HEADERS, **headers})
+    response = await http.post(
+        endpoint, json=make_call("read_sign", {}), headers={**HEADERS, **headers}
+    )
     assert response.json()["result"]["structuredContent"]
 
 
 def main(rounds: int) -> None:
     """Start an emulator and two gateways, and measure."""
     with ExitStack() as stack:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        stack.enter_context(use_emulator())
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "gateway.log"
         project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
         local_gateway = stack.enter_context(run_gateway(NOTEBOOK, project, log))
@@ -98,7 +108,4 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)

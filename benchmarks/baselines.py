@@ -14,7 +14,7 @@ from shared.index.vector_index import nearest_query
 from shared.knowledge.chunk_repository import COLLECTION, READ_FIELDS
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.text.terms import terms
-from tests.support.mcp_wire import HEADERS, MODERN, call
+from tests.support.mcp_wire import HEADERS, MODERN, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ class FirestoreBaseline:
         """Read a chunk, then its nearest neighbours."""
         reference = self.client.collection(COLLECTION).document(chunk_id)
         snapshot = await reference.get([*READ_FIELDS, COMPACT])
-        await self.nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
+        await self.find_nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
 
     async def search_kb(self, question: str) -> None:
         """Embed a question, and read what a search for it needs."""
@@ -56,7 +56,7 @@ class FirestoreBaseline:
         """Read a question's postings and nearest neighbours concurrently, then the candidates."""
         question, vector = question_and_vector
         postings_per_term, _ = await asyncio.gather(
-            self.read_postings(question), self.nearest(vector, DENSE_POOL)
+            self.read_postings(question), self.find_nearest(vector, DENSE_POOL)
         )
         chunk_ids = [chunk_id for postings in postings_per_term for chunk_id in postings]
         chunks = self.client.collection(COLLECTION)
@@ -73,7 +73,7 @@ class FirestoreBaseline:
         ]
         return [snapshot.get("postings") for snapshot in snapshots]
 
-    async def nearest(self, vector: Vector, limit: int) -> None:
+    async def find_nearest(self, vector: Vector, limit: int) -> None:
         """Find the nearest neighbours of a vector."""
         chunks = self.client.collection(COLLECTION)
         async for _ in nearest_query(chunks, READ_FIELDS, vector, limit).stream():
@@ -100,8 +100,8 @@ class CallMethod:
         self.receipts.append(result["_meta"][RECEIPT])
 
 
-def official_client(client: Client) -> CallMethod:
-    """Call with the official client, which validates results against the schema."""
+def use_official_client(client: Client) -> CallMethod:
+    """Return the method of calling by the official client, which validates results."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = await client.call_tool(tool, arguments)
@@ -110,11 +110,11 @@ def official_client(client: Client) -> CallMethod:
     return CallMethod(send)
 
 
-def bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
-    """Post only the JSON-RPC message of revision 2026-07-28, and read JSON."""
+def use_bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+    """Return the method of posting only the JSON-RPC message of revision 2026-07-28."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        body = call(tool, arguments)
+        body = make_call(tool, arguments)
         body["params"]["_meta"] = _META
         method_headers = {
             "mcp-protocol-version": MODERN,
@@ -126,11 +126,11 @@ def bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
     return CallMethod(send)
 
 
-def bare_http_older_revision(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
-    """Post only the JSON-RPC message of an older revision, without the handshake it prescribes."""
+def use_bare_http_of_older_revision(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+    """Return the method of posting a message of an older revision, without its handshake."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return await _post(client, endpoint, call(tool, arguments), HEADERS)
+        return await _post(client, endpoint, make_call(tool, arguments), HEADERS)
 
     return CallMethod(send)
 

@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, Final
 
 import httpx2
 
+from benchmarks.emulator import use_emulator
 from benchmarks.measurement import print_table
 from infra.build.bundles import stage
 from infra.file_lock import hold_lock
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import Program, start
-from tests.support.cloud_run.archives import unpack
+from tests.support.cloud_run.archives import unpack_archive
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.cloud_run.cloud import GATEWAY
-from tests.support.cloud_run.environments import environment
-from tests.support.gateway_process import SECRET
+from tests.support.cloud_run.environments import install_environment
+from tests.support.gateway_process import ACCESS_SECRET
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,12 +40,12 @@ _RUNNING_STATUSES: Final = ("ok", "degraded")
 """The gateway reports `degraded` here, because it cannot reach its tools."""
 _MIB: Final = 1024 * 1024
 _ENVIRONMENT: Final = {
-    "ACCESS_SECRETS": json.dumps([SECRET]),
+    "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
     "PUBLIC_URL": "http://localhost:8080",
 }
 
 
-def cold_start(program: Program, path: str) -> float:
+def measure_cold_start(program: Program, path: str) -> float:
     """Return the seconds from the start of a function to its first answer to a health check."""
     with ExitStack() as stack, httpx2.Client(headers={"host": "localhost:8080"}) as client:
         started = time.perf_counter()
@@ -65,7 +64,7 @@ def cold_start(program: Program, path: str) -> float:
             return elapsed
 
 
-def folder_bytes(folder: Path) -> int:
+def count_folder_bytes(folder: Path) -> int:
     """Return the bytes of the files in a folder, without compiled Python files."""
     files = (path for path in folder.rglob("*") if path.suffix != ".pyc")
     return sum(path.lstat().st_size for path in files if path.is_file() or path.is_symlink())
@@ -75,18 +74,20 @@ def measure_function(archive: Path, name: str, rounds: int) -> list[str]:
     """Measure a function, and return the last four cells of its row."""
     folder = STAGING_FOLDER / "unpacked" / archive.stem
     if not folder.exists():
-        unpack(archive, folder, STAGING_FOLDER / "files")
+        unpack_archive(archive, folder, STAGING_FOLDER / "files")
     with hold_lock(LAPTOP / "lock"):
-        python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
+        python = install_environment(
+            (folder / "requirements.txt").read_bytes(), LAPTOP / "environments"
+        )
     variables = {**_ENVIRONMENT, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
     program = Program(folder / "main.py", python, variables, folder)
     path = "/health" if name == GATEWAY else "/"
-    cold_start(program, path)
-    cold_starts = [cold_start(program, path) for _ in range(rounds)]
+    measure_cold_start(program, path)
+    cold_starts = [measure_cold_start(program, path) for _ in range(rounds)]
     sizes = (
         archive.stat().st_size / 1024,
-        folder_bytes(folder) / 1024,
-        folder_bytes(python.parents[1]) / _MIB,
+        count_folder_bytes(folder) / 1024,
+        count_folder_bytes(python.parents[1]) / _MIB,
     )
     return [*(f"{size:.0f}" for size in sizes), f"{median(cold_starts):.2f}"]
 
@@ -100,7 +101,7 @@ def main(rounds: int) -> None:
         functions_by_requirements.setdefault(requirements, []).append(key)
     rows = []
     with ExitStack() as stack:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        stack.enter_context(use_emulator())
         for requirements, keys in functions_by_requirements.items():
             [first, *others] = keys
             entry = manifest[first]
@@ -111,7 +112,4 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)

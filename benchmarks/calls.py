@@ -3,16 +3,16 @@
 Usage: python -m benchmarks.calls [ROUNDS]
 
 In each round, all methods request the same chunk, or search for the same question, on open
-connections. The official client does work of its own; "bare HTTP" is closer to the cost of the
-gateway. "In the tool" is the time in the receipt: the handler with its requests, without HTTP and
-MCP. "Functions" are deployed functions behind a fake Cloud Run, which adds TLS, the verification of
-a token and a hop.
+connections. The floor is the Firestore requests that the tool needs, sent without the tool; for a
+search, with the embedding of the question. The official client does work of its own; "bare HTTP" is
+closer to the cost of the gateway. "In the tool" is the time in the receipt: the handler with its
+requests, without HTTP and MCP. "Functions" are deployed functions behind a fake Cloud Run, which
+adds TLS, the verification of a token and a hop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import tempfile
 from contextlib import AsyncExitStack, ExitStack
@@ -27,22 +27,27 @@ from mcp import Client
 from benchmarks.baselines import (
     CallMethod,
     FirestoreBaseline,
-    bare_http,
-    bare_http_older_revision,
-    official_client,
+    use_bare_http,
+    use_bare_http_of_older_revision,
+    use_official_client,
 )
-from benchmarks.dataset import CachingEmbedder, fill_database, scifact_vectors
-from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
+from benchmarks.dataset import CachingEmbedder, fill_database, load_scifact_vectors
+from benchmarks.emulator import use_emulator
+from benchmarks.measurement import (
+    compute_ratio,
+    format_milliseconds,
+    make_measurement,
+    measure_interleaved,
+    print_table,
+)
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.cloud_run.cloud import cloud
-from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
+from tests.support.cloud_run.cloud import run_cloud
+from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -61,7 +66,7 @@ WARM_UP: Final = 5
 async def measure(endpoints: Mapping[str, str], rounds: int) -> None:
     """Fill a database, then measure both tools with all methods."""
     embedder = LocalEmbedder()
-    vectors = scifact_vectors()
+    vectors = load_scifact_vectors()
     settings = Settings(google_cloud_project=PROJECT)
     app = App(settings, embedder=CachingEmbedder(embedder, vectors))
     knowledge_base = await fill_database(app.context(Caller(), Meter()), CHUNK_COUNT, vectors)
@@ -85,7 +90,7 @@ async def measure_get_chunk(
         measurements[name] = _time_each(
             _bind_tool(method, "get_chunk", "chunk_id"), knowledge_base.chunk_ids
         )
-    durations = await interleaved(measurements, rounds, WARM_UP)
+    durations = await measure_interleaved(measurements, rounds, WARM_UP)
     _print(
         f"get_chunk on {knowledge_base.name}; target {TARGET_RATIO} inline",
         durations,
@@ -109,7 +114,7 @@ async def measure_search_kb(
     }
     for name, method in methods.items():
         measurements[name] = _time_each(_bind_tool(method, "search_kb", "query"), questions)
-    durations = await interleaved(measurements, rounds, WARM_UP)
+    durations = await measure_interleaved(measurements, rounds, WARM_UP)
     floors = ["floor", "Firestore alone"]
     _print(
         f"search_kb on {knowledge_base.name}; target {TARGET_RATIO} inline",
@@ -126,9 +131,11 @@ async def _call_methods(
     methods: dict[str, CallMethod] = {}
     for topology, endpoint in endpoints.items():
         client = await stack.enter_async_context(Client(endpoint))
-        methods[f"{topology}, official client"] = official_client(client)
-        methods[f"{topology}, bare HTTP"] = bare_http(http, endpoint)
-    methods["inline, bare HTTP, 2025-11-25"] = bare_http_older_revision(http, endpoints["inline"])
+        methods[f"{topology}, official client"] = use_official_client(client)
+        methods[f"{topology}, bare HTTP"] = use_bare_http(http, endpoint)
+    methods["inline, bare HTTP, 2025-11-25"] = use_bare_http_of_older_revision(
+        http, endpoints["inline"]
+    )
     return methods
 
 
@@ -139,7 +146,7 @@ def _bind_tool(method: CallMethod, tool: str, argument: str) -> Callable[[str], 
 def _time_each(operation: Callable[[T], Awaitable[None]], values: Sequence[T]) -> Measurement:
     """Measure an operation on the next of the values, cyclically."""
     cyclic_values = cycle(values)
-    return timed(lambda: operation(next(cyclic_values)))
+    return make_measurement(lambda: operation(next(cyclic_values)))
 
 
 def _print(
@@ -150,9 +157,14 @@ def _print(
 ) -> None:
     rows = []
     for name, seconds in durations.items():
-        ratios = [f"{ratio(seconds, durations[floor]):.2f}" for floor in floors]
+        ratios = [f"{compute_ratio(seconds, durations[floor]):.2f}" for floor in floors]
         rows.append(
-            [name, milliseconds(seconds), *ratios, *_compute_receipt_medians(methods.get(name))]
+            [
+                name,
+                format_milliseconds(seconds),
+                *ratios,
+                *_compute_receipt_medians(methods.get(name)),
+            ]
         )
     columns = ["method", "ms", *(f"to {floor}" for floor in floors)]
     print_table(title, [*columns, "in the tool", "round trips", "documents"], rows)
@@ -170,18 +182,17 @@ def _compute_receipt_medians(method: CallMethod | None) -> list[str]:
 def main(rounds: int) -> None:
     """Start an emulator and the gateway in both topologies, and measure."""
     with ExitStack() as stack:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        stack.enter_context(use_emulator())
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "functions.log"
         project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
-        cloud_functions = stack.enter_context(cloud(["get_chunk", "search_kb"], project, log=log))
-        inline = stack.enter_context(run_gateway(INLINE, project, log))
+        cloud_functions = stack.enter_context(
+            run_cloud(["get_chunk", "search_kb"], project, log=log)
+        )
+        inline = stack.enter_context(run_gateway(INLINE_MAIN, project, log))
         functions = stack.enter_context(run_deployed_gateway(project, log, cloud_functions))
         endpoints = {"inline": inline.endpoint, "functions": functions.endpoint}
         asyncio.run(measure(endpoints, rounds))
 
 
 if __name__ == "__main__":
-    try:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)

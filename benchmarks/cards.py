@@ -12,23 +12,23 @@ The benchmark also measures the cards made per second on one core, from the samp
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.dataset import read_sources
 from benchmarks.measurement import print_table
-from benchmarks.relevance import HALVES, rows
+from benchmarks.relevance import HALVES
+from benchmarks.scifact import ABSTRACTS, SCIFACT, TRAIN, read_relevance, read_rows
 from functions.jobs.cards.extractive import make_extractive_card
 from infra.local.local_database import SAMPLE
 from shared.index.bm25 import idf
 from shared.text.key_sentences import rank_sentences
 from shared.text.sentences import split_sentences
 from shared.text.terms import terms
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,58 +49,56 @@ class Case:
     text: str
 
 
-def first_sentences(text: str, _title: str) -> Sequence[str]:
+def select_first_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the first sentences."""
     return split_sentences(text)[:SENTENCE_COUNT]
 
 
-def last_sentences(text: str, _title: str) -> Sequence[str]:
+def select_last_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the last sentences: abstracts often end with a conclusion."""
     return split_sentences(text)[-SENTENCE_COUNT:]
 
 
-def random_sentences(text: str, _title: str) -> Sequence[str]:
+def select_random_sentences(text: str, _title: str) -> Sequence[str]:
     """Select random sentences, the same in each run."""
     all_sentences = split_sentences(text)
     return random.Random(text).sample(all_sentences, min(SENTENCE_COUNT, len(all_sentences)))  # noqa: S311 - no secret
 
 
-def longest_sentences(text: str, _title: str) -> Sequence[str]:
+def select_longest_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the longest sentences."""
     return sorted(split_sentences(text), key=len, reverse=True)[:SENTENCE_COUNT]
 
 
-def card_sentences(text: str, title: str) -> Sequence[str]:
+def select_card_sentences(text: str, title: str) -> Sequence[str]:
     """Select the sentences of a knowledge card."""
     return [sentence.text for sentence in rank_sentences(text, title)[:SENTENCE_COUNT]]
 
 
 METHODS: Final[dict[str, SelectSentences]] = {
-    "first three": first_sentences,
-    "last three": last_sentences,
-    "random three": random_sentences,
-    "longest three": longest_sentences,
-    "key sentences": card_sentences,
+    "first three": select_first_sentences,
+    "last three": select_last_sentences,
+    "random three": select_random_sentences,
+    "longest three": select_longest_sentences,
+    "key sentences": select_card_sentences,
 }
 
 
-def cases(half: str) -> list[Case]:
+def read_cases(half: str) -> list[Case]:
     """Return the claims of a half with their abstracts."""
-    corpus = {row["_id"]: row for row in rows(SCIFACT / "corpus.jsonl")}
+    corpus = {row["_id"]: row for row in read_rows(ABSTRACTS)}
     folder = SCIFACT.with_name(HALVES[half])
-    claims = {row["_id"]: row["text"] for row in rows(folder / "queries.jsonl")}
-    judgements = [
-        line.split("\t") for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]
-    ]
+    claims = {row["_id"]: row["text"] for row in read_rows(folder / "queries.jsonl")}
     return [
         Case(claims[claim], corpus[name]["title"], corpus[name]["text"])
-        for claim, name, _ in judgements
+        for claim, names in read_relevance(folder).items()
+        for name in names
     ]
 
 
-def inverse_document_frequencies() -> Mapping[str, float]:
+def compute_inverse_document_frequencies() -> Mapping[str, float]:
     """Return the inverse document frequency of each term of the abstracts."""
-    abstracts = rows(SCIFACT / "corpus.jsonl")
+    abstracts = read_rows(ABSTRACTS)
     frequencies = Counter(term for row in abstracts for term in set(terms(row["text"])))
     return {term: idf(count, len(abstracts)) for term, count in frequencies.items()}
 
@@ -127,10 +125,10 @@ def measure(
 
 def print_quality() -> None:
     """Print the quality of all methods, on both halves."""
-    weights = inverse_document_frequencies()
+    weights = compute_inverse_document_frequencies()
     cells_by_method: defaultdict[str, list[str]] = defaultdict(list)
     for half in HALVES:
-        cases_of_half = cases(half)
+        cases_of_half = read_cases(half)
         for name, select in METHODS.items():
             cells_by_method[name] += measure(select, cases_of_half, weights)
     columns = ["", *(f"{half}: {score}" for half in HALVES for score in ("claim", "sentence"))]
@@ -140,7 +138,7 @@ def print_quality() -> None:
 
 def print_speed() -> None:
     """Print the number of cards made per second."""
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
     started = time.perf_counter()
     for _ in range(ROUNDS):
         for chunk in chunks:
@@ -149,9 +147,9 @@ def print_speed() -> None:
     print_table("Cards", ["", "a second"], [["the sample", f"{1 / seconds:.0f}"]])
 
 
-async def main() -> None:
+def main() -> None:
     """Measure the quality, if SciFact is available, and the speed."""
-    if SCIFACT.with_name("scifact-train").is_dir():
+    if TRAIN.is_dir():
         print_quality()
     else:
         print(f"Skipped: there is no SciFact in {SCIFACT.parent}.")  # noqa: T201 - a benchmark prints
@@ -159,4 +157,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -14,22 +14,22 @@ import argparse
 import asyncio
 import multiprocessing
 import resource
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.dataset import read_sources
 from benchmarks.measurement import print_table
+from benchmarks.scifact import VECTORS, require_file
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import FOLDER, SampleKnowledge, map_chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.clustering.clusters import find_clusters
 from shared.clustering.density import NOISE
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     Labels = NDArray[np.intp]
     Matrix = NDArray[np.float32]
 
-VECTORS: Final = SCIFACT / "minilm-int8.documents.npy"
 SIZES: Final = (1_000, 5_000, 20_000)
 NOISE_DEVIATION: Final = 0.035
 """The standard deviation of a copy on each axis; its cosine similarity to the original is 0.82."""
@@ -63,7 +62,7 @@ class ClusteringResult:
     noise: float
     agreement: float
 
-    def row(self, name: str) -> list[str]:
+    def make_row(self, name: str) -> list[str]:
         """Return the row of the table."""
         return [
             name,
@@ -87,9 +86,9 @@ def cluster_scifact(size: int) -> ClusteringResult:
     )
 
 
-def cluster_sample(_: int) -> ClusteringResult:
+def cluster_sample() -> ClusteringResult:
     """Cluster the sample, and compare with the clusters in `knowledge.json`."""
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
     embedder = LocalEmbedder()
     texts = [chunk.embedding_text for chunk in chunks]
     vectors = np.array(asyncio.run(embedder.embed(texts, Purpose.DOCUMENT)), np.float32)
@@ -157,15 +156,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     sizes: list[int] = parser.parse_args().sizes
-    if not VECTORS.is_file():
-        sys.exit(f"Skipped: {VECTORS} is missing.")
+    require_file(VECTORS)
     processes = multiprocessing.get_context("spawn")
     with processes.Pool(1, maxtasksperchild=1) as pool:
         rows = [
-            pool.apply(cluster_sample, (0,)).row("the sample, against its clusters made by hand")
+            pool.apply(cluster_sample).make_row("the sample, against its clusters made by hand")
         ]
         rows += [
-            pool.apply(cluster_scifact, (size,)).row(f"{size:,} abstracts, against nine in ten")
+            pool.apply(cluster_scifact, (size,)).make_row(
+                f"{size:,} abstracts, against nine in ten"
+            )
             for size in sizes
         ]
     columns = ("passages", "seconds", "MB", "clusters", "noise", "ARI")

@@ -1,25 +1,20 @@
-"""A knowledge base for benchmarks: SciFact if it is available, else copies of the sample.
-
-SciFact (https://github.com/allenai/scifact) has 5,183 abstracts of papers. It is not part of the
-project: put the abstracts and their vectors into `../shared/data/scifact`, beside the clone.
-"""
+"""A knowledge base for benchmarks: SciFact if it is available, else copies of the sample."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from benchmarks.scifact import ABSTRACTS, SCIFACT, VECTORS, read_rows
 from functions.jobs.ingest.readers.reading import read
-from infra.build.discovery import ROOT
 from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import embedding_text
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source import Source
-from tests.support.knowledge import embed_all, index_all, with_chunks
+from tests.support.knowledge import chunk_source, embed_all, index_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +24,6 @@ if TYPE_CHECKING:
     from shared.knowledge.ingestion import ChunkedSource
     from shared.runtime.context import Context
 
-SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact"
 QUESTIONS: Final = (
     "why do flaky tests hurt?",
     "how large should a function be?",
@@ -75,17 +69,17 @@ class KnowledgeBase:
     questions: list[str]
 
 
-def scifact_vectors() -> dict[str, Vector]:
+def load_scifact_vectors() -> dict[str, Vector]:
     """Load the vectors of SciFact's abstracts, by embedding text.
 
     Without SciFact, the result is empty.
     """
     if not SCIFACT.is_dir():
         return {}
-    vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
-    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
-        texts = [embedding_text(row["title"], row["text"]) for row in map(json.loads, lines)]
-    return {text: tuple(row.tolist()) for text, row in zip(texts, vectors, strict=True)}
+    texts = [embedding_text(row["title"], row["text"]) for row in read_rows(ABSTRACTS)]
+    return {
+        text: tuple(vector.tolist()) for text, vector in zip(texts, np.load(VECTORS), strict=True)
+    }
 
 
 async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -> KnowledgeBase:
@@ -108,8 +102,8 @@ async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -
 
 
 def _iterate_abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
-    for source in read_sources(SCIFACT / "corpus.jsonl"):
-        chunked_source = with_chunks(source)
+    for source in read_sources(ABSTRACTS):
+        chunked_source = chunk_source(source)
         if all(chunk.embedding_text in vectors for chunk in chunked_source.chunks):
             yield chunked_source
 
@@ -121,7 +115,7 @@ def _iterate_sample_copies() -> Iterator[ChunkedSource]:
         for number in count(1)
         for source in sample
     )
-    return map(with_chunks, copies)
+    return map(chunk_source, copies)
 
 
 def read_sources(path: Path) -> Iterator[Source]:
@@ -130,5 +124,4 @@ def read_sources(path: Path) -> Iterator[Source]:
 
 
 def _read_scifact_claims() -> list[str]:
-    with (SCIFACT / "queries.jsonl").open(encoding="utf-8") as lines:
-        return [json.loads(line)["text"] for line in lines]
+    return [row["text"] for row in read_rows(SCIFACT / "queries.jsonl")]

@@ -19,26 +19,25 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import sys
 from dataclasses import dataclass
 from statistics import mean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import bm25s
 import numpy as np
 import Stemmer
 
 from benchmarks import extract_costs
-from benchmarks.dataset import SCIFACT, CachingEmbedder, scifact_vectors
-from benchmarks.extract_dataset import TRAIN, Case, Distractors, cases
-from benchmarks.extract_steps import embedded_document
+from benchmarks.dataset import CachingEmbedder, load_scifact_vectors
+from benchmarks.emulator import use_emulator
+from benchmarks.extract_dataset import Case, Distractors, make_cases
+from benchmarks.extract_steps import embed_document
 from benchmarks.measurement import print_table
+from benchmarks.scifact import SCIFACT, TRAIN, require_file
 from functions.tools.workspaces.extract_key_info.corpus import make_memory_corpus
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.upload import parse_passages
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -79,21 +78,21 @@ class Ranks:
 
     ranks: list[float]
 
-    def in_best(self, depth: int) -> list[bool]:
+    def find_in_best(self, depth: int) -> list[bool]:
         """Return for each case whether the rank is at most `depth`."""
         return [rank <= depth for rank in self.ranks]
 
-    def reciprocal(self) -> list[float]:
+    def compute_reciprocals(self) -> list[float]:
         """Return the reciprocal ranks."""
         return [1 / rank for rank in self.ranks]
 
-    def row(self, name: str) -> list[str]:
+    def make_row(self, name: str) -> list[str]:
         """Return the row of the table."""
         return [
             name,
-            f"{mean(self.in_best(1)):.3f}",
-            f"{mean(self.in_best(5)):.3f}",
-            f"{mean(self.reciprocal()):.4f}",
+            f"{mean(self.find_in_best(1)):.3f}",
+            f"{mean(self.find_in_best(5)):.3f}",
+            f"{mean(self.compute_reciprocals()):.4f}",
         ]
 
 
@@ -126,7 +125,7 @@ class RankingMethods:
     async def rank(self, case: Case) -> dict[str, list[int]]:
         """Rank the passages with each method, best first, and return their start positions."""
         passages = parse_passages(case.materials, self.ctx.settings.extract_passage_characters)
-        document, contents = await embedded_document(case.materials, passages, self.ctx)
+        document, contents = await embed_document(case.materials, passages, self.ctx)
         corpus = make_memory_corpus(document, contents.parts, contents.texts, contents.vectors)
         rankings = {
             HYBRID: await _rank_hybrid(case, corpus, self.ctx),
@@ -197,15 +196,31 @@ async def count_agreements(
     return Agreements(len(sample), agreements["new"], agreements["stored"])
 
 
-def mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[int, int, float]:
-    """Return the number of cases in which only ours, or only theirs is right, and the p-value."""
+class McNemarResult(NamedTuple):
+    """The result of McNemar's exact test of two methods.
+
+    Attributes:
+        won: The number of cases in which only ours is right.
+        lost: The number of cases in which only theirs is right.
+        p_value: The two-sided p-value.
+    """
+
+    won: int
+    lost: int
+    p_value: float
+
+
+def compare_by_mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> McNemarResult:
+    """Compare two methods, given for each case whether they are right."""
     pairs = list(zip(ours, theirs, strict=True))
     won, lost = pairs.count((True, False)), pairs.count((False, True))
     tail = sum(math.comb(won + lost, n) for n in range(min(won, lost) + 1))
-    return won, lost, float(min(1.0, 2 * tail / 2 ** (won + lost)))
+    return McNemarResult(won, lost, float(min(1.0, 2 * tail / 2 ** (won + lost))))
 
 
-def confidence_interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+def compute_confidence_interval(
+    ours: Sequence[float], theirs: Sequence[float]
+) -> tuple[float, float]:
     """Return the 95 % confidence interval of the difference of means."""
     differences = np.asarray(ours) - np.asarray(theirs)
     samples = np.random.default_rng(0).choice(differences, (BOOTSTRAP_SAMPLES, len(differences)))
@@ -213,23 +228,25 @@ def confidence_interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple
     return float(low), float(high)
 
 
-def comparison(ours: Ranks, theirs: Ranks, name: str) -> str:
+def describe_comparison(ours: Ranks, theirs: Ranks, name: str) -> str:
     """Describe how the tool's ranking compares with another method."""
-    low, high = confidence_interval(ours.reciprocal(), theirs.reciprocal())
+    low, high = compute_confidence_interval(
+        ours.compute_reciprocals(), theirs.compute_reciprocals()
+    )
     parts = [f"MRR {low:+.4f} to {high:+.4f}"]
     for depth in (1, 5):
-        won, lost, p_value = mcnemar(ours.in_best(depth), theirs.in_best(depth))
-        parts.append(f"best {depth}: {won} won, {lost} lost, p = {p_value:.3g}")
+        test = compare_by_mcnemar(ours.find_in_best(depth), theirs.find_in_best(depth))
+        parts.append(f"best {depth}: {test.won} won, {test.lost} lost, p = {test.p_value:.3g}")
     return f"  against {name}: {'; '.join(parts)}"
 
 
 async def measure_quality(folder: Path) -> None:
     """Rank all cases with all methods, and print the tables."""
-    embedder = CachingEmbedder(LocalEmbedder(), scifact_vectors())
+    embedder = CachingEmbedder(LocalEmbedder(), load_scifact_vectors())
     methods = RankingMethods(embedder)
     await EmbeddingSpace(methods.ctx.database).claim(embedder)
     for distractors in Distractors:
-        test_cases = cases(folder, distractors)
+        test_cases = make_cases(folder, distractors)
         rankings = [await methods.rank(case) for case in test_cases]
         ranks = {
             name: _rank_cases(test_cases, [ranking[name] for ranking in rankings])
@@ -237,9 +254,9 @@ async def measure_quality(folder: Path) -> None:
         }
         title = f"{folder.name}: {len(test_cases)} cases, the relevant abstract and {distractors}"
         columns = ("", "at rank 1", "in the best five", "MRR")
-        print_table(title, columns, [rank.row(name) for name, rank in ranks.items()])
+        print_table(title, columns, [rank.make_row(name) for name, rank in ranks.items()])
         for name in (SEMANTIC_ONLY, LEXICAL_ONLY):
-            print(comparison(ranks[HYBRID], ranks[name], name))  # noqa: T201 - a benchmark prints
+            print(describe_comparison(ranks[HYBRID], ranks[name], name))  # noqa: T201 - a benchmark prints
         expected = [ranking[HYBRID] for ranking in rankings]
         agreements = await count_agreements(test_cases, expected, distractors, methods.app)
         print(  # noqa: T201 - a benchmark prints
@@ -266,16 +283,11 @@ async def measure(folder: Path, parts: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure the named parts, by default all, and by default on the test claims."""
-    if not TRAIN.is_dir():
-        sys.exit(f"Skipped: {TRAIN} is missing. The data set is not part of the project.")
+    require_file(TRAIN)
     folder = TRAIN if "train" in arguments else SCIFACT
     parts = [part for part in PARTS if part in arguments] or PARTS
-    try:
-        with run_emulator() as host:
-            os.environ["FIRESTORE_EMULATOR_HOST"] = host
-            asyncio.run(measure(folder, parts))
-    except EmulatorError as error:
-        sys.exit(str(error))
+    with use_emulator():
+        asyncio.run(measure(folder, parts))
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.extract_dataset import claims, make_materials
+from benchmarks.extract_dataset import iterate_claims, make_materials
 from benchmarks.extract_steps import time_steps
-from benchmarks.measurement import print_table, ratio
+from benchmarks.measurement import compute_ratio, print_table
 from functions.tools.workspaces.extract_key_info.tool import TOOL
 from functions.tools.workspaces.extract_key_info.upload import parse_passages
 from shared.ai.embedding import Purpose, unit_vector
@@ -103,7 +103,7 @@ class CallCosts:
     cpu_seconds: list[float] = field(default_factory=list)
     embedding_cpu_seconds: list[float] = field(default_factory=list)
 
-    def row(self, name: str) -> list[str]:
+    def make_row(self, name: str) -> list[str]:
         """Return the table's row for these calls, with the medians of their costs."""
         receipts = [answer.receipt for answer in self.answers]
         total = median(receipt.milliseconds for receipt in receipts)
@@ -114,7 +114,7 @@ class CallCosts:
             f"{embedding:,.0f}",
             f"{total - embedding:,.0f}",
             f"{1 - embedding / total:.1%}",
-            f"{1 - ratio(self.embedding_cpu_seconds, self.cpu_seconds):.1%}"
+            f"{1 - compute_ratio(self.embedding_cpu_seconds, self.cpu_seconds):.1%}"
             if self.embedding_cpu_seconds
             else "",
             f"{median(self.embedded):.0f}",
@@ -132,7 +132,7 @@ class ToolCalls:
         self.embedder = CountingEmbedder(embedder)
         settings = Settings(google_cloud_project=f"bench-extract-{embedder.model.lower()[:8]}")
         self.app = App(settings, embedder=self.embedder)
-        self._questions = claims()
+        self._questions = iterate_claims()
         self._users = 0
 
     async def measure(self, size: str) -> dict[str, CallCosts]:
@@ -205,7 +205,7 @@ async def measure() -> None:
         rows = []
         for size in SIZES:
             costs = await calls.measure(size)
-            rows += [cost.row(f"{size}, {name}") for name, cost in costs.items()]
+            rows += [cost.make_row(f"{size}, {name}") for name, cost in costs.items()]
         print_table(f"embedder {embedder.model}; target: below 15 % at 100 kB", columns, rows)
         if isinstance(embedder, InstantEmbedder):
             await _print_steps(calls.app)

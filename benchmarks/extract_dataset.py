@@ -7,8 +7,6 @@ harder. Each abstract is a paragraph that begins with its title.
 
 from __future__ import annotations
 
-import csv
-import json
 import random
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from benchmarks.dataset import SCIFACT
+from benchmarks.scifact import ABSTRACTS, SCIFACT, VECTORS, read_relevance, read_rows
 from shared.text.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-TRAIN: Final = SCIFACT.with_name("scifact-train")
 DISTRACTOR_COUNT: Final = 19
 SEPARATOR: Final = "\n\n"
 
@@ -63,16 +60,16 @@ class Case:
         return next(ranks, None)
 
 
-def cases(folder: Path, distractors: Distractors) -> list[Case]:
+def make_cases(folder: Path, distractors: Distractors) -> list[Case]:
     """Return a case for each claim with a relevant abstract, the same in each run."""
     generator = random.Random(distractors.value)  # noqa: S311 - no secret
-    abstracts = _read_rows(SCIFACT / "corpus.jsonl")
+    abstracts = read_rows(ABSTRACTS)
     positions = {row["_id"]: position for position, row in enumerate(abstracts)}
-    texts = [paragraph(row) for row in abstracts]
+    texts = [format_paragraph(row) for row in abstracts]
     nearest = _NearestAbstracts()
-    relevant_by_claim = _read_relevance(folder / "qrels.tsv")
+    relevant_by_claim = read_relevance(folder)
     result: list[Case] = []
-    for claim in _read_rows(folder / "queries.jsonl"):
+    for claim in read_rows(folder / "queries.jsonl"):
         answers = [positions[abstract] for abstract in relevant_by_claim.get(claim["_id"], ())]
         if answers:
             relevant = generator.choice(answers)
@@ -91,27 +88,27 @@ def make_materials(characters: int) -> str:
     """Join different abstracts, and cut the text at this length."""
     texts: list[str] = []
     length = 0
-    for row in _read_rows(SCIFACT / "corpus.jsonl"):
-        texts.append(paragraph(row))
+    for row in read_rows(ABSTRACTS):
+        texts.append(format_paragraph(row))
         length += len(texts[-1]) + len(SEPARATOR)
         if length > characters:
             break
     return SEPARATOR.join(texts)[:characters]
 
 
-def claims() -> Iterator[str]:
+def iterate_claims() -> Iterator[str]:
     """Yield SciFact's claims, each of which is a query."""
-    return (row["text"] for row in _read_rows(SCIFACT / "queries.jsonl"))
+    return (row["text"] for row in read_rows(SCIFACT / "queries.jsonl"))
 
 
-def paragraph(row: dict[str, Any]) -> str:
+def format_paragraph(row: dict[str, Any]) -> str:
     """Return an abstract with its title first."""
     return f"{row['title']}\n{row['text']}"
 
 
 class _NearestAbstracts:
     def __init__(self) -> None:
-        self._vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
+        self._vectors = np.load(VECTORS)
 
     def others(self, position: int) -> list[int]:
         """Return the positions of all other abstracts, nearest first."""
@@ -132,17 +129,3 @@ def _make_case(
 
 def _shuffle(count: int, generator: random.Random) -> list[int]:
     return generator.sample(range(count), count)
-
-
-def _read_relevance(path: Path) -> dict[str, list[str]]:
-    relevant_by_claim: dict[str, list[str]] = {}
-    with path.open(encoding="utf-8") as rows:
-        for claim, abstract, gain in csv.reader(rows, delimiter="\t"):
-            if gain.isdigit() and int(gain) > 0:
-                relevant_by_claim.setdefault(claim, []).append(abstract)
-    return relevant_by_claim
-
-
-def _read_rows(path: Path) -> list[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]

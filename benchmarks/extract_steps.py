@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from benchmarks.extract_dataset import claims
+from benchmarks.extract_dataset import iterate_claims
 from functions.tools.workspaces.extract_key_info.corpus import (
     make_memory_corpus,
     make_stored_corpus,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shared.workspaces.model import ParsedPassage
 
 REPETITIONS: Final = 3
-TOP_K: Final = 5
+PASSAGE_COUNT: Final = 5
 
 ResultT = TypeVar("ResultT")
 
@@ -81,7 +81,7 @@ class StepTimer:
         return result
 
 
-async def embedded_document(
+async def embed_document(
     text: str, passages: Sequence[ParsedPassage], ctx: Context
 ) -> tuple[WorkspaceDocument, Contents]:
     """Return a document and its contents, as an upload prepares them."""
@@ -109,7 +109,7 @@ async def time_steps(text: str, app: App) -> dict[str, float]:
     ctx = app.context(Caller.of(f"reader-{len(text)}"), Meter())
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     passages = _time_parsing(text, ctx.settings.extract_passage_characters, timer)
-    document, contents = await embedded_document(text, passages, ctx)
+    document, contents = await embed_document(text, passages, ctx)
     workspace = Workspace(ctx.database, str(ctx.caller.user_id), "default")
     await _time_storing(document, contents, workspace, ctx, timer)
     await _time_ranking(document, contents, workspace, ctx, timer)
@@ -168,14 +168,16 @@ async def _time_ranking(
     ctx: Context,
     timer: StepTimer,
 ) -> None:
-    query = next(claims())
+    query = next(iterate_claims())
     vector = await ctx.query_vector(query)
     document = replace(document, status=DocumentStatus.READY)
     in_memory = make_memory_corpus(document, contents.parts, contents.texts, contents.vectors)
-    await timer.measure_async("rank in memory", lambda: rank_passages(query, in_memory, TOP_K, ctx))
+    await timer.measure_async(
+        "rank in memory", lambda: rank_passages(query, in_memory, PASSAGE_COUNT, ctx)
+    )
     stored = make_stored_corpus([document], workspace)
     await timer.measure_async(
-        "rank from the store", lambda: rank_passages(query, stored, TOP_K, ctx)
+        "rank from the store", lambda: rank_passages(query, stored, PASSAGE_COUNT, ctx)
     )
     await timer.measure_async(
         "from the store: read the parts", lambda: workspace.load_parts([document])

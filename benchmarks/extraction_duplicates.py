@@ -1,4 +1,4 @@
-"""The pairs of extractions that count as duplicates, by thresholds of two measures.
+"""How many pairs of extractions count as duplicates, for several thresholds of two measures.
 
 Usage: python -m benchmarks.extraction_duplicates
 

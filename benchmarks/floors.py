@@ -1,9 +1,10 @@
-"""The floor of each tool that reads: the cheapest requests that give a correct answer.
+"""The floor of each tool that reads: the fewest Firestore requests that give a correct answer.
 
-They are sent with Google's client alone. Their ids, facets and limits are found out before the
-clock starts, so that nothing is computed between them, and no result is made of the answers. Where
-filters leave few documents, these are read by id and compared here. Otherwise a vector search
-fetches no more than what it takes for enough hits to pass.
+They are sent with Google's client alone. Their ids, facets and limits are determined before the
+clock starts. So no time is spent on computing them, or on making a result of the answers.
+
+If filters leave few documents, the floor reads them by id and compares their vectors here.
+Otherwise, it searches for just enough nearest documents that `DENSE_POOL` of them pass.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from shared.knowledge import source_repository as sources
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import READ_FIELDS as CHUNK_FIELDS
 from shared.knowledge.chunk_repository import STEPS
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.map_repository import pages_query
 from shared.knowledge.queue import dead_letter_query, pending_query
 from shared.knowledge.source_repository import SourceOrder
@@ -64,13 +65,13 @@ if TYPE_CHECKING:
     from shared.search.corpus import DatedCorpus
 
     Floor = Callable[[], Awaitable[object]]
-    """Sends the requests of one call."""
+    """A function that sends the requests of one call."""
     Query = AsyncQuery | AsyncVectorQuery | AsyncAggregationQuery
 
 
 @dataclass(frozen=True, slots=True)
 class BareSearch:
-    """What the requests of one search need to know.
+    """What the requests of one search depend on.
 
     Attributes:
         vector: The vector of the question.
@@ -108,7 +109,7 @@ class BareSearches(Generic[DocumentT]):
         self._names = names
 
     async def prepare(self, question: str, vector: Vector, selection: Selection) -> BareSearch:
-        """Find out what a search needs to know, before its time is measured."""
+        """Determine what the requests of a search depend on, before its time is measured."""
         query_terms = terms(question)
         read = await self._corpus.index.read(query_terms, selection.facets)
         plan = plan_filters(selection, read.facets)
@@ -134,15 +135,15 @@ class BareSearches(Generic[DocumentT]):
             lexical=best,
         )
 
-    async def nearest(self, search: BareSearch) -> list[str]:
+    async def find_nearest(self, search: BareSearch) -> list[str]:
         """Find the nearest documents."""
         query = nearest_query(
             self._collection, self._fields, search.vector, search.limit, search.facets
         )
         return [snapshot.id async for snapshot in query.stream()]
 
-    async def hybrid(self, search: BareSearch) -> None:
-        """Read postings and the nearest documents together, then the documents that words find.
+    async def search_by_both(self, search: BareSearch) -> None:
+        """Read postings and the nearest documents concurrently, then the documents that words find.
 
         If few documents pass the filters, these are read instead, once the postings are known.
         """
@@ -152,11 +153,11 @@ class BareSearches(Generic[DocumentT]):
             await self._compare(search, search.passing)
         else:
             _, nearest = await asyncio.gather(
-                get_all(self._client, references), self.nearest(search)
+                get_all(self._client, references), self.find_nearest(search)
             )
             await self._compare(search, [name for name in search.lexical if name not in nearest])
 
-    async def words(self, search: BareSearch) -> None:
+    async def search_by_words(self, search: BareSearch) -> None:
         """Read postings, then the first ten documents."""
         references = [self._client.document(*name) for name in search.postings]
         await get_all(self._client, references)
@@ -173,9 +174,9 @@ class BareSearches(Generic[DocumentT]):
             sum(map(mul, search.vector, from_compact(snapshot.get(COMPACT))))
 
 
-def knowledge_searches(ctx: Context) -> BareSearches[Chunk]:
+def make_knowledge_searches(ctx: Context) -> BareSearches[Chunk]:
     """Return the searches of the knowledge base."""
-    client, corpus = ctx.database.client, knowledge(ctx.database)
+    client, corpus = ctx.database.client, get_knowledge_corpus(ctx.database)
     return BareSearches(client, corpus, CHUNKS, CHUNK_FIELDS, KNOWLEDGE)
 
 
@@ -187,13 +188,13 @@ class Floors:
         self._ctx = ctx
         self._texts = texts
         self._client = client = ctx.database.client
-        self._knowledge = knowledge_searches(ctx)
+        self._knowledge = make_knowledge_searches(ctx)
         self._traces = BareSearches(
             client, trace_corpus(ctx.database), "traces", TRACE_FIELDS, TRACES
         )
 
     async def prepare(self, tool: str, arguments: dict[str, Any]) -> Floor:  # noqa: C901, PLR0911 - one case for each tool
-        """Return the floor of a call, after finding out what its requests need to know."""
+        """Determine what the requests of a call depend on, and return its floor."""
         match tool:
             case "search_kb":
                 return await self._search_kb(arguments)
@@ -221,7 +222,8 @@ class Floors:
             case "search_traces":
                 question, vector = arguments["query"], self._get_vector(arguments)
                 return partial(
-                    self._traces.hybrid, await self._traces.prepare(question, vector, Selection())
+                    self._traces.search_by_both,
+                    await self._traces.prepare(question, vector, Selection()),
                 )
             case "get_trace":
                 return partial(self._get_trace, arguments["trace_id"])
@@ -229,7 +231,7 @@ class Floors:
                 return partial(self._run_all, lambda: self._list_queries(tool))
 
     def _list_queries(self, tool: str) -> list[Query]:
-        """Return the queries of a tool that needs no more than queries."""
+        """Return the queries of a tool that needs only queries."""
         client = self._client
         facets, tags = client.collection(KNOWLEDGE.facets), client.collection(TRACES.facets)
         steps = [pending_query(client, step) for step in STEPS]
@@ -244,7 +246,7 @@ class Floors:
             "list_topics": [most_frequent_query(client, 101, None, None)],
             "list_tags": [
                 prefix_query(tags, Kind.TAG, "", 101),
-                count_query(commonest_query(tags, Kind.TAG)),
+                make_count_query(commonest_query(tags, Kind.TAG)),
             ],
             "list_tasks": [page_query(client, f"users/{READER}/tasks", tasks, 26, None)],
             "get_stats": [
@@ -252,7 +254,7 @@ class Floors:
                     commonest_query(facets, kind).select(["name", "df"]).limit(limit)
                     for kind, limit in kinds.items()
                 ),
-                *map(count_query, counts),
+                *map(make_count_query, counts),
                 newest_query(client.collection(CHUNKS), 1, (), ALL_DATES, None).select(
                     ["dated_at"]
                 ),
@@ -270,8 +272,13 @@ class Floors:
             return partial(self._run_all, lambda: [query.select(CHUNK_FIELDS)])
         vector = self._get_vector(arguments)
         search = await self._knowledge.prepare(arguments["query"], vector, selection)
-        by_mode = {"semantic": self._knowledge.nearest, "lexical": self._knowledge.words}
-        return partial(by_mode.get(arguments.get("mode", ""), self._knowledge.hybrid), search)
+        by_mode = {
+            "semantic": self._knowledge.find_nearest,
+            "lexical": self._knowledge.search_by_words,
+        }
+        return partial(
+            by_mode.get(arguments.get("mode", ""), self._knowledge.search_by_both), search
+        )
 
     async def _get_chunk(self, chunk_id: str) -> None:
         chunks = self._client.collection(CHUNKS)
@@ -314,7 +321,7 @@ class Floors:
         async def floor() -> None:
             await asyncio.gather(
                 _run(query.select(CHUNK_FIELDS)),
-                _run(count_query(pending_query(self._client, "index"))),
+                _run(make_count_query(pending_query(self._client, "index"))),
                 get_all(self._client, months),
                 _run(links.newest_query(self._client, 5)),
             )
@@ -338,10 +345,10 @@ class Floors:
         await asyncio.gather(*map(_run, queries()))
 
     def _get_vector(self, arguments: dict[str, Any]) -> Vector:
-        return self._texts.vector(arguments["query"])
+        return self._texts.embed(arguments["query"])
 
 
-def count_query(query: AsyncQuery) -> AsyncAggregationQuery:
+def make_count_query(query: AsyncQuery) -> AsyncAggregationQuery:
     """Return the query that counts the results of another."""
     counting: AsyncAggregationQuery = AsyncAggregationQuery(query).count()
     return counting

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.measurement import interleaved, print_table, ratio, timed
+from benchmarks.measurement import compute_ratio, make_measurement, measure_interleaved, print_table
 from infra.build.discovery import ROOT
 from infra.local.processes import (
     Program,
@@ -35,7 +35,7 @@ from infra.local.processes import (
 )
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.gateway_process import run_gateway
-from tests.support.mcp_wire import ENVELOPE, HEADERS, MODERN, call
+from tests.support.mcp_wire import CLIENT_META, HEADERS, MODERN, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,12 +57,12 @@ _UNUSED_DATABASE: Final = {
 }
 
 
-def http_request(host: str, revision: str) -> bytes:
+def make_http_request(host: str, revision: str) -> bytes:
     """Return the bytes of a call in a revision of the protocol."""
-    message = call(TOOL, {"text": TEXT})
+    message = make_call(TOOL, {"text": TEXT})
     headers = {**HEADERS, "host": host, "mcp-protocol-version": revision}
     if revision == MODERN:
-        message["params"]["_meta"] = ENVELOPE
+        message["params"]["_meta"] = CLIENT_META
         headers |= {"mcp-method": "tools/call", "mcp-name": TOOL}
     body = json.dumps(message).encode()
     headers["content-length"] = str(len(body))
@@ -70,7 +70,7 @@ def http_request(host: str, revision: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def answer_calls(host: str, request: bytes) -> None:
+async def send_round(host: str, request: bytes) -> None:
     """Send all calls of a round to a server."""
     calls = (_send_calls(host, request) for _ in range(CONNECTIONS))
     await asyncio.gather(*calls)
@@ -93,19 +93,21 @@ async def _send_calls(host: str, request: bytes) -> None:
 async def measure(hosts: Mapping[str, str], rounds: int) -> None:
     """Measure all servers in both kinds of revisions."""
     for revision in (MODERN, HANDSHAKE):
-        taken = await interleaved(_make_measurements(hosts, revision), rounds, warm_up=2)
+        durations = await measure_interleaved(
+            _make_measurements(hosts, revision), rounds, warm_up=2
+        )
         rows = []
-        for name, seconds in taken.items():
+        for name, seconds in durations.items():
             rate = CONNECTIONS * CALLS_PER_CONNECTION / median(seconds)
-            rows.append([name, f"{rate:.0f}", f"{ratio(seconds, taken[GATEWAY]):.2f}"])
+            rows.append([name, f"{rate:.0f}", f"{compute_ratio(seconds, durations[GATEWAY]):.2f}"])
         columns = ["server", "calls a second", "the gateway's throughput to it"]
         print_table(f"Revision {revision}", columns, rows)
 
 
 def _make_measurements(hosts: Mapping[str, str], revision: str) -> dict[str, Measurement]:
     def calls(host: str) -> Measurement:
-        request = http_request(host, revision)
-        return timed(lambda: answer_calls(host, request))
+        request = make_http_request(host, revision)
+        return make_measurement(lambda: send_round(host, request))
 
     return {name: calls(host) for name, host in hosts.items()}
 

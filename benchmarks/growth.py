@@ -1,9 +1,9 @@
-"""What every tool that reads costs as the base grows, and how long it takes beside its floor.
+"""What every tool that reads costs as the base grows, and its time compared with a floor.
 
 Usage: python -m benchmarks.growth [CHUNKSxDIMENSION ...]
 
 The base is synthetic and grows in one emulator (`benchmarks.synthetic`), 20,000 chunks by default.
-The floors are the cheapest requests that give a correct answer (`benchmarks.floors`). What does not
+The floors are the fewest requests that give a correct answer (`benchmarks.floors`). What does not
 depend on the size of the base is the same in all tables. Firestore also bills the index entries
 that a vector query scans, one read per hundred. The emulator does not count them, and compares
 vectors in one thread: trust documents and round trips more than milliseconds.
@@ -12,7 +12,6 @@ vectors in one thread: trust documents and round trips more than milliseconds.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -21,12 +20,23 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.emulator import use_emulator
 from benchmarks.floors import Floors
-from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
-from benchmarks.synthetic import READER, TAGS, SyntheticBase, SyntheticEmbedder, SyntheticTexts
+from benchmarks.measurement import (
+    compute_ratio,
+    format_milliseconds,
+    make_measurement,
+    measure_interleaved,
+    print_table,
+)
+from benchmarks.synthetic import (
+    READER,
+    TAG_INTERVALS,
+    SyntheticBase,
+    SyntheticEmbedder,
+    SyntheticTexts,
+)
 from infra.build.discovery import tools
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -36,7 +46,7 @@ from shared.runtime.invocation import parse_arguments
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-STEPS: Final = ((1_000, 384), (5_000, 384), (20_000, 384))
+GROWTH: Final = ((1_000, 384), (5_000, 384), (20_000, 384))
 """The numbers of chunks and the dimensions of their vectors."""
 ROUNDS: Final = 5
 _CALLER: Final = Caller.of(READER)
@@ -48,8 +58,8 @@ class Cost:
 
     Attributes:
         meter: Its documents and round trips.
-        seconds: How long it took.
-        floor: How long the cheapest requests took that give a correct answer, in seconds.
+        seconds: The elapsed time.
+        floor: The seconds that the requests of the floor took.
     """
 
     meter: Meter
@@ -57,13 +67,13 @@ class Cost:
     floor: float
 
 
-def calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def iterate_calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the calls to measure: a name, the tool and its arguments."""
-    question = base.texts.question(number)
+    question = base.texts.write_question(number)
     yield "search_kb", "search_kb", {"query": question}
     yield "search_kb, semantic", "search_kb", {"query": question, "mode": "semantic"}
     yield "search_kb, lexical", "search_kb", {"query": question, "mode": "lexical"}
-    for tag in TAGS:
+    for tag in TAG_INTERVALS:
         yield f"search_kb, tag {tag}", "search_kb", {"query": question, "filters": {"tags": [tag]}}
     several = {"tags": ["seventh"], "category": "books", "period": "last_30_days"}
     yield "search_kb, three filters", "search_kb", {"query": question, "filters": several}
@@ -87,31 +97,35 @@ def calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str
 
 
 async def measure(app: App, base: SyntheticBase, title: str) -> None:
-    """Call every tool and its floor, after a first round that fills caches, and print the costs."""
+    """Make each call and send its floor, and print the costs. The first round fills caches."""
     by_name = {tool.name: tool for tool in tools()}
     floors = Floors(app.context(_CALLER, Meter()), base.texts)
     costs: dict[str, list[Cost]] = {}
     for number in range(ROUNDS + 1):
-        for name, tool, arguments in calls(base, number):
+        for name, tool, arguments in iterate_calls(base, number):
             parsed = parse_arguments(by_name[tool].input, arguments, tool)
             floor, meter = await floors.prepare(tool, arguments), Meter()
             call = partial(by_name[tool].run, parsed, app.context(_CALLER, meter))
-            seconds = await interleaved({"call": timed(call), "floor": timed(floor)}, 1, warm_up=0)
+            seconds = await measure_interleaved(
+                {"call": make_measurement(call), "floor": make_measurement(floor)}, 1, warm_up=0
+            )
             if number:
                 cost = Cost(meter, *seconds["call"], *seconds["floor"])
                 costs.setdefault(name, []).append(cost)
-    rows = [
-        [
-            name,
-            f"{median(cost.meter.documents_read for cost in taken):.0f}",
-            f"{max(cost.meter.round_trips for cost in taken)}",
-            milliseconds([cost.seconds for cost in taken]),
-            milliseconds([cost.floor for cost in taken]),
-            f"{ratio([cost.seconds for cost in taken], [cost.floor for cost in taken]):.2f}",
-        ]
-        for name, taken in costs.items()
-    ]
+    rows = [_make_row(name, costs_of_call) for name, costs_of_call in costs.items()]
     print_table(title, ["", "documents", "round trips", "p50 ms", "floor ms", "to floor"], rows)
+
+
+def _make_row(name: str, costs: Sequence[Cost]) -> list[str]:
+    seconds, floors = [cost.seconds for cost in costs], [cost.floor for cost in costs]
+    return [
+        name,
+        f"{median(cost.meter.documents_read for cost in costs):.0f}",
+        f"{max(cost.meter.round_trips for cost in costs)}",
+        format_milliseconds(seconds),
+        format_milliseconds(floors),
+        f"{compute_ratio(seconds, floors):.2f}",
+    ]
 
 
 async def grow(dimension: int, sizes: Sequence[int]) -> None:
@@ -130,7 +144,7 @@ async def grow(dimension: int, sizes: Sequence[int]) -> None:
     await app.aclose()
 
 
-async def _main(steps: Sequence[tuple[int, int]]) -> None:
+async def _measure_all(steps: Sequence[tuple[int, int]]) -> None:
     for dimension, group in groupby(steps, key=lambda step: step[1]):
         await grow(dimension, [chunks for chunks, _ in group])
 
@@ -138,13 +152,9 @@ async def _main(steps: Sequence[tuple[int, int]]) -> None:
 def main() -> None:
     """Measure at the named sizes."""
     named = [argument.split("x") for argument in sys.argv[1:]]
-    steps = [(int(chunks), int(dimension)) for chunks, dimension in named] or STEPS
-    try:
-        with run_emulator() as host:
-            os.environ["FIRESTORE_EMULATOR_HOST"] = host
-            asyncio.run(_main(steps))
-    except EmulatorError as error:
-        sys.exit(str(error))
+    steps = [(int(chunks), int(dimension)) for chunks, dimension in named] or GROWTH
+    with use_emulator():
+        asyncio.run(_measure_all(steps))
 
 
 if __name__ == "__main__":

@@ -11,28 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 import tempfile
 from collections import Counter
 from contextlib import contextmanager
 from functools import wraps
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.services.firestore.async_client import FirestoreAsyncClient
 
-from benchmarks.dataset import SCIFACT
+from benchmarks.emulator import use_emulator
 from benchmarks.jobs_dataset import HashingEmbedder
 from benchmarks.measurement import print_table
+from benchmarks.scifact import ABSTRACTS, read_rows, require_file
 from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.cluster.job import JOB as CLUSTER
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.core.log import log_only_warnings
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -103,9 +99,7 @@ async def import_highlights(path: Path) -> Counter[str]:
 
 async def measure(folder: Path) -> None:
     """Run all imports, and print their writes per highlight."""
-    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"][:HIGHLIGHT_CHARACTERS] for line in islice(lines, 1_000)]
-    remaining = iter(texts)
+    remaining = (row["text"][:HIGHLIGHT_CHARACTERS] for row in read_rows(ABSTRACTS))
     rows = []
     first_book = 1
     for name, (books, highlights_per_book) in IMPORTS.items():
@@ -128,17 +122,11 @@ async def measure(folder: Path) -> None:
 
 def main() -> None:
     """Start an emulator, and measure."""
-    if not SCIFACT.is_dir():
-        print(f"Skipped: there is no SciFact in {SCIFACT}.")  # noqa: T201 - a benchmark prints
-        return
+    require_file(ABSTRACTS)
     log_only_warnings()
-    with run_emulator() as address, tempfile.TemporaryDirectory() as folder:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+    with use_emulator(), tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder)))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main()

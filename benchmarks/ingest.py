@@ -19,7 +19,6 @@ import argparse
 import asyncio
 import os
 import resource
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -30,9 +29,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.dataset import read_sources
+from benchmarks.emulator import use_emulator
 from benchmarks.measurement import print_table
 from benchmarks.mixed_files import write_mixed_files
+from benchmarks.scifact import ABSTRACTS, require_file
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.batches import chunk_in_batches
@@ -40,8 +41,6 @@ from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.ingest.readers.reading import read
 from functions.jobs.repair.job import JOB as REPAIR
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from infra.local.jobs import ingest_all
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
@@ -52,18 +51,18 @@ from shared.core.settings import Settings
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from shared.runtime.context import Context
     from shared.runtime.job import Job
-CORPUS: Final = SCIFACT / "corpus.jsonl"
+
 JOB_RUNS: Final = (INGEST, EMBED, INDEX, INGEST, EMBED, INDEX, REPAIR, REPAIR)
 ROUNDS: Final = 2
 SLICE_SECONDS: Final = 30.0
-SAMPLE_CHUNKS: Final = 64
+SAMPLE_SIZE: Final = 64
 QUESTIONS: Final = ("do vitamins prevent cancer?", "stem cell fate", "risks of heart disease")
 
 
@@ -76,7 +75,7 @@ class JobProgress:
     meter: Meter = field(default_factory=Meter)
     relative_speeds: list[float] = field(default_factory=list)
 
-    def table_cells(self, chunks: int) -> list[str]:
+    def make_cells(self, chunks: int) -> list[str]:
         """Return the cells of the job's row."""
         relative_speed = f"{median(self.relative_speeds):.2f}" if self.relative_speeds else ""
         work_done = ", ".join(f"{number} {name}" for name, number in self.counts.items())
@@ -119,8 +118,8 @@ async def run(
 
 async def measure(app: MeteredApp, path: Path) -> None:
     """Run all jobs on a file, and search the knowledge base."""
-    chunks = [chunk for source in read_sources(path) for chunk in with_chunks(source).chunks]
-    texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE_CHUNKS)]]
+    chunks = [chunk for source in read_sources(path) for chunk in chunk_source(source).chunks]
+    texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE_SIZE)]]
 
     async def embedder_speed() -> float:
         started = time.perf_counter()
@@ -132,7 +131,7 @@ async def measure(app: MeteredApp, path: Path) -> None:
     for number, job in enumerate(JOB_RUNS):
         progress = await run(job, app, embedder_speed if job is EMBED else None)
         repetition = "again" if job in JOB_RUNS[:number] else "first time"
-        rows.append([f"{job.name}, {repetition}", *progress.table_cells(len(chunks))])
+        rows.append([f"{job.name}, {repetition}", *progress.make_cells(len(chunks))])
     columns = ["", "seconds", "chunks/s", "ratio to embedder", "read", "written", "done"]
     print_table(f"{len(chunks)} chunks of SciFact", columns, rows)
     for question in QUESTIONS:
@@ -174,17 +173,15 @@ async def _embed_alone(texts: Sequence[str]) -> float:
 
 def main(limit: int | None, *, files_only: bool) -> None:
     """Start an emulator and measure."""
-    if not CORPUS.is_file():
-        print(f"Skipped: there is no SciFact in {SCIFACT}.")  # noqa: T201 - a benchmark prints
-        return
+    require_file(ABSTRACTS)
     log_only_warnings()
     with ExitStack() as stack:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        stack.enter_context(use_emulator())
         measure_files(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         if files_only:
             return
-        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / CORPUS.name
-        with CORPUS.open("rb") as lines:
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / ABSTRACTS.name
+        with ABSTRACTS.open("rb") as lines:
             path.write_bytes(b"".join(islice(lines, limit)))
         settings = Settings(google_cloud_project="bench-ingest", ingest_path=str(path))
         asyncio.run(measure(MeteredApp(settings), path))
@@ -197,7 +194,4 @@ if __name__ == "__main__":
     parser.add_argument("--limit", type=int, help="the number of abstracts; all by default")
     parser.add_argument("--files-only", action="store_true", help="only the mixed files")
     arguments = parser.parse_args()
-    try:
-        main(arguments.limit, files_only=arguments.files_only)
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main(arguments.limit, files_only=arguments.files_only)

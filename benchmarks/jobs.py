@@ -36,17 +36,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.emulator import use_emulator
 from benchmarks.jobs_dataset import (
-    SCIFACT,
     HashingEmbedder,
     StatelessModelServer,
-    abstracts,
     fill_library,
+    read_abstracts,
 )
 from benchmarks.measurement import print_table
+from benchmarks.scifact import ABSTRACTS, require_file
 from infra.build.discovery import ROOT
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.core.log import log_only_warnings
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 
@@ -142,14 +141,14 @@ async def run(name: str, model: str) -> Figures:
         commit_seconds=sum(commit_durations),
         read=report.cost.documents_read,
         written=report.cost.documents_written,
-        peak=peak_memory(),
+        peak=measure_peak_memory(),
         counts=dict(report.counts),
     )
     await app.aclose()
     return figures
 
 
-def peak_memory() -> float:
+def measure_peak_memory() -> float:
     """Return the peak memory of this process, in MiB.
 
     On Linux, getrusage would include the peak of the parent, from which the process was forked.
@@ -187,7 +186,7 @@ async def _add_votes(app: App, traces: int) -> None:
 
     now = utc_now()
     client = app.connection.client
-    for number, row in enumerate(abstracts(traces)):
+    for number, row in enumerate(read_abstracts(traces)):
         batch = client.batch()
         content = TraceContent(
             title=row["title"], context_text=row["text"], solution_text="Read it."
@@ -204,10 +203,10 @@ async def _add_votes(app: App, traces: int) -> None:
 
 
 async def _add_materials(app: App, passages: int) -> None:
-    from tests.support.stored_materials import ask
+    from tests.support.stored_materials import call_extract_with_deadline
 
-    text = "\n\n".join(" ".join(row["text"][:250].split()) for row in abstracts(passages))
-    answer = await ask(app, 120, query="cells", materials=text)
+    text = "\n\n".join(" ".join(row["text"][:250].split()) for row in read_abstracts(passages))
+    answer = await call_extract_with_deadline(app, 120, query="cells", materials=text)
     if answer.error:
         raise RuntimeError(answer.error)
 
@@ -233,7 +232,7 @@ def run_in_process(subcommand: str, environment: Mapping[str, str], *arguments: 
 def measure(number: int, environment: Mapping[str, str], folder: Path) -> dict[str, Figures]:
     """Run all jobs on this many chunks, each in its own process."""
     path = folder / f"{number}.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in abstracts(number)), encoding="utf-8")
+    path.write_text("\n".join(json.dumps(row) for row in read_abstracts(number)), encoding="utf-8")
     job_environment = {**environment, "GOOGLE_CLOUD_PROJECT": f"bench-jobs-{number}"}
     figures: dict[str, Figures] = {}
     for label, job in STEPS.items():
@@ -321,22 +320,17 @@ def _format_memory(runs: Sequence[Figures], added_chunks: int) -> list[str]:
 
 def main(sizes: Sequence[int]) -> None:
     """Measure at these sizes, if SciFact is available."""
-    from tests.support.whole_sample import credentials_file
+    from tests.support.whole_sample import write_credentials_file
 
-    if not SCIFACT.is_file():
-        sys.exit(f"Skipped: {SCIFACT} is missing. The data set is not part of the project.")
+    require_file(ABSTRACTS)
     with ExitStack() as stack:
-        try:
-            host = stack.enter_context(run_emulator())
-        except EmulatorError as error:
-            sys.exit(str(error))
+        stack.enter_context(use_emulator())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         model = stack.enter_context(StatelessModelServer())
         environment = {
-            "FIRESTORE_EMULATOR_HOST": host,
             "GENERATION_PROVIDER": "vertex",
             "VERTEX_BASE_URL": model.base_url,
-            "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(folder)),
+            "GOOGLE_APPLICATION_CREDENTIALS": str(write_credentials_file(folder)),
         }
         print_tables(sizes, {size: measure(size, environment, folder) for size in sizes})
 

@@ -1,6 +1,6 @@
 """Data for the benchmark of jobs: abstracts, a cheap embedder, and a fake language model.
 
-SciFact is not part of the project: see `benchmarks.dataset`.
+SciFact is not part of the project: see `benchmarks.scifact`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import zlib
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.build.discovery import ROOT
+from benchmarks.scifact import ABSTRACTS
 from shared.ai.embedding import unit_vector
 from tests.support.fakes.vertex import FakeVertex, Reply
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tests.support.fakes.readwise import FakeReadwise
     from tests.support.fakes.vertex import Call
 
-SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact" / "corpus.jsonl"
 MODEL_LATENCY_SECONDS: Final = 0.02
 PASSAGES_PER_EXTRACTION: Final = 5
 ABSTRACT_CHARACTERS: Final = 1_000
@@ -98,9 +97,9 @@ def _make_cluster_name(text: str) -> dict[str, Any]:
     return {"name": name, "description": f"About {keywords[0]}.", "keywords": keywords[:8]}
 
 
-def abstracts(number: int) -> Iterator[dict[str, Any]]:
+def read_abstracts(number: int) -> Iterator[dict[str, Any]]:
     """Yield this many abstracts with titles, each short enough for one passage."""
-    with SCIFACT.open(encoding="utf-8") as lines:
+    with ABSTRACTS.open(encoding="utf-8") as lines:
         for line in islice(lines, number):
             row = json.loads(line)
             yield {
@@ -112,9 +111,9 @@ def abstracts(number: int) -> Iterator[dict[str, Any]]:
 
 def fill_library(readwise: FakeReadwise, number: int) -> None:
     """Fill a Readwise library with this many abstracts, as highlights of books."""
-    for index, row in enumerate(abstracts(number)):
+    for index, row in enumerate(read_abstracts(number)):
         book, position = divmod(index, HIGHLIGHTS_PER_BOOK)
         if position == 0:
-            readwise.put(book + 1)
-        readwise.highlight(book + 1, position, row["text"])
+            readwise.put_book(book + 1)
+        readwise.put_highlight(book + 1, position, row["text"])
     readwise.advance(days=1)

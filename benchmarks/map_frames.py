@@ -22,10 +22,10 @@ from tests.support.browser import launch_chromium
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-POINTS: Final = 20_000
-COLUMNS: Final = 12
+POINT_COUNT: Final = 20_000
+COLUMN_COUNT: Final = 12
 """Clusters are in this many columns and rows."""
-FRAMES: Final = 200
+FRAME_COUNT: Final = 200
 _CONSOLE: Final = ROOT / "functions" / "gateway" / "console"
 _MOVEMENTS: Final = {
     "drag": "map.panBy(9 * Math.sin(frame / 9), 9 * Math.cos(frame / 7), false)",
@@ -48,11 +48,11 @@ _MEASURE: Final = """async ([data, frames, movement]) => {
 def make_map(points: int) -> dict[str, Any]:
     """Make a map with a grid of clusters of the same size."""
     generator = random.Random(7)  # noqa: S311 - no secret
-    side = 10_000 / COLUMNS
+    side = 10_000 / COLUMN_COUNT
     centres = [
         (round((column + 0.5) * side), round((row + 0.5) * side))
-        for row in range(COLUMNS)
-        for column in range(COLUMNS)
+        for row in range(COLUMN_COUNT)
+        for column in range(COLUMN_COUNT)
     ]
     clusters = [index % len(centres) for index in range(points)]
 
@@ -87,7 +87,8 @@ async def open_map_page(page: Page) -> None:
     element = templates.get_template("map_parts.html").make_module().passage_map()  # type: ignore[attr-defined]
     await page.set_content(f"<!doctype html><body>{element}</body>")
     await page.add_style_tag(path=_CONSOLE / "static" / "map.css")
-    await page.add_script_tag(path=_CONSOLE / "static" / "map.js")
+    for script in ("dot-raster.js", "map.js"):
+        await page.add_script_tag(path=_CONSOLE / "static" / script)
 
 
 async def measure(points: int) -> None:
@@ -103,7 +104,7 @@ async def measure(points: int) -> None:
             )
             await open_map_page(page)
             for name, movement in _MOVEMENTS.items():
-                arguments = [make_map(points), FRAMES, movement]
+                arguments = [make_map(points), FRAME_COUNT, movement]
                 times = sorted(await page.evaluate(_MEASURE, arguments))
                 median, slow = times[len(times) // 2], times[int(len(times) * 0.95)]
                 rows.append([f"{name}, {ratio}x", f"{median:.1f}", f"{slow:.1f}"])
@@ -113,4 +114,4 @@ async def measure(points: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else POINTS))
+    asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else POINT_COUNT))

@@ -1,4 +1,4 @@
-"""How well a map shows clusters, beside a plot of the first two principal components.
+"""How well a map shows clusters, compared with a plot of the first two principal components.
 
 Usage: python -m benchmarks.map_layout [--sizes N ...]
 
@@ -10,14 +10,14 @@ mean share of a cluster's disc that other discs cover; a disc has nearly all mem
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.clustering import SIZES, VECTORS, make_vectors
+from benchmarks.clustering import SIZES, make_vectors
 from benchmarks.measurement import print_table
+from benchmarks.scifact import VECTORS, require_file
 from shared.clustering.clusters import find_clusters
 from shared.clustering.density import NOISE
 from shared.clustering.map_layout import MEMBER_QUANTILE, fit_axes, lay_out, project
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from shared.clustering.map_layout import Matrix, Points, Rows
 
-NEIGHBOURS: Final = 10
-PROBES: Final = 400
+NEIGHBOUR_COUNT: Final = 10
+PROBE_COUNT: Final = 400
 """The number of evenly spread points by which the overlap of a disc is measured."""
 _BLOCK: Final = 500
 
@@ -72,7 +72,7 @@ def _share_neighbours(points: Points, labels: Rows) -> float:
         rows = members[start : start + _BLOCK]
         distances = ((points[rows, None] - points) ** 2).sum(axis=2)
         distances[np.arange(len(rows)), rows] = np.inf
-        nearest = np.argpartition(distances, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+        nearest = np.argpartition(distances, NEIGHBOUR_COUNT, axis=1)[:, :NEIGHBOUR_COUNT]
         shares.append((labels[nearest] == labels[rows, None]).mean(axis=1))
     return float(np.concatenate(shares).mean())
 
@@ -87,8 +87,8 @@ def _measure_overlap(points: Points, labels: Rows) -> float:
             for cluster, centre in zip(members, centres, strict=True)
         ]
     )
-    turns = np.arange(PROBES) * np.pi * (3 - np.sqrt(5))  # a sunflower's seeds
-    unit = np.sqrt((np.arange(PROBES) + 0.5) / PROBES)[:, None] * np.stack(
+    turns = np.arange(PROBE_COUNT) * np.pi * (3 - np.sqrt(5))  # a sunflower's seeds
+    unit = np.sqrt((np.arange(PROBE_COUNT) + 0.5) / PROBE_COUNT)[:, None] * np.stack(
         [np.cos(turns), np.sin(turns)], axis=1
     )
     shares = []
@@ -105,8 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     sizes: list[int] = parser.parse_args().sizes
-    if not VECTORS.is_file():
-        sys.exit(f"Skipped: {VECTORS} is missing.")
+    require_file(VECTORS)
     columns = ("passages", "clusters", "neighbours", "by PCA", "overlap", "by PCA", "seconds")
     print_table("Maps", columns, [compare_layouts(size) for size in sizes])
 

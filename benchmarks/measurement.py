@@ -1,4 +1,4 @@
-"""Interleaved measurements, reported as ratios, for a machine that other programs use, too.
+"""Interleaved measurements and their ratios, which are stable on a machine that others use, too.
 
 A measurement and its baseline alternate. A temporary slowdown of the machine affects both, so the
 median of their ratios is stable when the times are not.
@@ -6,9 +6,14 @@ median of their ratios is stable when the times are not.
 
 from __future__ import annotations
 
+import asyncio
+import resource
+import sys
 import time
 from statistics import median
 from typing import TYPE_CHECKING
+
+from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,18 +22,35 @@ if TYPE_CHECKING:
     """A function that runs an operation once, and returns its duration in seconds."""
 
 
-def timed(operation: Callable[[], Awaitable[object]]) -> Measurement:
+def make_measurement(operation: Callable[[], Awaitable[object]]) -> Measurement:
     """Return a measurement of the elapsed time of an operation."""
 
-    async def measured() -> float:
+    async def measure() -> float:
         started = time.perf_counter()
         await operation()
         return time.perf_counter() - started
 
-    return measured
+    return measure
 
 
-async def interleaved(
+def make_cpu_measurement(code: str) -> Measurement:
+    """Return a measurement of the CPU time of a new Python process that runs `code`.
+
+    CPU time excludes waiting, so it depends less on what else the machine does.
+    """
+
+    async def measure() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT)
+        if await process.wait():
+            raise RuntimeError(f"This code failed: {code}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return measure
+
+
+async def measure_interleaved(
     measurements: Mapping[str, Measurement], rounds: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
     """Run all measurements in each round, and return the durations by name.
@@ -45,12 +67,12 @@ async def interleaved(
     return durations
 
 
-def ratio(values: Sequence[float], baselines: Sequence[float]) -> float:
+def compute_ratio(values: Sequence[float], baselines: Sequence[float]) -> float:
     """Return the median ratio of a value to the baseline of the same round."""
     return median(value / baseline for value, baseline in zip(values, baselines, strict=True))
 
 
-def milliseconds(seconds: Sequence[float]) -> str:
+def format_milliseconds(seconds: Sequence[float]) -> str:
     """Format the median of durations in milliseconds."""
     return f"{median(seconds) * 1000:.1f}"
 

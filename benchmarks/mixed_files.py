@@ -6,7 +6,7 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.dataset import SCIFACT
+from benchmarks.scifact import ABSTRACTS, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,20 +20,19 @@ EXPORT_COUNT: Final = 5
 
 def write_mixed_files(folder: Path) -> None:
     """Write the files, with 1 to 8 abstracts each."""
-    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
-        abstracts = map(json.loads, lines)
-        for number in range(NOTE_COUNT):
-            note = _make_note(number, list(islice(abstracts, 1 + number % 5)))
-            (folder / f"2024-03-{1 + number % 28:02} Note {number}.md").write_text(note, "utf-8")
-        for number in range(REPORT_COUNT):
-            paragraphs = (f"{row['title']}\n\n{row['text']}" for row in islice(abstracts, 5))
-            (folder / f"report-{number}.txt").write_text("\n\n".join(paragraphs), "utf-8")
-        for number in range(JSON_LINES_COUNT):
-            records = "\n".join(json.dumps(row) for row in islice(abstracts, 6))
-            (folder / f"papers-{number}.jsonl").write_text(records, "utf-8")
-        for number in range(EXPORT_COUNT):
-            book = json.dumps({"results": [_make_book(number, islice(abstracts, 8))]})
-            (folder / f"readwise-{number}.json").write_text(book, "utf-8")
+    abstracts = iter(read_rows(ABSTRACTS))
+    for number in range(NOTE_COUNT):
+        note = _make_note(number, list(islice(abstracts, 1 + number % 5)))
+        (folder / f"2024-03-{1 + number % 28:02} Note {number}.md").write_text(note, "utf-8")
+    for number in range(REPORT_COUNT):
+        paragraphs = (f"{row['title']}\n\n{row['text']}" for row in islice(abstracts, 5))
+        (folder / f"report-{number}.txt").write_text("\n\n".join(paragraphs), "utf-8")
+    for number in range(JSON_LINES_COUNT):
+        records = "\n".join(json.dumps(row) for row in islice(abstracts, 6))
+        (folder / f"papers-{number}.jsonl").write_text(records, "utf-8")
+    for number in range(EXPORT_COUNT):
+        book = json.dumps({"results": [_make_book(number, islice(abstracts, 8))]})
+        (folder / f"readwise-{number}.json").write_text(book, "utf-8")
 
 
 def _make_note(number: int, abstracts: list[dict[str, Any]]) -> str:

@@ -9,21 +9,17 @@ local embedder. Then the same notes are saved again, and then the second half of
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 import time
 from io import StringIO
-from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.dataset import SCIFACT
+from benchmarks.emulator import use_emulator
 from benchmarks.measurement import print_table
+from benchmarks.scifact import ABSTRACTS, read_rows, require_file
 from functions.tools.knowledge.save_note.arguments import MAX_TEXT_LENGTH
 from functions.tools.knowledge.save_note.tool import TOOL
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.core.caller import Caller, Role
 from shared.core.log import log_only_warnings
 from shared.core.settings import Settings
@@ -41,7 +37,7 @@ NOTES_PER_LENGTH: Final = 5
 EDITOR: Final = Caller.of("bench", role=Role.EDITOR)
 
 
-async def save(app: App, **arguments: Any) -> tuple[CallAnswer, float]:
+async def save_note(app: App, **arguments: Any) -> tuple[CallAnswer, float]:
     """Call save_note, and return the answer and the milliseconds that the call took."""
     request = CallRequest(
         call_id=os.urandom(8).hex(),
@@ -56,7 +52,7 @@ async def save(app: App, **arguments: Any) -> tuple[CallAnswer, float]:
     return answer, (time.perf_counter() - start) * 1000
 
 
-def row(name: str, calls: Sequence[tuple[CallAnswer, float]]) -> list[str]:
+def format_row(name: str, calls: Sequence[tuple[CallAnswer, float]]) -> list[str]:
     """Return a row of the table: the medians of the calls, but the maximum of round trips."""
     receipts = [answer.receipt for answer, _ in calls]
     return [
@@ -71,23 +67,23 @@ def row(name: str, calls: Sequence[tuple[CallAnswer, float]]) -> list[str]:
 async def measure(text: str) -> None:
     """Save and change notes of each length, and print the costs."""
     app = App(Settings(google_cloud_project="bench-notes"))
-    await save(app, text="The first note loads the model.")
+    await save_note(app, text="The first note loads the model.")
     rows = []
     remaining = StringIO(text)
     for length in LENGTHS:
         notes = [remaining.read(length) for _ in range(NOTES_PER_LENGTH)]
         replacements = [remaining.read(length) for _ in range(NOTES_PER_LENGTH)]
-        first_saves = [await save(app, text=note, again=True) for note in notes]
-        duplicates = [await save(app, text=note) for note in notes]
+        first_saves = [await save_note(app, text=note, again=True) for note in notes]
+        duplicates = [await save_note(app, text=note) for note in notes]
         changes = []
         for (answer, _), note, replacement in zip(first_saves, notes, replacements, strict=True):
             source_id = (answer.result or {})["source_id"]
             half_changed = note[: length // 2] + replacement[length // 2 :]
-            changes.append(await save(app, source_id=source_id, revision=1, text=half_changed))
+            changes.append(await save_note(app, source_id=source_id, revision=1, text=half_changed))
         rows += [
-            row(f"{length:,} characters, new", first_saves),
-            row(f"{length:,} characters, a duplicate", duplicates),
-            row(f"{length:,} characters, half changed", changes),
+            format_row(f"{length:,} characters, new", first_saves),
+            format_row(f"{length:,} characters, a duplicate", duplicates),
+            format_row(f"{length:,} characters, half changed", changes),
         ]
     await app.aclose()
     columns = ["note", "writes", "reads", "round trips, at most", "ms, median"]
@@ -96,19 +92,12 @@ async def measure(text: str) -> None:
 
 def main() -> None:
     """Start an emulator, and measure."""
-    if not SCIFACT.is_dir():
-        print(f"Skipped: there is no SciFact in {SCIFACT}.")  # noqa: T201 - a benchmark prints
-        return
-    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
-        text = " ".join(json.loads(line)["text"] for line in islice(lines, 1_000))
+    require_file(ABSTRACTS)
+    text = " ".join(row["text"] for row in read_rows(ABSTRACTS)[:1_000])
     log_only_warnings()
-    with run_emulator() as address:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+    with use_emulator():
         asyncio.run(measure(text))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main()

@@ -10,7 +10,7 @@ second half, with its test claims and questions about other domains, confirms th
 takes a minute.
 
 To measure another embedder, replace `LocalEmbedder` and remove the two calls of `Vectors.read`: the
-files beside SciFact contain vectors of the local model.
+files next to SciFact contain vectors of the local model.
 """
 
 from __future__ import annotations
@@ -23,12 +23,21 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.dataset import read_sources
 from benchmarks.measurement import print_table
+from benchmarks.scifact import (
+    ABSTRACTS,
+    SCIFACT,
+    TRAIN,
+    VECTORS,
+    read_relevance,
+    read_rows,
+    require_file,
+)
 from infra.local.local_database import SAMPLE
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
@@ -44,7 +53,7 @@ from shared.search.relevance import (
     compute_information,
 )
 from shared.text.terms import terms
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,12 +87,12 @@ class SearchOutcome:
     Attributes:
         evidence: The evidence of the candidates.
         documents: The number of documents of the corpus.
-        answered: Whether an answer is in the top ten.
+        has_answer: Whether an answer is in the top ten.
     """
 
     evidence: list[Evidence]
     documents: int
-    answered: bool
+    has_answer: bool
 
     def matches(self, calibration: Calibration) -> bool:
         """Return whether search would say that something matches."""
@@ -141,12 +150,12 @@ class MemoryCorpus:
             mode: SearchOutcome(
                 evidence_by_mode[mode],
                 len(self.texts),
-                answered=not query.relevant.isdisjoint(ranking[:10]),
+                has_answer=not query.relevant.isdisjoint(ranking[:10]),
             )
             for mode, ranking in zip(MODES, (hybrid, dense, lexical), strict=True)
         }
 
-    def containing(self, words: str) -> frozenset[str]:
+    def find_containing(self, words: str) -> frozenset[str]:
         """Return the ids of the documents that contain these words, in this order."""
         return frozenset(document for document, text in self.texts.items() if words in text)
 
@@ -168,13 +177,13 @@ class MemoryCorpus:
 
 
 class Vectors:
-    """The vectors of texts, from the files beside SciFact or from the embedder."""
+    """The vectors of texts, from the files next to SciFact or from the embedder."""
 
     def __init__(self) -> None:
         """Start without vectors."""
         self._vectors: dict[str, Array] = {}
 
-    def read(self, texts: Iterable[str], path: Path) -> None:
+    def load(self, texts: Iterable[str], path: Path) -> None:
         """Load the vectors of these texts from a file, which has them in the same order."""
         self._vectors.update(zip(texts, np.load(path), strict=True))
 
@@ -206,34 +215,25 @@ class QuerySet:
     queries: list[tuple[MemoryCorpus, Query]]
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON Lines file."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
 def read_claims(half: str, vectors: Vectors) -> list[Query]:
     """Return SciFact's claims with their answers, and load their vectors."""
     folder = SCIFACT.with_name(HALVES[half])
-    relevant: dict[str, set[str]] = defaultdict(set)
-    for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
-        claim, document, _ = line.split("\t")
-        relevant[claim].add(document)
-    claims = rows(folder / "queries.jsonl")
-    vectors.read((claim["text"] for claim in claims), folder / "minilm-int8.queries.npy")
-    return [Query(claim["text"], frozenset(relevant[claim["_id"]])) for claim in claims]
+    relevant = read_relevance(folder)
+    claims = read_rows(folder / "queries.jsonl")
+    vectors.load((claim["text"] for claim in claims), folder / "minilm-int8.queries.npy")
+    return [Query(claim["text"], frozenset(relevant.get(claim["_id"], ()))) for claim in claims]
 
 
 async def build_corpora(claims: Iterable[Query], vectors: Vectors) -> Corpora:
     """Build all corpora; the small ones consist of abstracts that answer a claim."""
     abstracts = {
-        row["_id"]: embedding_text(row["title"], row["text"])
-        for row in rows(SCIFACT / "corpus.jsonl")
+        row["_id"]: embedding_text(row["title"], row["text"]) for row in read_rows(ABSTRACTS)
     }
-    vectors.read(abstracts.values(), SCIFACT / "minilm-int8.documents.npy")
+    vectors.load(abstracts.values(), VECTORS)
     answers = sorted({document for claim in claims for document in claim.relevant})
     step = len(answers) // SMALL_CORPUS_SIZE
     samples = [answers[start::step][:SMALL_CORPUS_SIZE] for start in range(SMALL_CORPUS_COUNT)]
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
 
     async def corpus(texts: dict[str, str]) -> MemoryCorpus:
         return MemoryCorpus(texts, await vectors.embed(texts.values()))
@@ -255,15 +255,15 @@ def contains_answer(corpus: MemoryCorpus, query: Query) -> bool:
     return not query.relevant.isdisjoint(corpus.texts)
 
 
-def answerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySet]:
+def list_answerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySet]:
     """Return the queries that their corpus can answer."""
     titles = [
         Query(row["title"], frozenset({row["_id"]}))
-        for row in rows(SCIFACT / "corpus.jsonl")[list(HALVES).index(half) :: 12]
+        for row in read_rows(ABSTRACTS)[list(HALVES).index(half) :: 12]
     ]
     shortened = [replace(claim, text=corpora.scifact.shorten(claim.text)) for claim in claims]
     questions = [
-        Query(question, corpora.sample.containing(answer))
+        Query(question, corpora.sample.find_containing(answer))
         for question, answer in QUESTIONS["sample"]["answered"][half].items()
     ]
     small = [(corpus, claim) for corpus in corpora.small for claim in claims]
@@ -276,7 +276,7 @@ def answerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySe
     ]
 
 
-def unanswerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySet]:
+def list_unanswerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySet]:
     """Return the queries that their corpus cannot answer."""
     other_domains = [
         Query(text) for questions in QUESTIONS["elsewhere"][half].values() for text in questions
@@ -310,7 +310,7 @@ async def search(
     ]
 
 
-def false_negatives(
+def compute_false_negatives(
     outcomes_by_mode: list[dict[str, SearchOutcome]], calibration: Calibration
 ) -> list[str]:
     """Return the false negatives of each mode in percent.
@@ -320,25 +320,25 @@ def false_negatives(
     cells = []
     for mode in MODES:
         outcomes = [by_mode[mode] for by_mode in outcomes_by_mode]
-        answered = [outcome for outcome in outcomes if outcome.answered]
+        answered = [outcome for outcome in outcomes if outcome.has_answer]
         cells += [
-            percent(not outcome.matches(calibration) for outcome in outcomes),
-            percent(not outcome.matches(calibration) for outcome in answered),
+            format_percent(not outcome.matches(calibration) for outcome in outcomes),
+            format_percent(not outcome.matches(calibration) for outcome in answered),
         ]
     return cells
 
 
-def false_positives(
+def compute_false_positives(
     outcomes_by_mode: list[dict[str, SearchOutcome]], calibration: Calibration
 ) -> list[str]:
     """Return for each mode the percentage of queries for which search reports a match."""
     return [
-        percent(by_mode[mode].matches(calibration) for by_mode in outcomes_by_mode)
+        format_percent(by_mode[mode].matches(calibration) for by_mode in outcomes_by_mode)
         for mode in MODES
     ]
 
 
-def percent(conditions: Iterable[bool]) -> str:
+def format_percent(conditions: Iterable[bool]) -> str:
     """Return the share of true conditions, in percent; "-" if there are none."""
     values = list(conditions)
     return f"{100 * sum(values) / len(values):.1f}" if values else "-"
@@ -365,18 +365,16 @@ async def measure(calibration: Calibration) -> None:
 
     for half, claims in halves.items():
         title = f"{half}, false negatives: nothing matches, although an answer exists"
-        query_sets = answerable(half, corpora, claims)
-        await print_errors(title, columns_by_mode, query_sets, false_negatives)
+        query_sets = list_answerable(half, corpora, claims)
+        await print_errors(title, columns_by_mode, query_sets, compute_false_negatives)
         title = f"{half}, false positives: something matches, although no answer exists"
-        query_sets = unanswerable(half, corpora, claims)
-        await print_errors(title, MODES, query_sets, false_positives)
+        query_sets = list_unanswerable(half, corpora, claims)
+        await print_errors(title, MODES, query_sets, compute_false_positives)
 
 
 def main(calibration: Calibration) -> None:
     """Measure, if SciFact is available."""
-    if not SCIFACT.with_name("scifact-train").is_dir():
-        print(f"Skipped: there is no SciFact in {SCIFACT.parent}.")  # noqa: T201 - a benchmark prints
-        return
+    require_file(TRAIN)
     asyncio.run(measure(calibration))
 
 

@@ -13,10 +13,7 @@ gains: Järvelin, Kekäläinen, "Cumulated Gain-Based Evaluation of IR Technique
 from __future__ import annotations
 
 import asyncio
-import csv
-import json
 import math
-import os
 import sys
 from dataclasses import dataclass, field
 from statistics import mean, median
@@ -26,18 +23,27 @@ import bm25s
 import numpy as np
 import Stemmer
 
-from benchmarks.dataset import SCIFACT, CachingEmbedder, read_sources, scifact_vectors
+from benchmarks.dataset import CachingEmbedder, load_scifact_vectors, read_sources
+from benchmarks.emulator import use_emulator
 from benchmarks.measurement import print_table
+from benchmarks.ranking_metrics import compute_ndcg, compute_recall
+from benchmarks.scifact import (
+    ABSTRACTS,
+    SCIFACT,
+    TRAIN,
+    VECTORS,
+    read_relevance,
+    read_rows,
+    require_file,
+)
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.chunk import parse_source_id
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.runtime.context import App
 from shared.runtime.job import Budget
@@ -45,7 +51,7 @@ from shared.search.filter_plan import Selection
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +61,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 PROJECT: Final = "bench-retrieval"
-TRAIN: Final = SCIFACT.with_name("scifact-train")
 TARGETS: Final = (
     "targets: lexical within 0.005 of full BM25 at one read per term; hybrid at least 0.727, and"
     " 0.04 above the better of semantic and lexical"
@@ -79,59 +84,39 @@ class Result:
     reads: list[int] = field(default_factory=list)
     round_trips: list[int] = field(default_factory=list)
 
-    def row(self, name: str, relevant: Sequence[set[str]]) -> list[str]:
+    def make_row(self, name: str, relevant: Sequence[set[str]]) -> list[str]:
         """Return the row of the table."""
         pairs = list(zip(self.rankings, relevant, strict=True))
         return [
             name,
-            f"{mean(ndcg(ranking, relevant, 10) for ranking, relevant in pairs):.4f}",
-            f"{mean(recall(ranking, relevant, 10) for ranking, relevant in pairs):.4f}",
-            f"{mean(recall(ranking, relevant, 100) for ranking, relevant in pairs):.4f}",
+            f"{mean(compute_ndcg(ranking, relevant, 10) for ranking, relevant in pairs):.4f}",
+            f"{mean(compute_recall(ranking, relevant, 10) for ranking, relevant in pairs):.4f}",
+            f"{mean(compute_recall(ranking, relevant, 100) for ranking, relevant in pairs):.4f}",
             f"{mean(self.reads):.1f}" if self.reads else "",
             f"{median(self.round_trips):.0f}" if self.round_trips else "",
         ]
 
 
-def ndcg(ranking: Sequence[str], relevant: set[str], depth: int) -> float:
-    """Return the normalized discounted cumulative gain: 1 if all relevant documents come first."""
-    gains = (
-        1 / math.log2(index + 2) for index, name in enumerate(ranking[:depth]) if name in relevant
-    )
-    ideal = sum(1 / math.log2(index + 2) for index in range(min(len(relevant), depth)))
-    return sum(gains) / ideal
-
-
-def recall(ranking: Sequence[str], relevant: set[str], depth: int) -> float:
-    """Return the share of relevant documents that are found."""
-    return len(relevant & set(ranking[:depth])) / len(relevant)
-
-
 def read_queries(folder: Path, limit: int | None) -> Queries:
     """Return the queries with relevant documents."""
-    relevant: dict[str, set[str]] = {}
-    with (folder / "qrels.tsv").open(encoding="utf-8") as rows:
-        for query, document, gain, *_ in csv.reader(rows, delimiter="\t"):
-            if gain.isdigit() and int(gain) > 0:
-                relevant.setdefault(query, set()).add(document)
-    with (folder / "queries.jsonl").open(encoding="utf-8") as lines:
-        queries = [json.loads(line) for line in lines]
+    relevant = read_relevance(folder)
+    queries = read_rows(folder / "queries.jsonl")
     vectors = np.load(next(folder.glob("minilm-int8.queries*.npy")))
     answerable = [index for index, query in enumerate(queries) if query["_id"] in relevant]
     indexes = answerable[:limit]
     return Queries(
         [queries[index]["text"] for index in indexes],
         [tuple(vectors[index].tolist()) for index in indexes],
-        [relevant[queries[index]["_id"]] for index in indexes],
+        [set(relevant[queries[index]["_id"]]) for index in indexes],
     )
 
 
 async def ingest_corpus(ctx: Context) -> dict[str, str]:
     """Ingest all documents, and return the document id of each source."""
-    sources = list(read_sources(SCIFACT / "corpus.jsonl"))
-    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
-        ids = [json.loads(line)["_id"] for line in lines]
+    sources = list(read_sources(ABSTRACTS))
+    ids = [row["_id"] for row in read_rows(ABSTRACTS)]
     for start in range(0, len(sources), BATCH_SIZE):
-        batch = [with_chunks(source) for source in sources[start : start + BATCH_SIZE]]
+        batch = [chunk_source(source) for source in sources[start : start + BATCH_SIZE]]
         await Ingestion(ctx.database).save(batch, ctx.clock())
     for job in (embed, index):
         await job(ctx, Budget(math.inf))
@@ -144,7 +129,9 @@ async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str,
     for text in queries.texts:
         meter = Meter()
         ctx = app.context(Caller(), meter)
-        ranking = await rank(SearchQuery(text, mode, Selection()), knowledge(ctx.database), ctx)
+        ranking = await rank(
+            SearchQuery(text, mode, Selection()), get_knowledge_corpus(ctx.database), ctx
+        )
         sources = [parse_source_id(hit.id) for hit in diversify_hits(ranking.hits, parse_source_id)]
         result.rankings.append(list(dict.fromkeys(documents[source] for source in sources)))
         result.reads.append(meter.documents_read)
@@ -154,8 +141,7 @@ async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str,
 
 def rank_with_alternatives(queries: Queries) -> dict[str, Result]:
     """Rank the documents for all queries with the alternatives, which need no database."""
-    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
-        documents = [json.loads(line) for line in lines]
+    documents = read_rows(ABSTRACTS)
     ids = [document["_id"] for document in documents]
     stemmer = Stemmer.Stemmer("english")
     texts = [f"{document['title']} {document['text']}" for document in documents]
@@ -166,8 +152,7 @@ def rank_with_alternatives(queries: Queries) -> dict[str, Result]:
         queries.texts, stopwords="en", stemmer=stemmer, show_progress=False
     )
     best, _ = ranker.retrieve(query_tokens, k=100, show_progress=False)
-    vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
-    nearest = np.argsort(-(np.asarray(queries.vectors) @ vectors.T), axis=1)[:, :100]
+    nearest = np.argsort(-(np.asarray(queries.vectors) @ np.load(VECTORS).T), axis=1)[:, :100]
     return {
         "bm25s, every document": Result([[ids[index] for index in row] for row in best]),
         "embedder, every document": Result([[ids[index] for index in row] for row in nearest]),
@@ -177,17 +162,17 @@ def rank_with_alternatives(queries: Queries) -> dict[str, Result]:
 async def measure(folder: Path, limit: int | None) -> None:
     """Ingest the corpus, search it in each mode, and print the table."""
     queries = read_queries(folder, limit)
-    vectors = scifact_vectors() | dict(zip(queries.texts, queries.vectors, strict=True))
+    vectors = load_scifact_vectors() | dict(zip(queries.texts, queries.vectors, strict=True))
     settings = Settings(google_cloud_project=PROJECT)
     app = App(settings, embedder=CachingEmbedder(LocalEmbedder(), vectors))
     documents = await ingest_corpus(app.context(Caller(), Meter()))
     rows = [
-        result.row(name, queries.relevant)
+        result.make_row(name, queries.relevant)
         for name, result in rank_with_alternatives(queries).items()
     ]
     for mode in Mode:
         result = await search(app, queries, mode, documents)
-        rows.append(result.row(mode.value, queries.relevant))
+        rows.append(result.make_row(mode.value, queries.relevant))
     await app.aclose()
     columns = ("", "nDCG@10", "Recall@10", "Recall@100", "reads", "round trips")
     title = f"{folder.name}: {len(queries.texts)} queries, {len(documents)} documents; {TARGETS}"
@@ -197,15 +182,10 @@ async def measure(folder: Path, limit: int | None) -> None:
 def main() -> None:
     """Measure on the test or the training queries."""
     folder = TRAIN if sys.argv[1:2] == ["train"] else SCIFACT
-    if not folder.is_dir():
-        sys.exit(f"Skipped: {folder} is missing. The data set is not part of the project.")
+    require_file(folder)
     limit = int(sys.argv[2]) if sys.argv[2:] else None
-    try:
-        with run_emulator() as host:
-            os.environ["FIRESTORE_EMULATOR_HOST"] = host
-            asyncio.run(measure(folder, limit))
-    except EmulatorError as error:
-        sys.exit(str(error))
+    with use_emulator():
+        asyncio.run(measure(folder, limit))
 
 
 if __name__ == "__main__":

@@ -22,11 +22,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
-from benchmarks.cold_start import import_seconds
-from benchmarks.measurement import interleaved, milliseconds, print_table
+from benchmarks.measurement import (
+    format_milliseconds,
+    make_cpu_measurement,
+    measure_interleaved,
+    print_table,
+)
 from infra.build.discovery import ROOT
 from shared.screening.screen import screen_texts
-from tests.support.secret_samples import HOSTILE, INNOCENT, all_planted, personal_data
+from tests.support.secret_samples import (
+    HARMLESS_TEXTS,
+    SLOW_PIECES,
+    make_personal_data,
+    make_secrets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,7 +81,7 @@ def print_false_negatives(scans: Sequence[Scan], rounds: int) -> None:
     """Print the share of false negatives for each kind of secret that has any."""
     misses_by_scan = [Counter[str]() for _ in scans]
     # Some samples use several seeds in a row, so the seeds of two rounds lie far apart.
-    samples = [sample for seed in range(rounds) for sample in all_planted(1_000 * seed)]
+    samples = [sample for seed in range(rounds) for sample in make_secrets(1_000 * seed)]
     for misses, scan in zip(misses_by_scan, scans, strict=True):
         misses.update(
             sample.name
@@ -85,13 +94,13 @@ def print_false_negatives(scans: Sequence[Scan], rounds: int) -> None:
         for kind in sorted(set[str]().union(*misses_by_scan))
     ]
     total = [f"{misses.total() / len(samples):.1%}" for misses in misses_by_scan]
-    title = f"Missed, of {len(samples):,} secrets of {len(all_planted())} kinds"
+    title = f"Missed, of {len(samples):,} secrets of {len(make_secrets())} kinds"
     print_table(title, ["", "Carrel", "detect-secrets"], [*rows, ["all", *total]])
-    missed_personal_data = sum(not scan_with_carrel(sample.text) for sample in personal_data())
-    print(f"  personal data: {missed_personal_data} of {len(personal_data())} missed")  # noqa: T201 - a benchmark prints
+    missed_personal_data = sum(not scan_with_carrel(sample.text) for sample in make_personal_data())
+    print(f"  personal data: {missed_personal_data} of {len(make_personal_data())} missed")  # noqa: T201 - a benchmark prints
 
 
-def excerpts(paths: Sequence[Path]) -> Iterator[str]:
+def split_into_excerpts(paths: Sequence[Path]) -> Iterator[str]:
     """Yield the texts of files in excerpts of the size of a trace."""
     for path in paths:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -114,9 +123,9 @@ def print_false_positives(scans: Sequence[Scan]) -> None:
     own_files = [path for folder in _OWN_FOLDERS for path in _find_files(ROOT / folder)]
     own_files += ROOT.glob("*.t*")
     corpora = {
-        "innocent samples": INNOCENT,
-        "this repository": list(excerpts(own_files)),
-        "packages": list(excerpts(packages)),
+        "innocent samples": HARMLESS_TEXTS,
+        "this repository": list(split_into_excerpts(own_files)),
+        "packages": list(split_into_excerpts(packages)),
     }
     rows, kinds = [], Counter[str]()
     for name, texts in corpora.items():
@@ -147,13 +156,18 @@ def print_times() -> None:
     rows = [
         [
             f"{length:,} characters of code",
-            milliseconds([_scan_seconds(text[:length]) for _ in range(9)]),
+            format_milliseconds([_scan_seconds(text[:length]) for _ in range(9)]),
         ]
         for length in (EXCERPT_CHARACTERS, MAX_CHARACTERS)
     ]
-    hostile = {part: _scan_seconds((part * MAX_CHARACTERS)[:MAX_CHARACTERS]) for part in HOSTILE}
+    hostile = {
+        part: _scan_seconds((part * MAX_CHARACTERS)[:MAX_CHARACTERS]) for part in SLOW_PIECES
+    }
     slowest = sorted(hostile, key=lambda part: -hostile[part])[:3]
-    rows += [[f"{MAX_CHARACTERS:,} of {part!r}", milliseconds([hostile[part]])] for part in slowest]
+    rows += [
+        [f"{MAX_CHARACTERS:,} of {part!r}", format_milliseconds([hostile[part]])]
+        for part in slowest
+    ]
     print_table("Two texts each, ms", ["", "ms"], rows)
 
 
@@ -167,10 +181,10 @@ async def print_import_times() -> None:
         "detect-secrets": "import detect_secrets.plugins.aws",
         "all, and a scan": "import shared.screening.screen as s; s.screen_texts({'a': 'text'})",
     }
-    durations = await interleaved(
-        {name: import_seconds(snippet) for name, snippet in snippets.items()}, rounds=5
+    durations = await measure_interleaved(
+        {name: make_cpu_measurement(snippet) for name, snippet in snippets.items()}, rounds=5
     )
-    rows = [[name, milliseconds(values)] for name, values in durations.items()]
+    rows = [[name, format_milliseconds(values)] for name, values in durations.items()]
     print_table("CPU time of a process that imports, ms", ["", "ms"], rows)
 
 

@@ -1,28 +1,33 @@
-"""The budgets of `search_kb`: times beside the same requests issued bare, documents, round trips.
+"""The budgets of `search_kb`: documents, round trips, and times relative to the bare requests.
 
 Usage: python -m benchmarks.search [ROUNDS] [CHUNKSxDIMENSION ...]
 
 It runs in one process, without HTTP, on the emulator, with a synthetic base
-(`benchmarks.synthetic`). The bare requests are those of `benchmarks.floors`.
+(`benchmarks.synthetic`). The bare requests are the same ones, sent
+with Google's client alone (`benchmarks.floors`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from dataclasses import dataclass
 from itertools import cycle
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.floors import knowledge_searches
-from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
+from benchmarks.emulator import use_emulator
+from benchmarks.floors import make_knowledge_searches
+from benchmarks.measurement import (
+    compute_ratio,
+    format_milliseconds,
+    make_measurement,
+    measure_interleaved,
+    print_table,
+)
 from benchmarks.synthetic import SyntheticBase, SyntheticEmbedder, SyntheticTexts
 from functions.tools.knowledge.search_kb.filters import to_selection
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.meter import Meter
@@ -39,13 +44,15 @@ if TYPE_CHECKING:
 ROUNDS: Final = 20
 BASES: Final = ((2_000, 384), (2_000, 768), (20_000, 384))
 """The numbers of chunks and the dimensions of their vectors."""
-QUESTIONS: Final = 5
-"""Each is asked once before the clock starts, which fills caches."""
+QUESTION_COUNT: Final = 5
+"""The number of different questions. Each is asked once before the clock starts, to fill caches."""
 MAX_ROUND_TRIPS: Final = 3
 MAX_DOCUMENTS: Final = 85
-"""Documents that a search without filters may read."""
-HYBRID_TO_DENSE: Final = 1.35
-DENSE_TO_BARE: Final = 1.25
+"""The mean number of documents that a search without filters may read."""
+MAX_HYBRID_TO_DENSE: Final = 1.35
+"""The budget for the time of a hybrid search, relative to a search by meaning alone."""
+MAX_DENSE_TO_BARE: Final = 1.25
+"""The budget for the time of a search by meaning, relative to its bare requests."""
 _CALLER: Final = Caller.of("reader")
 
 
@@ -54,7 +61,7 @@ class Search:
     """A way to search.
 
     Attributes:
-        arguments: The arguments of `search_kb` beside the query.
+        arguments: The arguments of `search_kb` in addition to the query.
         max_documents: The documents that it may read, on average. With filters, it is what was read
             in this base of 2,000 chunks before chunks had compact vectors (commit 321b304b).
     """
@@ -82,16 +89,18 @@ async def measure(chunks: int, dimension: int, rounds: int) -> bool:
     settings = Settings(google_cloud_project=f"bench-search-{chunks}-{dimension}")
     app = App(settings, embedder=SyntheticEmbedder(texts))
     await SyntheticBase(app.context(_CALLER, Meter()), texts).grow(chunks)
-    bare = knowledge_searches(app.context(_CALLER, Meter()))
-    questions = [texts.question(number) for number in range(QUESTIONS)]
+    bare = make_knowledge_searches(app.context(_CALLER, Meter()))
+    questions = [texts.write_question(number) for number in range(QUESTION_COUNT)]
     meters: dict[str, list[Meter]] = {name: [] for name in SEARCHES}
     measurements: dict[str, Measurement] = {}
     for name, search in SEARCHES.items():
         prepared = [await _prepare(bare, texts, question, search) for question in questions]
-        floor = {"dense only": bare.nearest, "words only": bare.words}.get(name, bare.hybrid)
-        measurements[name] = timed(_make_search(app, search, questions, meters[name]))
-        measurements[f"bare {name}"] = timed(_make_repetition(floor, prepared))
-    seconds = await interleaved(measurements, rounds, warm_up=QUESTIONS)
+        floor = {"dense only": bare.find_nearest, "words only": bare.search_by_words}.get(
+            name, bare.search_by_both
+        )
+        measurements[name] = make_measurement(_make_search(app, search, questions, meters[name]))
+        measurements[f"bare {name}"] = make_measurement(_make_repetition(floor, prepared))
+    seconds = await measure_interleaved(measurements, rounds, warm_up=QUESTION_COUNT)
     await app.aclose()
     _print_times(f"{chunks:,} chunks, {dimension} dimensions", seconds, meters)
     return _print_budgets(seconds, meters)
@@ -102,7 +111,7 @@ async def _prepare(
 ) -> BareSearch:
     args = In(query=question, **search.arguments)
     selection = to_selection(args.filters, utc_now(), cards_only=False)
-    return await bare.prepare(question, texts.vector(question), selection)
+    return await bare.prepare(question, texts.embed(question), selection)
 
 
 def _make_search(
@@ -135,9 +144,9 @@ def _print_times(
     rows = [
         [
             name,
-            milliseconds(seconds[name]),
-            milliseconds(seconds[f"bare {name}"]),
-            f"{ratio(seconds[name], seconds[f'bare {name}']):.2f}",
+            format_milliseconds(seconds[name]),
+            format_milliseconds(seconds[f"bare {name}"]),
+            f"{compute_ratio(seconds[name], seconds[f'bare {name}']):.2f}",
             f"{_compute_mean_documents(meters[name]):.0f}",
             f"{max(meter.round_trips for meter in meters[name])}",
         ]
@@ -150,18 +159,18 @@ def _print_times(
 def _print_budgets(seconds: dict[str, list[float]], meters: dict[str, list[Meter]]) -> bool:
     dense = seconds["dense only"]
     budgets = [
-        ("hybrid to dense only", HYBRID_TO_DENSE, ratio(seconds["hybrid"], dense)),
+        ("hybrid to dense only", MAX_HYBRID_TO_DENSE, compute_ratio(seconds["hybrid"], dense)),
         (
             "dense only to bare find_nearest",
-            DENSE_TO_BARE,
-            ratio(dense, seconds["bare dense only"]),
+            MAX_DENSE_TO_BARE,
+            compute_ratio(dense, seconds["bare dense only"]),
         ),
     ]
     for name, search in SEARCHES.items():
         budgets.append(
             (f"documents, {name}", search.max_documents, _compute_mean_documents(meters[name]))
         )
-        trips = max(meter.round_trips for meter in meters[name][QUESTIONS:])
+        trips = max(meter.round_trips for meter in meters[name][QUESTION_COUNT:])
         budgets.append((f"round trips, {name}", MAX_ROUND_TRIPS, trips))
     rows = [
         [
@@ -176,7 +185,7 @@ def _print_budgets(seconds: dict[str, list[float]], meters: dict[str, list[Meter
     return all(value <= budget for _, budget, value in budgets)
 
 
-async def _main(rounds: int, bases: Sequence[tuple[int, int]]) -> bool:
+async def _measure_all(rounds: int, bases: Sequence[tuple[int, int]]) -> bool:
     return all([await measure(chunks, dimension, rounds) for chunks, dimension in bases])
 
 
@@ -185,13 +194,9 @@ def main() -> None:
     numbers = [argument for argument in sys.argv[1:] if argument.isdigit()]
     named = [argument.split("x") for argument in sys.argv[1:] if "x" in argument]
     bases = [(int(chunks), int(dimension)) for chunks, dimension in named] or BASES
-    try:
-        with run_emulator() as host:
-            os.environ["FIRESTORE_EMULATOR_HOST"] = host
-            met = asyncio.run(_main(int(numbers[0]) if numbers else ROUNDS, bases))
-    except EmulatorError as error:
-        sys.exit(str(error))
-    sys.exit(0 if met else 1)
+    with use_emulator():
+        are_met = asyncio.run(_measure_all(int(numbers[0]) if numbers else ROUNDS, bases))
+    sys.exit(0 if are_met else 1)
 
 
 if __name__ == "__main__":

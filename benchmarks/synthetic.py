@@ -26,15 +26,15 @@ from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import TOPICS, summarize_extractions
 from shared.extractions.model import Extraction, Pattern, Pitfall, compute_extraction_id
 from shared.extractions.repository import to_fields
-from shared.index.facets import vector_index_entries
+from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import IndexedState
 from shared.index.postings import KNOWLEDGE, TRACES
-from shared.index.stored_vector import vector_fields
+from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository, cluster_repository
 from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
-from shared.knowledge.ingestion import ChunkedSource, source_document
+from shared.knowledge.ingestion import ChunkedSource, build_source_document
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.map_repository import KnowledgeMap, MapCluster, MapPoint, Maps
 from shared.knowledge.source import Section, Source
@@ -59,15 +59,15 @@ if TYPE_CHECKING:
 
 READER: Final = "reader"
 """The user whose tasks are in the knowledge base."""
-WORDS: Final = 6_000
+WORD_COUNT: Final = 6_000
 """The number of words of the vocabulary."""
-SUBJECTS: Final = 60
+SUBJECT_COUNT: Final = 60
 """The number of subjects."""
-SUBJECT_WORDS: Final = 60
+WORDS_PER_SUBJECT: Final = 60
 """The number of words that are typical of a subject."""
 CHUNKS_PER_SOURCE: Final = 10
-AUTHORS: Final = 40
-TAGS: Final = {"second": 2, "seventh": 7, "hundredth": 100}
+AUTHOR_COUNT: Final = 40
+TAG_INTERVALS: Final = {"second": 2, "seventh": 7, "hundredth": 100}
 """Each tag, and its interval: every second source has the tag `second`."""
 WORDS_PER_CHUNK: Final = {384: 150, 768: 370}
 """The number of words of a chunk by the dimension of its vector: 1,000 and 2,600 characters."""
@@ -91,38 +91,42 @@ class SyntheticTexts:
         """Choose the vocabulary, and draw a vector for each word."""
         self.dimension = dimension
         numbers = np.random.default_rng(1).permutation(len(_SYLLABLES) ** 3)
-        words_with_terms = list(islice(_iterate_words_with_terms(numbers), WORDS))
+        words_with_terms = list(islice(_iterate_words_with_terms(numbers), WORD_COUNT))
         self.words = [word for word, _ in words_with_terms]
         self._terms = dict(words_with_terms)
         self._positions = {word: position for position, word in enumerate(self.words)}
-        vectors = np.random.default_rng(2).standard_normal((WORDS, dimension))
+        vectors = np.random.default_rng(2).standard_normal((WORD_COUNT, dimension))
         # Rare words matter more, as they do to an embedding model.
-        weights = np.log1p(np.arange(WORDS))
+        weights = np.log1p(np.arange(WORD_COUNT))
         self._vectors = vectors * weights[:, None]
-        frequencies = 1 / (np.arange(WORDS) + 20)
+        frequencies = 1 / (np.arange(WORD_COUNT) + 20)
         self._frequencies = frequencies / frequencies.sum()
 
-    def text(self, subject: int, seed: int, length: int) -> str:
+    def write_text(self, subject: int, seed: int, length: int) -> str:
         """Write a text of this many words about a subject."""
         random = np.random.default_rng((subject, seed))
-        common_words = random.choice(WORDS, size=length, p=self._frequencies)
-        subject_words = random.choice(self.typical_words(subject), size=length)
+        common_words = random.choice(WORD_COUNT, size=length, p=self._frequencies)
+        subject_words = random.choice(self.choose_typical_words(subject), size=length)
         is_about_subject = random.random(length) < _SUBJECT_SHARE
         positions = np.where(is_about_subject, subject_words, common_words)
         return " ".join(self.words[position] for position in positions)
 
-    def typical_words(self, subject: int) -> NDArray[np.int64]:
+    def choose_typical_words(self, subject: int) -> NDArray[np.int64]:
         """Return the positions of the words that are typical of a subject."""
-        return np.random.default_rng(subject).choice(WORDS, size=SUBJECT_WORDS, replace=False)
+        return np.random.default_rng(subject).choice(
+            WORD_COUNT, size=WORDS_PER_SUBJECT, replace=False
+        )
 
-    def question(self, number: int) -> str:
+    def write_question(self, number: int) -> str:
         """Ask about a subject, in three of its typical words and two other words."""
         random = np.random.default_rng((3, number))
-        subject_words = random.choice(self.typical_words(number % SUBJECTS), size=3, replace=False)
-        common_words = random.choice(WORDS, size=2, p=self._frequencies)
+        subject_words = random.choice(
+            self.choose_typical_words(number % SUBJECT_COUNT), size=3, replace=False
+        )
+        common_words = random.choice(WORD_COUNT, size=2, p=self._frequencies)
         return " ".join(self.words[position] for position in (*subject_words, *common_words))
 
-    def vector(self, text: str) -> Vector:
+    def embed(self, text: str) -> Vector:
         """Embed a text; the result has length 1."""
         positions = [self._positions[word] for word in text.split() if word in self._positions]
         total = self._vectors[positions].sum(axis=0) if positions else np.ones(self.dimension)
@@ -130,7 +134,7 @@ class SyntheticTexts:
         noisy = total / np.linalg.norm(total) + _NOISE * noise / math.sqrt(self.dimension)
         return tuple((noisy / np.linalg.norm(noisy)).tolist())
 
-    def term_counts(self, text: str) -> Counter[str]:
+    def count_terms(self, text: str) -> Counter[str]:
         """Count the terms of a text, as the index job does, but faster."""
         counts = Counter[str]()
         for word, occurrences in Counter(text.split()).items():
@@ -169,7 +173,7 @@ class SyntheticEmbedder:
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
         """Embed the texts."""
-        return [self._texts.vector(text) for text in texts]
+        return [self._texts.embed(text) for text in texts]
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -214,16 +218,17 @@ class SyntheticBase:
 
     def _build_source(self, number: int) -> Iterator[Document]:
         """Yield the documents of a source, its chunks and their extractions."""
-        tags = tuple(tag for tag, interval in TAGS.items() if number % interval == 0)
-        title = f"Book {self.texts.words[number % WORDS]} {number}"
+        tags = tuple(tag for tag, interval in TAG_INTERVALS.items() if number % interval == 0)
+        title = f"Book {self.texts.words[number % WORD_COUNT]} {number}"
         positions = range(number * CHUNKS_PER_SOURCE, (number + 1) * CHUNKS_PER_SOURCE)
         texts = [
-            self.texts.text(position % SUBJECTS, position, self._words) for position in positions
+            self.texts.write_text(position % SUBJECT_COUNT, position, self._words)
+            for position in positions
         ]
         source = Source(
             f"book-{number}",
             title,
-            author=f"Author {number % AUTHORS}",
+            author=f"Author {number % AUTHOR_COUNT}",
             category="books",
             tags=tags,
             sections=tuple(Section(text) for text in texts),
@@ -231,11 +236,11 @@ class SyntheticBase:
         chunks = split_source(source, [[Span(0, len(text))] for text in texts])
         for position, chunk in zip(positions, chunks, strict=True):
             yield from self._build_chunk(position, chunk)
-        document = source_document(ChunkedSource(source, chunks), self._now)
+        document = build_source_document(ChunkedSource(source, chunks), self._now)
         yield f"sources/{source.source_id}", document | {"created_at": self._now}
 
     def _build_chunk(self, position: int, chunk: Chunk) -> Iterator[Document]:
-        subject = position % SUBJECTS
+        subject = position % SUBJECT_COUNT
         dated_at = self._now - timedelta(
             days=position // CHUNKS_PER_DAY % 1_000, seconds=position % 3_600
         )
@@ -252,22 +257,22 @@ class SyntheticBase:
             else []
         )
         for extraction in extractions:
-            vector = self.texts.vector(extraction.content.text)
+            vector = self.texts.embed(extraction.content.text)
             path = f"{EXTRACTIONS}/{extraction.extraction_id}"
             yield path, to_fields(extraction, vector, SyntheticEmbedder.model)
             for topic in extraction.topics:
                 self._topics[topic][extraction.type.value] += 1
-        document = chunk_repository.new_document(chunk, self._now) | {
+        document = chunk_repository.build_new_document(chunk, self._now) | {
             "dated_at": dated_at,
             "pending": {},
             "knowledge_card": {"summary": card.summary, "takeaways": list(card.takeaways)},
             "cluster_id": list(chunk.cluster_id),
             "indexed": state.to_document(),
-            "facets": vector_index_entries(state.facets),
+            "facets": select_vector_index_facets(state.facets),
             "extracted": summarize_extractions(extractions),
         }
-        vector = self.texts.vector(chunk.embedding_text)
-        document |= vector_fields(vector, SyntheticEmbedder.model)
+        vector = self.texts.embed(chunk.embedding_text)
+        document |= build_vector_fields(vector, SyntheticEmbedder.model)
         yield f"chunks/{chunk.chunk_id}", document
         self.chunk_ids.append(chunk.chunk_id)
 
@@ -275,7 +280,7 @@ class SyntheticBase:
         """Return the state that `indexed_state` would compute."""
         facets = {facet.id: name for facet, name in document.facets.items()}
         dated_at = to_microseconds(document.dated_at) if document.dated_at else 0
-        return IndexedState(dict(self.texts.term_counts(text)), facets, dated_at)
+        return IndexedState(dict(self.texts.count_terms(text)), facets, dated_at)
 
     def _build_extraction(self, position: int, chunk: Chunk) -> Extraction:
         words = chunk.content.split()
@@ -300,7 +305,7 @@ class SyntheticBase:
 
     def _build_trace(self, number: int) -> Document:
         problem, solution = (
-            self.texts.text(number % SUBJECTS, seed, self._words)
+            self.texts.write_text(number % SUBJECT_COUNT, seed, self._words)
             for seed in (_TRACE_SEED + 2 * number, _TRACE_SEED + 2 * number + 1)
         )
         content = TraceContent(
@@ -318,7 +323,7 @@ class SyntheticBase:
         )
         state = self._build_state(trace, trace.indexed_text)
         self._traces.add_document(trace.trace_id, state)
-        vector = self.texts.vector(content.embedding_text)
+        vector = self.texts.embed(content.embedding_text)
         entry = TraceIndexEntry(vector, SyntheticEmbedder.model, state)
         self._trace_count += 1
         return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.to_fields(trace)
@@ -340,7 +345,9 @@ class SyntheticBase:
         yield "meta/embedding", space
 
     def _build_cluster(self, subject: int, size: int) -> ClusterWithCentroid:
-        words = [self.texts.words[position] for position in self.texts.typical_words(subject)[:8]]
+        words = [
+            self.texts.words[position] for position in self.texts.choose_typical_words(subject)[:8]
+        ]
         cluster = Cluster(
             f"cluster-{subject}",
             " ".join(words[:3]),
@@ -349,14 +356,16 @@ class SyntheticBase:
             run_id="run",
             created_at=self._now,
         )
-        return ClusterWithCentroid(cluster, self.texts.vector(" ".join(words)))
+        return ClusterWithCentroid(cluster, self.texts.embed(" ".join(words)))
 
     async def _draw_map(self) -> None:
         """Store a map of all chunks, on which each cluster is a row."""
         maps = Maps(self._ctx.database)
         draft = await maps.begin(len(self.chunk_ids))
         points = {
-            chunk_id: MapPoint(number % 10_000, 100 * (number % SUBJECTS), number % SUBJECTS)
+            chunk_id: MapPoint(
+                number % 10_000, 100 * (number % SUBJECT_COUNT), number % SUBJECT_COUNT
+            )
             for number, chunk_id in enumerate(self.chunk_ids)
         }
         clusters = [

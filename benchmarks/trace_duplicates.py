@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from benchmarks.measurement import print_table
+from benchmarks.ranking_metrics import compute_ndcg
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.index.bm25 import Postings, Totals, pack, score
 from shared.search.fusion import Scores, fuse
 from shared.text.terms import compute_resemblance, terms
 from shared.traces.near_duplicates import MAX_CANDIDATES, TraceTerms, is_near_duplicate
-from tests.support.trace_set import trace_set
+from tests.support.trace_set import read_trace_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +79,7 @@ class Trace:
         id: The id in the file.
         related_to: The id of the trace whose duplicate or sibling this is; else its own id.
         kind: "trace"; "edited" or "reworded" for a duplicate; the kind of a sibling.
-        held_out: Whether it was written after the rule had been chosen.
+        is_held_out: Whether it was written after the rule had been chosen.
     """
 
     id: str
@@ -88,7 +89,7 @@ class Trace:
     context: str
     solution: str
     tags: str
-    held_out: bool
+    is_held_out: bool
 
     @property
     def original(self) -> str:
@@ -106,14 +107,14 @@ class Trace:
         return Counter(terms(f"{self.title} {self.context} {self.solution} {self.tags}"))
 
 
-def embedding_text(trace: Trace) -> str:
+def build_embedding_text(trace: Trace) -> str:
     """Return the text in use: the embedder may cut its end, but not the solution's beginning."""
     leading = trace.context[:LEADING_CHARACTERS]
     rest = trace.context[LEADING_CHARACTERS:]
     return f"{trace.title} {leading} {trace.solution} {rest}"
 
 
-def leading_text(trace: Trace) -> str:
+def build_leading_text(trace: Trace) -> str:
     """Return the title and the beginnings of problem and solution."""
     leading = (text[:LEADING_CHARACTERS] for text in (trace.context, trace.solution))
     return " ".join([trace.title, *leading])
@@ -124,8 +125,10 @@ TEXTS: Final[Mapping[str, Sequence[Text]]] = {
     "title, problem": [lambda trace: f"{trace.title} {trace.context}"],
     "title, problem, solution": [lambda trace: f"{trace.title} {trace.context} {trace.solution}"],
     "title, solution, problem": [lambda trace: f"{trace.title} {trace.solution} {trace.context}"],
-    f"title, {LEADING_CHARACTERS} of problem, {LEADING_CHARACTERS} of solution": [leading_text],
-    f"title, {LEADING_CHARACTERS} of problem, solution, rest": [embedding_text],
+    f"title, {LEADING_CHARACTERS} of problem, {LEADING_CHARACTERS} of solution": [
+        build_leading_text
+    ],
+    f"title, {LEADING_CHARACTERS} of problem, solution, rest": [build_embedding_text],
     "two vectors, averaged": [
         lambda trace: f"{trace.title} {trace.context}",
         lambda trace: trace.solution,
@@ -166,7 +169,7 @@ class Pair:
     @property
     def half(self) -> str:
         """One of `HALVES`; empty if the two traces belong to different halves."""
-        if self.first.held_out or self.second.held_out:
+        if self.first.is_held_out or self.second.is_held_out:
             return "held out"
         halves = {
             ("even", "odd")[int(trace.related_to[1:3]) % 2] for trace in (self.first, self.second)
@@ -174,7 +177,7 @@ class Pair:
         return halves.pop() if len(halves) == 1 else ""
 
 
-def read(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
+def read_traces(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
     """Return all traces of the test set, with duplicates and siblings."""
     return [
         Trace(
@@ -185,7 +188,7 @@ def read(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
             context=row["context_text"],
             solution=row["solution_text"],
             tags=" ".join(row["tags"]),
-            held_out=row.get("held_out", False),
+            is_held_out=row.get("held_out", False),
         )
         for part in ("traces", "duplicates", "siblings")
         for row in data[part]
@@ -200,21 +203,21 @@ async def embed(texts: Iterable[str]) -> Array:
     return np.array(vectors)
 
 
-async def trace_vectors(traces: Sequence[Trace], texts: Sequence[Text]) -> dict[str, Array]:
+async def embed_traces(traces: Sequence[Trace], texts: Sequence[Text]) -> dict[str, Array]:
     """Return the vector of each trace: the normalized mean over its texts."""
     summed = sum([await embed(map(text, traces)) for text in texts])
     unit = summed / np.linalg.norm(summed, axis=1, keepdims=True)
     return {trace.id: row for trace, row in zip(traces, unit, strict=True)}
 
 
-def pools(traces: Sequence[Trace]) -> list[list[Trace]]:
+def make_pools(traces: Sequence[Trace]) -> list[list[Trace]]:
     """Return the search pools: traces and siblings; and rewritten traces and siblings."""
     reworded = {trace.original: trace for trace in traces if trace.kind == "reworded"}
     originals = [trace for trace in traces if trace.original == trace.id]
     return [originals, [reworded.get(trace.id, trace) for trace in originals]]
 
 
-def bm25_scores(pool: Sequence[Trace], text: str) -> dict[str, float]:
+def compute_bm25(pool: Sequence[Trace], text: str) -> dict[str, float]:
     """Return the BM25 scores of the traces that contain a term of the question."""
     entries: dict[str, dict[str, int]] = defaultdict(dict)
     for trace in pool:
@@ -247,43 +250,34 @@ def rank_pool(
     ]
 
 
-def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
-    """Return the normalized discounted cumulative gain: 1 if all answers come first."""
-    gains = [1 / np.log2(position + 2) for position in range(depth)]
-    gain_sum = sum(
-        gain for gain, trace_id in zip(gains, ranking, strict=False) if trace_id in answers
-    )
-    return float(gain_sum / sum(gains[: len(answers)]))
-
-
 async def measure_texts(traces: Sequence[Trace], questions: Sequence[Question]) -> None:
     """Print the search quality of each kind of text."""
-    search_pools = pools(traces)
-    bm25 = [[bm25_scores(pool, question.text) for question in questions] for pool in search_pools]
+    search_pools = make_pools(traces)
+    bm25 = [[compute_bm25(pool, question.text) for question in questions] for pool in search_pools]
     rows = []
     for name, texts in TEXTS.items():
-        vectors = await trace_vectors(traces, texts)
+        vectors = await embed_traces(traces, texts)
         semantic, hybrid = [], []
         for pool, question_scores in zip(search_pools, bm25, strict=True):
             for question, scores in zip(questions, question_scores, strict=True):
                 by_meaning, by_both = rank_pool(pool, vectors, question, scores)
                 semantic.append((by_meaning, question.answers))
                 hybrid.append((by_both, question.answers))
-        rows.append([name, *ranking_quality(semantic), *ranking_quality(hybrid)])
+        rows.append([name, *format_quality(semantic), *format_quality(hybrid)])
     columns = ["what is embedded", "by meaning: nDCG@10", "first answers"]
     title = f"{len(questions)} questions, {len(search_pools[0])} traces, by two authors"
     print_table(title, [*columns, "hybrid: nDCG@10", "first answers"], rows)
 
 
-def ranking_quality(results: Sequence[tuple[list[str], frozenset[str]]]) -> list[str]:
+def format_quality(results: Sequence[tuple[list[str], frozenset[str]]]) -> list[str]:
     """Return the mean nDCG@10, and the share of rankings that begin with an answer."""
     return [
-        f"{mean(ndcg(ranking, answers) for ranking, answers in results):.3f}",
+        f"{mean(compute_ndcg(ranking, answers) for ranking, answers in results):.3f}",
         f"{mean(ranking[0] in answers for ranking, answers in results):.3f}",
     ]
 
 
-def min_median_max(measures: Iterable[float]) -> str:
+def format_range(measures: Iterable[float]) -> str:
     """Format the minimum, the median and the maximum."""
     values = list(measures)
     return f"{min(values):.2f} {median(values):.2f} {max(values):.2f}"
@@ -309,7 +303,7 @@ def measure_pairs(pairs: Sequence[Pair]) -> None:
         [
             kind,
             str(len(kind_pairs)),
-            *(min_median_max(map(measure, kind_pairs)) for measure in measures.values()),
+            *(format_range(map(measure, kind_pairs)) for measure in measures.values()),
         ]
         for kind, kind_pairs in pairs_by_kind.items()
     ]
@@ -356,15 +350,15 @@ def measure_candidates(traces: Sequence[Trace], vectors: Mapping[str, Array]) ->
 
 async def main() -> None:
     """Run all measurements."""
-    data = trace_set()
-    traces = read(data)
+    data = read_trace_set()
+    traces = read_traces(data)
     question_vectors = await embed(row["query"] for row in data["queries"])
     questions = [
         Question(row["query"], vector, frozenset(row["ids"]))
         for row, vector in zip(data["queries"], question_vectors, strict=True)
     ]
     await measure_texts(traces, questions)
-    vectors = await trace_vectors(traces, [embedding_text])
+    vectors = await embed_traces(traces, [build_embedding_text])
     measure_candidates(traces, vectors)
     pairs = [
         Pair(first, second, float(vectors[first.id] @ vectors[second.id]))

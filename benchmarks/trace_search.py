@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import random
-import sys
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.emulator import use_emulator
 from benchmarks.measurement import print_table
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
+from benchmarks.ranking_metrics import compute_ndcg
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
@@ -48,7 +46,7 @@ from shared.traces.moderation import (
 )
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus, VoteTally
-from tests.support.trace_set import trace_set
+from tests.support.trace_set import read_trace_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,21 +77,23 @@ def _weigh_age(trace: Trace) -> float:
     return MAX_AGE_PENALTY * (1 - math.exp2(-half_lives))
 
 
-def score_each(score: Callable[[float, Trace], float]) -> ScoreMethod:
+def make_score_method(score: Callable[[float, Trace], float]) -> ScoreMethod:
     """Score each hit by its relevance, from 0 to 1, and its trace."""
     return lambda hits, traces: {hit.id: score(hit.score, traces[hit.id]) for hit in hits}
 
 
 METHODS: Final[Mapping[str, ScoreMethod]] = {
-    "relevance alone": score_each(lambda relevance, _: relevance),
-    "votes": score_each(lambda relevance, trace: relevance * (1 + _weigh_votes(trace))),
-    "votes, validation": score_each(
+    "relevance alone": make_score_method(lambda relevance, _: relevance),
+    "votes": make_score_method(lambda relevance, trace: relevance * (1 + _weigh_votes(trace))),
+    "votes, validation": make_score_method(
         lambda relevance, trace: relevance * (1 + _weigh_votes(trace) + _weigh_validation(trace))
     ),
-    "age": score_each(lambda relevance, trace: relevance * (1 - _weigh_age(trace))),
+    "age": make_score_method(lambda relevance, trace: relevance * (1 - _weigh_age(trace))),
     "votes, validation, age (Carrel)": lambda hits, traces: moderate_scores(hits, traces, NOW),
-    "peer: relevance + trust": score_each(lambda relevance, trace: relevance + trace.tally.trust),
-    "peer: relevance * trust": score_each(
+    "peer: relevance + trust": make_score_method(
+        lambda relevance, trace: relevance + trace.tally.trust
+    ),
+    "peer: relevance * trust": make_score_method(
         lambda relevance, trace: relevance * (0.01 + trace.tally.trust)
     ),
 }
@@ -106,22 +106,11 @@ class Query:
     answers: frozenset[str]
     hits: Sequence[Candidate[Trace]]
 
-    def ranking(self, method: ScoreMethod, with_votes: Callable[[str, bool], Trace]) -> list[str]:
+    def rank(self, method: ScoreMethod, with_votes: Callable[[str, bool], Trace]) -> list[str]:
         """Rank the hits after `with_votes` has assigned votes to their traces; best first."""
         traces = {hit.id: with_votes(hit.id, hit.id in self.answers) for hit in self.hits}
         scores = method(self.hits, traces)
         return sorted(scores, key=lambda name: (-scores[name], name))
-
-
-def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
-    """Return the normalized discounted cumulative gain: 1 if all answers come first."""
-    gains = (
-        1 / math.log2(position + 2)
-        for position, name in enumerate(ranking[:depth])
-        if name in answers
-    )
-    ideal = sum(1 / math.log2(position + 2) for position in range(min(len(answers), depth)))
-    return sum(gains) / ideal
 
 
 async def store_traces(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[str, Trace]:
@@ -145,7 +134,7 @@ async def store_traces(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[
 
 async def measure(app: App) -> None:
     """Store all traces, search for all questions, and order the hits with each method."""
-    data = trace_set()
+    data = read_trace_set()
     ctx = app.context(Caller.of("bench"), Meter())
     copies = {row["of"]: row["id"] for row in data["duplicates"] if row["kind"] == "reworded"}
     rows = [*data["traces"], *data["siblings"]]
@@ -203,15 +192,13 @@ def _print(
     for title, method in METHODS.items():
         vote_assignments = [no_votes, randomly, unvoted_answers, adverse, split]
         gains = [
-            mean(ndcg(query.ranking(method, assignment), query.answers) for query in queries)
+            mean(compute_ndcg(query.rank(method, assignment), query.answers) for query in queries)
             for assignment in vote_assignments
         ]
         upvoted_first = [
             is_first
             for query in queries
-            for is_first in _check_upvoted_first(
-                query.ranking(method, split), query, copies, upvoted
-            )
+            for is_first in _check_upvoted_first(query.rank(method, split), query, copies, upvoted)
         ]
         rows.append(
             [title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(upvoted_first):.0f} %"]
@@ -239,8 +226,7 @@ def _check_upvoted_first(
 
 def main() -> None:
     """Start an emulator, and measure."""
-    with run_emulator() as address:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+    with use_emulator():
         asyncio.run(_run())
 
 
@@ -251,7 +237,4 @@ async def _run() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main()

@@ -10,7 +10,6 @@ from the reads. Lost and duplicate writes are counted in the database afterwards
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 import uuid
@@ -18,10 +17,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.emulator import use_emulator
 from benchmarks.measurement import print_table
 from infra.build.discovery import tools
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -62,7 +60,7 @@ class Run:
         """The documents read by all calls."""
         return sum(answer.receipt.documents_read for answer in self.answers)
 
-    def row(self, name: str, baseline: Run, errors: str) -> list[str]:
+    def make_row(self, name: str, baseline: Run, errors: str) -> list[str]:
         """Return the row of the table."""
         milliseconds = median(answer.receipt.milliseconds for answer in self.answers)
         retries = (self.reads / baseline.reads - 1) if baseline.reads else 0.0
@@ -77,7 +75,7 @@ class Run:
         ]
 
 
-async def ask(app: App, tool: str, user: str, /, **arguments: Any) -> CallAnswer:
+async def call_tool(app: App, tool: str, user: str, /, **arguments: Any) -> CallAnswer:
     """Call a tool as a user, and require success."""
     request = CallRequest(
         call_id=uuid.uuid4().hex,
@@ -104,7 +102,7 @@ async def measure_votes(app: App, voters: int) -> list[list[str]]:
 
     async def vote_on(trace_id: str, number: int) -> list[CallAnswer]:
         vote = {"trace_id": trace_id, "vote_type": "up"}
-        return [await ask(app, "vote_trace", f"voter-{number}", **vote)]
+        return [await call_tool(app, "vote_trace", f"voter-{number}", **vote)]
 
     separate = await run_concurrently(voters, lambda number: vote_on(traces[number], number))
     shared = await run_concurrently(voters, lambda number: vote_on(hot_trace, number))
@@ -113,8 +111,8 @@ async def measure_votes(app: App, voters: int) -> list[list[str]]:
     tally = stored.trace.tally
     errors = abs(voters - tally.upvotes) + abs(50 * voters - tally.up)
     return [
-        separate.row("votes on different traces", separate, "-"),
-        shared.row("votes on one trace", separate, f"{errors}"),
+        separate.make_row("votes on different traces", separate, "-"),
+        shared.make_row("votes on one trace", separate, f"{errors}"),
     ]
 
 
@@ -123,7 +121,7 @@ async def measure_tasks(app: App, clients: int) -> list[list[str]]:
 
     async def add_tasks(user: str) -> list[CallAnswer]:
         titles = (f"Task {number}" for number in range(TASKS_PER_CLIENT))
-        return [await ask(app, "add_task", user, title=title) for title in titles]
+        return [await call_tool(app, "add_task", user, title=title) for title in titles]
 
     separate = await run_concurrently(clients, lambda number: add_tasks(f"owner-{number}"))
     shared = await run_concurrently(clients, lambda _: add_tasks("owner"))
@@ -132,8 +130,8 @@ async def measure_tasks(app: App, clients: int) -> list[list[str]]:
     duplicates = len(task_numbers) - len(set(task_numbers))
     errors = len(expected ^ set(task_numbers)) + duplicates
     return [
-        separate.row("tasks of different users", separate, "-"),
-        shared.row("tasks of one user", separate, f"{errors}"),
+        separate.make_row("tasks of different users", separate, "-"),
+        shared.make_row("tasks of one user", separate, f"{errors}"),
     ]
 
 
@@ -144,7 +142,7 @@ def _get_task_numbers(answers: Iterable[CallAnswer]) -> list[int]:
 async def _contribute(app: App, number: int) -> str:
     text = f"number {number:04d} {uuid.uuid4().hex}"
     trace = {"title": text, "context_text": f"Where is {text}?", "solution_text": f"Here: {text}."}
-    answer = await ask(app, "contribute_trace", "author", **trace)
+    answer = await call_tool(app, "contribute_trace", "author", **trace)
     return str((answer.result or {})["trace_id"])
 
 
@@ -162,18 +160,14 @@ async def measure(voters: int, clients: int) -> None:
         "retries per call",
         "lost or duplicate",
     ]
-    print_table(f"{voters} voters and {clients} clients at once", columns, rows)
+    print_table(f"{voters} voters and {clients} clients at the same time", columns, rows)
 
 
 def main(voters: int, clients: int) -> None:
     """Start an emulator, and measure."""
-    with run_emulator() as address:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+    with use_emulator():
         asyncio.run(measure(voters, clients))
 
 
 if __name__ == "__main__":
-    try:
-        main(*[int(argument) for argument in sys.argv[1:3]] or [VOTERS, CLIENTS])
-    except EmulatorError as error:
-        sys.exit(str(error))
+    main(*[int(argument) for argument in sys.argv[1:3]] or [VOTERS, CLIENTS])

@@ -50,6 +50,9 @@ class McpClient:
         section: The table that holds the servers.
         url_field: The field for an address, or None if the file can hold only programs.
         has_types: Whether each server names its transport in the field `type`.
+        folder: The folder below the home folder that `folder_variable` replaces in the path; "" is
+            the home folder itself.
+        folder_variable: The environment variable by which users move the client's files.
     """
 
     name: str
@@ -58,10 +61,16 @@ class McpClient:
     section: str = "mcpServers"
     url_field: str | None = "url"
     has_types: bool = False
+    folder: str = ""
+    folder_variable: str = ""
 
-    def path(self, home: Path, platform: str) -> Path:
+    def path(self, home: Path, platform: str, environ: Mapping[str, str] = os.environ) -> Path:
         """Return the path of the configuration file."""
-        return home / self.paths.get(platform, self.paths["linux"])
+        path = Path(self.paths.get(platform, self.paths["linux"]))
+        folder = environ.get(self.folder_variable)
+        if folder and path.is_relative_to(self.folder):
+            return Path(folder) / path.relative_to(self.folder)
+        return home / path
 
     @property
     def language(self) -> str:
@@ -98,7 +107,7 @@ class McpClient:
             UnchangedConfiguration: Carrel is in the file already, or must be added by hand.
             OSError: The file cannot be read or written.
         """
-        former = path.read_text("utf-8") if path.exists() else ""
+        former = path.read_bytes() if path.exists() else b""
         text = self._merge(former, path, server)
         copy = _copy(path) if path.exists() else None
         _replace(path.resolve(), text)  # what a link points to, as with files kept in a repository
@@ -116,11 +125,12 @@ class McpClient:
         variables = {"env": dict(server.variables)} if server.variables else {}
         return {**transport, "command": server.program, "args": ["stdio"], **variables}
 
-    def _merge(self, former: str, path: Path, server: Server) -> str:
+    def _merge(self, former: bytes, path: Path, server: Server) -> str:
         """Return the text of a file with Carrel added. Everything else in it stays."""
         snippet = self.snippet(server)
         try:
-            parsed = _parse(former, self.language)
+            former_text = former.decode()
+            parsed = _parse(former_text, self.language)
             servers = parsed.setdefault(self.section, {})
             present = servers.get(NAME)
         except (ValueError, AttributeError) as error:
@@ -139,7 +149,7 @@ class McpClient:
                 f"{path} has another server named {NAME}, and stays as it is. Replace that server"
                 f" yourself by this:\n\n{snippet}"
             )
-        return f"{former.rstrip()}\n\n{snippet}".lstrip()
+        return f"{former_text.rstrip()}\n\n{snippet}".lstrip()
 
 
 def _parse(text: str, language: str) -> dict[str, Any]:
@@ -186,12 +196,15 @@ CLIENTS: Final = (
             "darwin": f"{_MAC}/Claude/claude_desktop_config.json",
         },
         url_field=None,
+        folder=".config",
+        folder_variable="XDG_CONFIG_HOME",
     ),
     McpClient(
         name="claude",
         title="Claude Code",
         paths={"linux": ".claude.json"},
         has_types=True,
+        folder_variable="CLAUDE_CONFIG_DIR",
     ),
     McpClient(name="cursor", title="Cursor", paths={"linux": ".cursor/mcp.json"}),
     McpClient(
@@ -203,12 +216,16 @@ CLIENTS: Final = (
         },
         section="servers",
         has_types=True,
+        folder=".config",
+        folder_variable="XDG_CONFIG_HOME",
     ),
     McpClient(
         name="codex",
         title="Codex",
         paths={"linux": ".codex/config.toml"},
         section="mcp_servers",
+        folder=".codex",
+        folder_variable="CODEX_HOME",
     ),
     McpClient(
         name="gemini",

@@ -28,7 +28,7 @@ from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.monotonic_clock import Monotonic
+from tests.support.monotonic_clock import MonotonicClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -182,13 +182,13 @@ async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:  # noqa: AR
 
 
 @pytest.fixture
-async def monotonic(monkeypatch: pytest.MonkeyPatch) -> Monotonic:
+async def monotonic(monkeypatch: pytest.MonkeyPatch) -> MonotonicClock:
     """The event loop's clock, which a test can advance."""
-    return Monotonic(monkeypatch)
+    return MonotonicClock(monkeypatch)
 
 
 @pytest.fixture
-def sleepless(monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch) -> None:
+def sleepless(monotonic: MonotonicClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `asyncio.sleep` and `time.sleep` advance `monotonic` and return at once."""
     monkeypatch.setattr(asyncio, "sleep", monotonic.sleep)
     monkeypatch.setattr(time, "sleep", monotonic.advance)

@@ -37,12 +37,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import SecretStr
 
 from benchmarks.costs.measure_functions import (
-    gateway_operations,
-    gateway_seconds,
-    image_megabytes,
-    start_seconds,
+    count_gateway_operations,
+    estimate_image_megabytes,
+    measure_gateway_seconds,
+    measure_start_seconds,
 )
-from benchmarks.costs.storage import document_bytes, index_bytes, load_index_rules
+from benchmarks.costs.storage import count_document_bytes, count_index_bytes, load_index_rules
 from benchmarks.costs.workload import (
     MATERIALS_CHARACTERS,
     MIX,
@@ -50,13 +50,13 @@ from benchmarks.costs.workload import (
     IndexEntries,
     TokenCountingEmbedder,
     WorkloadInputs,
-    documents,
+    make_documents,
     record_vector_queries,
 )
-from benchmarks.jobs_dataset import SCIFACT, abstracts
+from benchmarks.emulator import use_emulator
+from benchmarks.jobs_dataset import read_abstracts
+from benchmarks.scifact import ABSTRACTS, require_file
 from infra.build.discovery import ROOT, jobs, tools
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from infra.local.sample.traces import TRACES
 from shared.core.caller import Caller
 from shared.core.log import log_only_warnings
@@ -65,7 +65,7 @@ from shared.runtime.context import App
 from shared.runtime.invocation import invoke
 from shared.runtime.job import Report, run_job
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
-from tests.support.gateway_process import SECRET
+from tests.support.gateway_process import ACCESS_SECRET
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class MeasuredKnowledgeBase:
     def __init__(self, size: int, folder: Path, readwise: FakeReadwise) -> None:
         """Write the texts to a file, and connect to a database of this size."""
         path = folder / f"{size}.jsonl"
-        path.write_text("\n".join(map(json.dumps, documents(size))), encoding="utf-8")
+        path.write_text("\n".join(map(json.dumps, make_documents(size))), encoding="utf-8")
         self.project = f"bench-costs-{size}"
         self.embedder = TokenCountingEmbedder()
         self._ingest_app = self._make_app(ingest_path=str(path))
@@ -127,7 +127,7 @@ class MeasuredKnowledgeBase:
             figures.append({name: mean(sample[name] for sample in samples) for name in samples[0]})
         return figures
 
-    async def stored_bytes(self) -> int:
+    async def count_stored_bytes(self) -> int:
         """Return the bytes of all documents and their index entries."""
         indexes = json.loads(INDEXES.read_text("utf-8"))
         total = 0
@@ -135,7 +135,9 @@ class MeasuredKnowledgeBase:
             rules = load_index_rules(indexes, collection.id, DIMENSION)
             async for snapshot in collection.stream():
                 path, data = f"{collection.id}/{snapshot.id}", snapshot.to_dict() or {}
-                total += document_bytes(path, data, rules) + index_bytes(path, data, rules)
+                total += count_document_bytes(path, data, rules) + count_index_bytes(
+                    path, data, rules
+                )
         return total
 
     async def aclose(self) -> None:
@@ -161,7 +163,7 @@ class MeasuredKnowledgeBase:
         cost = report.cost
         return {
             "read": cost.documents_read,
-            "index_reads": await self.entries.billed(queries),
+            "index_reads": await self.entries.count_billed_reads(queries),
             "written": cost.documents_written,
             "seconds": round(seconds, 3),
             "cpu_seconds": round(cpu_seconds, 3),
@@ -181,7 +183,7 @@ class MeasuredKnowledgeBase:
             raise RuntimeError(f"{tool.name}: {answer.error}")
         return {
             "read": answer.receipt.documents_read,
-            "index_reads": await self.entries.billed(queries),
+            "index_reads": await self.entries.count_billed_reads(queries),
             "written": answer.receipt.documents_written,
             "seconds": answer.receipt.milliseconds / 1000,
             "cpu_seconds": cpu_seconds,
@@ -195,7 +197,7 @@ class MeasuredKnowledgeBase:
             name: [snapshot.id async for snapshot in client.collection(name).limit(ROUNDS).stream()]
             for name in ("chunks", "sources", "clusters", "traces")
         }
-        rows = list(abstracts(1_000))
+        rows = list(read_abstracts(1_000))
         joined_texts = " ".join(row["text"] for row in rows)
         return WorkloadInputs(
             **ids,
@@ -235,7 +237,7 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
             knowledge_base = MeasuredKnowledgeBase(size, folder, readwise)
             figures: dict[str, Any] = {"ingestion": await knowledge_base.process_texts()}
             await knowledge_base.add_traces()
-            figures["stored"] = await knowledge_base.stored_bytes()
+            figures["stored"] = await knowledge_base.count_stored_bytes()
             figures["calls"] = await knowledge_base.measure_calls()
             figures["idle"] = await knowledge_base.run_idle_jobs()
             await knowledge_base.aclose()
@@ -253,7 +255,7 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
     ]
     answer_bytes = sum(call["per_day"] * call["usage"].pop("bytes")[-1] for call in calls)
     mean_answer_bytes = round(answer_bytes / sum(call["per_day"] for call in calls))
-    gateway = await gateway_operations() | gateway_seconds(folder / "gateway.log")
+    gateway = await count_gateway_operations() | measure_gateway_seconds(folder / "gateway.log")
     return {
         "measured": f"{datetime.now(UTC):%Y-%m-%d}",
         "base": "SciFact's abstracts, up to 1,000 characters each, as passages with 4 to 7 tags,"
@@ -264,8 +266,8 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
         "ingestion": _group_by_job([figures["ingestion"] for figures in figures_by_size]),
         "idle": _group_by_job([figures["idle"] for figures in figures_by_size]),
         "stored": [figures["stored"] for figures in figures_by_size],
-        "start": await start_seconds(),
-        "image": image_megabytes(),
+        "start": await measure_start_seconds(),
+        "image": estimate_image_megabytes(),
     }
 
 
@@ -291,14 +293,10 @@ def log_progress(text: str) -> None:
 
 def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
     """Measure at these sizes, and write the results to a file."""
-    if not SCIFACT.is_file():
-        sys.exit(f"Skipped: {SCIFACT} is missing. The data set is not part of the project.")
-    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # required by the gateway
+    require_file(ABSTRACTS)
+    os.environ["ACCESS_SECRETS"] = json.dumps([ACCESS_SECRET])  # required by the gateway
     with ExitStack() as stack:
-        try:
-            os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
-        except EmulatorError as error:
-            sys.exit(str(error))
+        stack.enter_context(use_emulator())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         figures = asyncio.run(measure(sizes, folder))
     output.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import SecretStr
 
-from benchmarks.cold_start import import_seconds
 from benchmarks.costs.workload import count_operations
+from benchmarks.measurement import make_cpu_measurement
 from functions.gateway.access import Access
 from functions.gateway.auth.callers import Credential
 from functions.gateway.catalog import Declaration
@@ -29,8 +29,8 @@ from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
-from tests.support.gateway_process import SECRET, run_gateway
-from tests.support.mcp_wire import HEADERS, call
+from tests.support.gateway_process import ACCESS_SECRET, run_gateway
+from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ _LOCAL_ONLY_MODULE: Final = "shared.ai.local_embedding"
 
 
 class StubDispatcher:
-    """A dispatcher that answers at once."""
+    """A dispatcher that answers immediately, so that only the gateway's work is measured."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:  # noqa: ARG002 - Dispatcher's signature
         """Answer with an empty result."""
@@ -56,13 +56,13 @@ class StubDispatcher:
         return {}
 
 
-async def gateway_operations() -> Figures:
+async def count_gateway_operations() -> Figures:
     """Count the gateway's reads and writes in the database `access` for a call with a token.
 
     Each call goes through a new gateway, because only the first call of an instance reserves a
     share of the caller's rate limit.
     """
-    secrets = (SecretStr(SECRET),)
+    secrets = (SecretStr(ACCESS_SECRET),)
     settings = Settings(google_cloud_project="bench-costs-access", access_secrets=secrets)
     operations_by_tool: dict[str, Mapping[str, int]] = {}
     for name in ("search_kb", "add_task"):
@@ -74,7 +74,9 @@ async def gateway_operations() -> Figures:
         declared = Declaration.model_validate(tool.declaration())
         with count_operations(settings.access_database) as operations:
             caller = await access.callers.identify(Credential(token), "127.0.0.1")
-            await access.pipeline(StubDispatcher()).call(declared, {"idempotency_key": "k"}, caller)
+            await access.make_pipeline(StubDispatcher()).call(
+                declared, {"idempotency_key": "k"}, caller
+            )
         operations_by_tool[name] = operations
         await access.aclose()
     read_call = operations_by_tool["search_kb"]
@@ -86,7 +88,7 @@ async def gateway_operations() -> Figures:
     }
 
 
-def gateway_seconds(log: Path, calls: int = 200) -> Figures:
+def measure_gateway_seconds(log: Path, calls: int = 200) -> Figures:
     """Measure the elapsed time and CPU time of a call whose tool does nothing."""
     project = {"GOOGLE_CLOUD_PROJECT": "bench-costs-gateway"}
     no_rate_limit = {"READS_PER_MINUTE": "1000000"}
@@ -94,7 +96,7 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
         access = Access(
             Settings(
                 google_cloud_project="bench-costs-gateway",
-                access_secrets=(SecretStr(SECRET),),
+                access_secrets=(SecretStr(ACCESS_SECRET),),
                 public_url=running.url,
             )
         )
@@ -107,7 +109,7 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
 
             def timed_call() -> float:
                 started = time.perf_counter()
-                http.post(running.endpoint, json=call("read_sign", {})).raise_for_status()
+                http.post(running.endpoint, json=make_call("read_sign", {})).raise_for_status()
                 return time.perf_counter() - started
 
             for _ in range(WARM_UP):
@@ -131,7 +133,7 @@ def _read_cpu_seconds(group_id: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-async def start_seconds(rounds: int = 3) -> Figures:
+async def measure_start_seconds(rounds: int = 3) -> Figures:
     """Measure the CPU seconds that a function of each kind needs for its imports."""
     samples = {
         "gateway": ["gateway"],
@@ -142,7 +144,7 @@ async def start_seconds(rounds: int = 3) -> Figures:
     medians: Figures = {}
     for kind, names in samples.items():
         durations = [
-            await import_seconds(f"{main_modules[name]}\nimport os; os._exit(0)")()
+            await make_cpu_measurement(f"{main_modules[name]}\nimport os; os._exit(0)")()
             for name in names
             for _ in range(rounds)
         ]
@@ -150,7 +152,7 @@ async def start_seconds(rounds: int = 3) -> Figures:
     return medians
 
 
-def image_megabytes() -> Figures:
+def estimate_image_megabytes() -> Figures:
     """Return the mean compressed size of the distributions that each kind of function installs.
 
     The standard library and the operating system are not included: all images share them.

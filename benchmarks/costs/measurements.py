@@ -58,7 +58,7 @@ class Usage:
         """Add each figure."""
         return Usage(*(getattr(self, name) + getattr(other, name) for name in Usage.__slots__))
 
-    def times(self, factor: float) -> Usage:
+    def multiply(self, factor: float) -> Usage:
         """Multiply each figure by a factor."""
         return Usage(*(factor * getattr(self, name) for name in Usage.__slots__))
 
@@ -108,7 +108,7 @@ class Measurements:
     """All measurements, for one size of the knowledge base.
 
     Attributes:
-        on: The date of the measurement.
+        measured_on: The date of the measurement.
         calls: The usual mix of calls.
         gateway: The gateway's usage for each call.
         idle: By job, the usage of a run with nothing to do.
@@ -118,7 +118,7 @@ class Measurements:
         image: Megabytes of an image by kind of function, without the layers that all share.
     """
 
-    on: str
+    measured_on: str
     calls: Sequence[CallFigures]
     gateway: GatewayUsage
     idle: Mapping[str, Usage]
@@ -133,12 +133,12 @@ class Measurements:
         return sum(call.per_day for call in self.calls)
 
 
-def measurements_at(chunks: int) -> Measurements:
+def load_measurements(chunks: int) -> Measurements:
     """Return the measurements for a knowledge base of this many chunks."""
     content = load_figures()
     sizes = content["sizes"]
     return Measurements(
-        on=content["measured"],
+        measured_on=content["measured"],
         calls=[_call(call, sizes, chunks) for call in content["calls"]],
         gateway=GatewayUsage(**content["gateway"]),
         idle={
@@ -168,7 +168,7 @@ def interpolate(sizes: Sequence[int], values: Sequence[float], size: float) -> f
     return max(0.0, values[0] + slope * (size - sizes[0]))
 
 
-def at_measured_size(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
+def pick_measured_value(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
     """Return the value at the largest measured size up to `size`, or at the smallest size."""
     at_or_below = [
         value for measured_size, value in zip(sizes, values, strict=True) if measured_size <= size
@@ -179,7 +179,7 @@ def at_measured_size(sizes: Sequence[int], values: Sequence[float], size: float)
 def _call(fields: Mapping[str, Any], sizes: Sequence[int], size: int) -> CallFigures:
     unchanged = {name: fields[name] for name in ("name", "tool", "per_day", "effect")}
     by_size: Mapping[str, Sequence[float]] = fields["usage"]
-    usage = {name: at_measured_size(sizes, values, size) for name, values in by_size.items()}
+    usage = {name: pick_measured_value(sizes, values, size) for name, values in by_size.items()}
     usage["index_reads"] = interpolate(sizes, by_size["index_reads"], size)
     usage["seconds"] = by_size["seconds"][0]
     return CallFigures(usage=Usage(**usage), **unchanged)

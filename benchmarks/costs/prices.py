@@ -77,11 +77,11 @@ class Price:
     verified: bool
     note: str
 
-    def list_price(self, amount: MonthlyAmount) -> float:
+    def compute_list_price(self, amount: MonthlyAmount) -> float:
         """Return the dollars without the free allowance."""
         return amount.month * self.amount / self.per
 
-    def charge(self, amount: MonthlyAmount) -> float:
+    def compute_charge(self, amount: MonthlyAmount) -> float:
         """Return the dollars after the free allowance."""
         if self.every == "month":
             charged = max(0.0, amount.month - self.free)
@@ -95,31 +95,31 @@ class PriceList:
     """All prices.
 
     Attributes:
-        read: The date on which the prices were read.
+        read_on: The date on which the prices were read.
         region: The region for which they are valid.
         prices: The prices by name.
         vector_search_node: The lowest and the highest published estimate for the smallest
             deployment of Vertex AI Vector Search, in dollars per month.
     """
 
-    read: str
+    read_on: str
     region: str
     prices: Mapping[str, Price]
     vector_search_node: tuple[float, float]
 
     @property
-    def uncertain(self) -> list[str]:
+    def uncertain_titles(self) -> list[str]:
         """The titles of uncertain prices."""
         return [price.title for price in self.prices.values() if not price.verified]
 
 
 @cache
-def price_list() -> PriceList:
+def load_price_list() -> PriceList:
     """Load the prices of `prices.json`."""
     content = json.loads(_PRICES_FILE.read_text("utf-8"))
     node = content["vector_search_node"]
     return PriceList(
-        read=content["read"],
+        read_on=content["read"],
         region=content["region"],
         prices={name: _to_price(price) for name, price in content["prices"].items()},
         vector_search_node=(node["least"], node["most"]),
@@ -191,11 +191,11 @@ class Bill:
 
 def make_bill(items: Iterable[Item]) -> Bill:
     """Price the items. Each free allowance may apply to one item only."""
-    prices = price_list().prices
+    prices = load_price_list().prices
     rows = []
     for item in items:
         price = prices[item.price]
-        list_price = price.list_price(item.amount)
-        cost = price.charge(item.amount) if item.has_free else list_price
+        list_price = price.compute_list_price(item.amount)
+        cost = price.compute_charge(item.amount) if item.has_free else list_price
         rows.append(Row(item.title, item.amount.month, price.unit, cost, list_price))
     return Bill(rows)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.costs.prices import DAYS_PER_MONTH, price_list
+from benchmarks.costs.prices import DAYS_PER_MONTH, load_price_list
 from benchmarks.costs.usage import (
     BASE_IMAGE_GB,
     BUILD_MINUTES_PER_FUNCTION,
@@ -18,11 +18,11 @@ from benchmarks.costs.usage import (
     SECONDS_PER_DAY,
     SECRET_COUNT,
     STARTS_PER_DAY,
-    daily_call_usage,
-    index_reads,
-    instances,
+    compute_daily_call_usage,
+    compute_index_reads,
+    estimate_instances,
+    make_monthly_bill,
     make_plan,
-    monthly_bill,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ SCENARIOS: Final = (
 the mean."""
 
 
-def scale_tables() -> dict[str, str]:
+def render_scale_tables() -> dict[str, str]:
     """Return the tables of `docs/scale.md` by name."""
     builders = {
         "load": _load_table,
@@ -140,12 +140,12 @@ def _load_table() -> list[str]:
 
 def _render_month_table() -> list[str]:
     """Return the table of monthly costs."""
-    bills = {scenario.title: monthly_bill(scenario.plan) for scenario in SCENARIOS}
+    bills = {scenario.title: make_monthly_bill(scenario.plan) for scenario in SCENARIOS}
     without_index_reads = {
-        scenario.title: monthly_bill(replace(scenario.plan, index_read_share=0.0))
+        scenario.title: make_monthly_bill(replace(scenario.plan, index_read_share=0.0))
         for scenario in SCENARIOS
     }
-    lowest, highest = price_list().vector_search_node
+    lowest, highest = load_price_list().vector_search_node
 
     def sum_costs(*titles: str) -> Callable[[UsageScenario], str]:
         return lambda scenario: _format_dollars(
@@ -190,18 +190,18 @@ def _render_month_table() -> list[str]:
 def _render_vector_scan_table() -> list[str]:
     """Return the table of the costs of vector scans by size of the knowledge base."""
     sizes = (1_000, 10_000, 100_000, 1_000_000)
-    price = price_list().prices["firestore_reads"]
-    lowest, highest = price_list().vector_search_node
+    price = load_price_list().prices["firestore_reads"]
+    lowest, highest = load_price_list().vector_search_node
 
     def row(size: int) -> str:
         plan = make_plan(size, 1)
-        entries = daily_call_usage(plan).index_reads
+        entries = compute_daily_call_usage(plan).index_reads
         dollars = entries * price.amount / price.per
         calls = [node / dollars / DAYS_PER_MONTH for node in (lowest, highest)]
         cells = (
             f"{size:,}",
             f"{math.ceil(size / 100):,}",
-            f"{daily_call_usage(plan).read:.0f}",
+            f"{compute_daily_call_usage(plan).read:.0f}",
             f"{entries:,.0f}",
             f"{plan.measured.stored / GIB:,.1f}",
             f"{_format_two_digits(calls[0])} to {_format_two_digits(calls[1])}",
@@ -248,7 +248,7 @@ def _list_assumptions() -> list[str]:
 
 def _compute_mean_call(scenario: UsageScenario) -> Usage:
     """Return the mean usage of a call in the mix."""
-    return daily_call_usage(scenario.plan).times(1 / scenario.calls_per_day)
+    return compute_daily_call_usage(scenario.plan).multiply(1 / scenario.calls_per_day)
 
 
 def _compute_embedding_share(scenario: UsageScenario) -> float:
@@ -264,7 +264,7 @@ def _estimate_gateway_instances(scenario: UsageScenario) -> float:
     )
     gateway = measured.gateway
     concurrency = _get_concurrency(scenario, "gateway")
-    return instances(
+    return estimate_instances(
         scenario.peak, gateway.seconds + tool_seconds, gateway.cpu_seconds, concurrency
     )
 
@@ -277,7 +277,7 @@ def _estimate_search_instances(scenario: UsageScenario) -> float:
     cpu_seconds = sum(call.usage.cpu_seconds * call.per_day for call in searches) / count
     searches_per_second = scenario.peak * count / measured.calls_in_mix
     concurrency = _get_concurrency(scenario, "search_kb")
-    return instances(searches_per_second, seconds, cpu_seconds, concurrency)
+    return estimate_instances(searches_per_second, seconds, cpu_seconds, concurrency)
 
 
 def _get_concurrency(scenario: UsageScenario, name: str) -> int:
@@ -295,7 +295,7 @@ def _compute_ramp_minutes(scenario: UsageScenario) -> float:
 
 def _compute_index_read_share(scenario: UsageScenario) -> float:
     plan = scenario.plan
-    return index_reads(plan).month / monthly_bill(plan)["Firestore reads"].amount
+    return compute_index_reads(plan).month / make_monthly_bill(plan)["Firestore reads"].amount
 
 
 def _sum_remaining_cost(bill: Bill) -> float:
@@ -320,7 +320,7 @@ def _format_per_thousand(scenario: UsageScenario, bill: Bill) -> str:
     return f"{1000 * bill.cost / (scenario.calls_per_day * DAYS_PER_MONTH):.2f}"
 
 
-def table_row(title: str, cells: Iterable[str]) -> str:
+def format_table_row(title: str, cells: Iterable[str]) -> str:
     """Format a row of a Markdown table."""
     return f"| {' | '.join([title, *cells])} |"
 
@@ -331,7 +331,9 @@ def _render_table_head(title: str) -> str:
 
 
 def _render_table_rows(*rows: tuple[str, Callable[[UsageScenario], str]]) -> Iterable[str]:
-    return [table_row(title, [cell(scenario) for scenario in SCENARIOS]) for title, cell in rows]
+    return [
+        format_table_row(title, [cell(scenario) for scenario in SCENARIOS]) for title, cell in rows
+    ]
 
 
 def _format_two_digits(number: float) -> str:

@@ -51,12 +51,12 @@ def load_index_rules(indexes: Mapping[str, Any], collection: str, dimension: int
     return IndexRules(dimension, frozenset(overrides), composite)
 
 
-def document_bytes(path: str, data: Mapping[str, Any], index_rules: IndexRules) -> int:
+def count_document_bytes(path: str, data: Mapping[str, Any], index_rules: IndexRules) -> int:
     """Return the size of a document."""
     return _count_name_bytes(path) + DOCUMENT_OVERHEAD + _count_map_bytes(data, index_rules)
 
 
-def index_bytes(path: str, data: Mapping[str, Any], index_rules: IndexRules) -> int:
+def count_index_bytes(path: str, data: Mapping[str, Any], index_rules: IndexRules) -> int:
     """Return the size of a document's entries in all indexes."""
     single_field = sum(
         _count_single_field_bytes(path, name, value, index_rules)

@@ -14,17 +14,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.costs.prices import price_list
-from benchmarks.costs.scale import scale_tables, table_row
+from benchmarks.costs.prices import load_price_list
+from benchmarks.costs.scale import format_table_row, render_scale_tables
 from benchmarks.costs.usage import (
     CALLS_PER_DAY,
     GIB,
     NEW_CHUNKS_PER_DAY,
     DeploymentPlan,
-    first_ingestion,
-    index_reads,
+    compute_index_reads,
+    make_ingestion_bill,
+    make_monthly_bill,
     make_plan,
-    monthly_bill,
     parse_schedule,
 )
 from infra.build.discovery import ROOT
@@ -46,14 +46,14 @@ _HALF_CENT: Final = 0.005
 def main() -> None:
     """Write the tables into both pages, with today's date."""
     today = datetime.now(UTC).date()
-    write_tables(COSTS, costs_tables(), today)
-    write_tables(SCALE, scale_tables(), today)
+    write_tables(COSTS, render_costs_tables(), today)
+    write_tables(SCALE, render_scale_tables(), today)
 
 
 def write_tables(page: Path, tables: Mapping[str, str], day: date) -> None:
     """Replace the tables of a page, and their date.
 
-    A table stands between the comments `<!-- name -->` and `<!-- /name -->`.
+    A table is between the comments `<!-- name -->` and `<!-- /name -->`.
 
     Args:
         page: The page to change.
@@ -74,16 +74,17 @@ def write_tables(page: Path, tables: Mapping[str, str], day: date) -> None:
 
 def _write_origin_note(day: date) -> str:
     """Return the sentences that say when, how and from what the tables were computed."""
-    prices = price_list()
+    prices = load_price_list()
+    measured_on = make_plan(SIZES[0]).measured.measured_on
     return (
         f"Computed on {day} by `python -m benchmarks.costs.tables`, from measurements on the"
-        f" emulator of\n{make_plan(SIZES[0]).measured.on} and prices of {prices.region} read on"
-        f" {prices.read} (`benchmarks/costs`). Uncertain prices:\n"
-        f"{', '.join(prices.uncertain).lower()}.\n"
+        f" emulator of\n{measured_on} and prices of {prices.region} read on"
+        f" {prices.read_on} (`benchmarks/costs`). Uncertain prices:\n"
+        f"{', '.join(prices.uncertain_titles).lower()}.\n"
     )
 
 
-def costs_tables() -> dict[str, str]:
+def render_costs_tables() -> dict[str, str]:
     """Return the tables of `docs/costs.md`, in Markdown, by name."""
     plans = [make_plan(size) for size in SIZES]
     tables = {
@@ -95,18 +96,18 @@ def costs_tables() -> dict[str, str]:
 
 
 def _render_month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
-    bills = [monthly_bill(plan) for plan in plans]
-    bills_without_model = [monthly_bill(replace(plan, model=False)) for plan in plans]
+    bills = [make_monthly_bill(plan) for plan in plans]
+    bills_without_model = [make_monthly_bill(replace(plan, has_model=False)) for plan in plans]
     head = f"a month, {CALLS_PER_DAY} calls a day"
     amounts = [
-        table_row(title, (_round(bill[title].amount) for bill in bills))
+        format_table_row(title, (_round(bill[title].amount) for bill in bills))
         for title in ("Firestore reads", "Firestore writes", "requests", "CPU", "memory")
     ]
     amounts.insert(
         1,
-        table_row(
+        format_table_row(
             "of which vector index entries",
-            (_round(index_reads(plan).month) for plan in plans),
+            (_round(compute_index_reads(plan).month) for plan in plans),
         ),
     )
     stored = (f"{plan.measured.stored / GIB:.2f}" for plan in plans)
@@ -117,21 +118,21 @@ def _render_month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
         if any(bill[title].cost >= _HALF_CENT for bill in bills)
     ]
     return [
-        table_row(head, (f"{plan.chunks:,} chunks" for plan in plans)),
-        table_row("---", ("---:" for _ in plans)),
+        format_table_row(head, (f"{plan.chunks:,} chunks" for plan in plans)),
+        format_table_row("---", ("---:" for _ in plans)),
         *(_replace_units(line) for line in amounts),
-        table_row("GiB stored", stored),
-        table_row("tokens embedded", tokens),
+        format_table_row("GiB stored", stored),
+        format_table_row("tokens embedded", tokens),
         *(
-            table_row(f"{title}, $", (_format_cents(bill[title].cost) for bill in bills))
+            format_table_row(f"{title}, $", (_format_cents(bill[title].cost) for bill in bills))
             for title in charged_titles
         ),
-        table_row(
+        format_table_row(
             "total without a language model, $",
             (_format_cents(bill.cost) for bill in bills_without_model),
         ),
-        table_row("**total, $**", (f"**{_format_cents(bill.cost)}**" for bill in bills)),
-        table_row(
+        format_table_row("**total, $**", (f"**{_format_cents(bill.cost)}**" for bill in bills)),
+        format_table_row(
             "total without free tiers, $", (_format_cents(bill.list_price) for bill in bills)
         ),
     ]
@@ -143,23 +144,23 @@ def _replace_units(line: str) -> str:
 
 
 def _render_ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
-    bills = [first_ingestion(plan) for plan in plans]
-    bills_without_model = [first_ingestion(replace(plan, model=False)) for plan in plans]
+    bills = [make_ingestion_bill(plan) for plan in plans]
+    bills_without_model = [make_ingestion_bill(replace(plan, has_model=False)) for plan in plans]
     return [
-        table_row("initial load", (f"{plan.chunks:,} chunks" for plan in plans)),
-        table_row("---", ("---:" for _ in plans)),
-        table_row(
+        format_table_row("initial load", (f"{plan.chunks:,} chunks" for plan in plans)),
+        format_table_row("---", ("---:" for _ in plans)),
+        format_table_row(
             "Firestore writes",
             (_round(bill["Firestore writes"].amount) for bill in bills_without_model),
         ),
-        table_row(
+        format_table_row(
             "tokens embedded", (_round(bill["embedding"].amount) for bill in bills_without_model)
         ),
-        table_row(
+        format_table_row(
             "without a language model, $",
             (_format_cents(bill.cost) for bill in bills_without_model),
         ),
-        table_row(
+        format_table_row(
             "with a language model (cards, cluster names, extractions), $",
             (_format_cents(bill.cost) for bill in bills),
         ),
@@ -168,22 +169,23 @@ def _render_ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
 
 def _write_remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
     """Return remarks on the costs and on how to reduce them."""
-    prices = price_list()
-    bill = monthly_bill(plans[0])
+    prices = load_price_list()
+    bill = make_monthly_bill(plans[0])
     largest_plan = plans[-1]
-    largest_bill = monthly_bill(largest_plan)
+    largest_bill = make_monthly_bill(largest_plan)
     recovery_costs = [
-        monthly_bill(plan).cost - monthly_bill(replace(plan, recovery=False)).cost for plan in plans
+        make_monthly_bill(plan).cost - make_monthly_bill(replace(plan, has_recovery=False)).cost
+        for plan in plans
     ]
     most_frequent = max(
         (function for function in plans[0].functions if function.schedule),
         key=_count_runs_per_month,
     ).name
-    bill_with_hourly_job = monthly_bill(_reschedule(plans[0], most_frequent, "0 * * * *"))
+    bill_with_hourly_job = make_monthly_bill(_reschedule(plans[0], most_frequent, "0 * * * *"))
     saved_cpu = bill["CPU"].amount - bill_with_hourly_job["CPU"].amount
-    bill_with_monthly_repair = monthly_bill(_reschedule(largest_plan, "repair", "42 3 1 * *"))
-    bill_with_weekly_health = monthly_bill(_reschedule(largest_plan, "health", "57 4 * * 0"))
-    bill_without_model = monthly_bill(replace(plans[0], model=False))
+    bill_with_monthly_repair = make_monthly_bill(_reschedule(largest_plan, "repair", "42 3 1 * *"))
+    bill_with_weekly_health = make_monthly_bill(_reschedule(largest_plan, "health", "57 4 * * 0"))
+    bill_without_model = make_monthly_bill(replace(plans[0], has_model=False))
     return [
         (
             f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"
@@ -233,7 +235,7 @@ def _count_alerts() -> int:
 
 def _sum_free_tier_value(plan: DeploymentPlan) -> float:
     """Return the dollars that Firestore's free tier saves."""
-    bill = monthly_bill(plan)
+    bill = make_monthly_bill(plan)
     rows = [bill[title] for title in ("Firestore reads", "Firestore writes", "storage")]
     return sum(row.list_price - row.cost for row in rows)
 

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.costs.measurements import Usage, measurements_at
+from benchmarks.costs.measurements import Usage, load_measurements
 from benchmarks.costs.prices import DAYS_PER_MONTH, Item, MonthlyAmount, make_bill
 from infra.build.functions import functions
 
@@ -60,8 +60,8 @@ class DeploymentPlan:
         chunks: Passages in the knowledge base.
         calls_per_day: Tool calls per day.
         new_chunks: New passages per day.
-        model: Whether a language model writes cards and finds extractions.
-        recovery: Whether point-in-time recovery is enabled.
+        has_model: Whether a language model writes cards and finds extractions.
+        has_recovery: Whether point-in-time recovery is enabled.
         alerts: The number of alert policies.
         index_read_share: The share of vector index reads that Firestore bills: 0 if another service
             does the vector search.
@@ -72,8 +72,8 @@ class DeploymentPlan:
     chunks: int
     calls_per_day: float
     new_chunks: float = NEW_CHUNKS_PER_DAY
-    model: bool = True
-    recovery: bool = True
+    has_model: bool = True
+    has_recovery: bool = True
     alerts: int = 0
     index_read_share: float = 1.0
 
@@ -82,24 +82,24 @@ def make_plan(chunks: int, calls_per_day: float = CALLS_PER_DAY, **fields: Any) 
     """Return a plan with the declared functions, and this many passages and daily calls."""
     return DeploymentPlan(
         functions=functions(),
-        measured=measurements_at(chunks),
+        measured=load_measurements(chunks),
         chunks=chunks,
         calls_per_day=calls_per_day,
         **fields,
     )
 
 
-def monthly_bill(plan: DeploymentPlan) -> Bill:
+def make_monthly_bill(plan: DeploymentPlan) -> Bill:
     """Return the bill of a month."""
-    return make_bill(monthly_items(plan))
+    return make_bill(list_monthly_items(plan))
 
 
-def first_ingestion(plan: DeploymentPlan) -> Bill:
+def make_ingestion_bill(plan: DeploymentPlan) -> Bill:
     """Return the bill of ingesting all passages."""
-    return make_bill(ingestion_items(plan))
+    return make_bill(list_ingestion_items(plan))
 
 
-def monthly_items(plan: DeploymentPlan) -> list[Item]:
+def list_monthly_items(plan: DeploymentPlan) -> list[Item]:
     """Return the billable items of a month."""
     gib = plan.measured.stored / GIB
     return [
@@ -108,15 +108,17 @@ def monthly_items(plan: DeploymentPlan) -> list[Item]:
         Item(
             "point-in-time recovery",
             "firestore_recovery",
-            _spread_evenly(gib if plan.recovery else 0.0),
+            _spread_evenly(gib if plan.has_recovery else 0.0),
         ),
         *_list_cloud_run_items(plan),
-        *_list_model_items(_compute_daily_usage(plan).times(DAYS_PER_MONTH), model=plan.model),
+        *_list_model_items(
+            _compute_daily_usage(plan).multiply(DAYS_PER_MONTH), model=plan.has_model
+        ),
         *_list_fixed_items(plan),
     ]
 
 
-def ingestion_items(plan: DeploymentPlan) -> list[Item]:
+def list_ingestion_items(plan: DeploymentPlan) -> list[Item]:
     """Return the billable items of ingesting all passages on one day."""
     usage = _sum_ingestion_usage(plan)
     memory = sum(
@@ -129,20 +131,20 @@ def ingestion_items(plan: DeploymentPlan) -> list[Item]:
         Item("Firestore writes", "firestore_writes", MonthlyAmount(0.0, usage.written, 1)),
         Item("CPU", "run_cpu", _spread_evenly(usage.seconds)),
         Item("memory", "run_memory", _spread_evenly(memory)),
-        *_list_model_items(usage, model=plan.model),
+        *_list_model_items(usage, model=plan.has_model),
     ]
 
 
-def daily_call_usage(plan: DeploymentPlan) -> Usage:
+def compute_daily_call_usage(plan: DeploymentPlan) -> Usage:
     """Return the usage of the tools' functions for the calls of a day."""
     measured = plan.measured
     return _sum(
-        call.usage.times(call.per_day * plan.calls_per_day / measured.calls_in_mix)
+        call.usage.multiply(call.per_day * plan.calls_per_day / measured.calls_in_mix)
         for call in measured.calls
     )
 
 
-def instances(
+def estimate_instances(
     calls_per_second: float, seconds: float, cpu_seconds: float, concurrency: int
 ) -> float:
     """Return the number of instances that serve this many calls per second."""
@@ -151,7 +153,7 @@ def instances(
     )
 
 
-def index_reads(plan: DeploymentPlan) -> MonthlyAmount:
+def compute_index_reads(plan: DeploymentPlan) -> MonthlyAmount:
     """Return the reads of vector index entries."""
     usage, days = _compute_occasional_usage(plan)
     return MonthlyAmount(_compute_daily_usage(plan).index_reads, usage.index_reads, days)
@@ -177,13 +179,13 @@ def _list_firestore_items(plan: DeploymentPlan) -> list[Item]:
 def _compute_daily_usage(plan: DeploymentPlan) -> Usage:
     """Return the daily usage of calls, daily jobs and new passages."""
     runs = [
-        _get_idle_usage(job, plan).times(parse_schedule(job.schedule).per_day)
+        _get_idle_usage(job, plan).multiply(parse_schedule(job.schedule).per_day)
         for job in _list_jobs(plan, daily=True)
     ]
     usage = (
-        daily_call_usage(plan)
+        compute_daily_call_usage(plan)
         + _sum(runs)
-        + _sum_ingestion_usage(plan).times(plan.new_chunks / plan.chunks)
+        + _sum_ingestion_usage(plan).multiply(plan.new_chunks / plan.chunks)
     )
     return replace(usage, index_reads=usage.index_reads * plan.index_read_share)
 
@@ -197,7 +199,9 @@ def _compute_occasional_usage(plan: DeploymentPlan) -> tuple[Usage, float]:
     """
     schedules = [(job, parse_schedule(job.schedule)) for job in _list_jobs(plan, daily=False)]
     days = max((runs.days for _, runs in schedules), default=0.0)
-    usage = _sum(_get_idle_usage(job, plan).times(runs.per_month / days) for job, runs in schedules)
+    usage = _sum(
+        _get_idle_usage(job, plan).multiply(runs.per_month / days) for job, runs in schedules
+    )
     return replace(usage, index_reads=usage.index_reads * plan.index_read_share), days
 
 
@@ -258,8 +262,8 @@ def _compute_usage_by_tool(measured: Measurements) -> dict[str, tuple[float, Usa
     for call in measured.calls:
         share, usage = totals.get(call.tool, (0.0, Usage()))
         share_of_call = call.per_day / measured.calls_in_mix
-        totals[call.tool] = (share + share_of_call, usage + call.usage.times(share_of_call))
-    return {name: (share, usage.times(1 / share)) for name, (share, usage) in totals.items()}
+        totals[call.tool] = (share + share_of_call, usage + call.usage.multiply(share_of_call))
+    return {name: (share, usage.multiply(1 / share)) for name, (share, usage) in totals.items()}
 
 
 def _compute_instance_seconds(
@@ -274,11 +278,11 @@ def _compute_instance_seconds(
         per_day: Calls per day.
         start: Seconds that an instance takes to start.
         usage: The usage of a call.
-        concurrency: Calls that an instance serves at once.
+        concurrency: Calls that an instance serves at the same time.
     """
     calls_per_second = per_day / SECONDS_PER_DAY
     if calls_per_second * usage.seconds > 1:
-        return SECONDS_PER_DAY * instances(
+        return SECONDS_PER_DAY * estimate_instances(
             calls_per_second, usage.seconds, usage.cpu_seconds, concurrency
         )
     return per_day * _round_up(usage.seconds + start * _compute_cold_start_share(per_day))
@@ -332,7 +336,7 @@ def _sum_ingestion_usage(plan: DeploymentPlan) -> Usage:
 
 
 def _does_run(name: str, plan: DeploymentPlan) -> bool:
-    return plan.model or name not in JOBS_THAT_NEED_A_MODEL
+    return plan.has_model or name not in JOBS_THAT_NEED_A_MODEL
 
 
 def _get_idle_usage(job: Function, plan: DeploymentPlan) -> Usage:
@@ -343,7 +347,7 @@ def _get_idle_usage(job: Function, plan: DeploymentPlan) -> Usage:
 def _list_jobs(plan: DeploymentPlan, *, daily: bool | None = None) -> list[Function]:
     """Return all scheduled jobs, or only those that run daily, or only the others."""
     jobs = [function for function in plan.functions if function.schedule]
-    return [job for job in jobs if daily is None or parse_schedule(job.schedule).daily is daily]
+    return [job for job in jobs if daily is None or parse_schedule(job.schedule).is_daily is daily]
 
 
 def _write_share(plan: DeploymentPlan) -> float:
@@ -381,7 +385,7 @@ class Runs:
         return self.per_day * self.days
 
     @property
-    def daily(self) -> bool:
+    def is_daily(self) -> bool:
         """Whether every day has runs."""
         return self.days == DAYS_PER_MONTH
 

@@ -1,6 +1,6 @@
 """The workload of cost measurements: documents, the usual mix of calls, and fake models.
 
-The documents are abstracts of SciFact, which is not part of the project (see `benchmarks.dataset`).
+The documents are abstracts of SciFact, which is not part of the project (see `benchmarks.scifact`).
 Abstracts are longer than most highlights, so each is cut to a passage of 1,000 characters.
 """
 
@@ -19,7 +19,7 @@ from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.services.firestore.async_client import FirestoreAsyncClient
 
-from benchmarks.jobs_dataset import PASSAGES_PER_EXTRACTION, HashingEmbedder, abstracts
+from benchmarks.jobs_dataset import PASSAGES_PER_EXTRACTION, HashingEmbedder, read_abstracts
 from infra.build.discovery import ROOT
 from shared.ai.answer_schema import build_answer_schema
 from shared.ai.generation import Generated
@@ -109,9 +109,9 @@ class FakeGenerator:
         return {"warnings": [extraction]}
 
 
-def documents(number: int) -> Iterator[dict[str, Any]]:
+def make_documents(number: int) -> Iterator[dict[str, Any]]:
     """Yield this many documents for the job `ingest`, with about ten facets each."""
-    for position, row in enumerate(abstracts(number)):
+    for position, row in enumerate(read_abstracts(number)):
         tags = [tag for tag, interval in TAG_INTERVALS.items() if position % interval == 0]
         author = f"Author {position % AUTHOR_COUNT}"
         yield row | {"tags": ["science", *tags], "author": author, "category": "articles"}
@@ -271,7 +271,7 @@ class IndexEntries:
         self._client = client
         self._counts: dict[tuple[str, str], int] = {}
 
-    async def billed(self, queries: Sequence[Scan]) -> int:
+    async def count_billed_reads(self, queries: Sequence[Scan]) -> int:
         """Return the reads that Firestore bills for these queries."""
         counts = [await self._count_entries(*query) for query in queries]
         return sum(math.ceil(count / ENTRIES_PER_READ) for count in counts)

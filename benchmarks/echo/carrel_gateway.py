@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from functions.gateway.app import gateway
+from functions.gateway.app import make_gateway
 from functions.gateway.catalog import Catalog, Declaration
 from infra.local.inline import InlineDispatcher
 from shared.core.caller import Tier
@@ -43,4 +43,6 @@ _ECHO = Tool(
 )
 _settings = Settings()
 _dispatcher = InlineDispatcher(App(_settings), [_ECHO])
-handle = gateway(_settings, _dispatcher, Catalog([Declaration.model_validate(_ECHO.declaration())]))
+handle = make_gateway(
+    _settings, _dispatcher, Catalog([Declaration.model_validate(_ECHO.declaration())])
+)

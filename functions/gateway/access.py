@@ -1,4 +1,4 @@
-"""The gateway's composition root for access: credentials, rate limits and billing."""
+"""The services of the gateway that decide on access: credentials, rate limits and billing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
-from functions.gateway.auth.public_url import issuer_url, resource_url
+from functions.gateway.auth.public_url import get_issuer_url, get_resource_url
 from functions.gateway.calls.billing import LedgerBilling
 from functions.gateway.calls.external_billing import ExternalBilling
 from functions.gateway.calls.pipeline import CallPipeline
@@ -47,14 +47,14 @@ class Access:
         self.clock = clock
         self.connection = Connection(settings.google_cloud_project, settings.access_database)
         self.keyring = Keyring(settings.access_secrets)
-        issuer, resource = issuer_url(settings), resource_url(settings)
+        issuer, resource = get_issuer_url(settings), get_resource_url(settings)
         self.tokens = AccessTokens(self.keyring, issuer, resource, clock)
         self.callers = Callers(settings, self.keyring, self.tokens, self.connection, clock)
         self.limits = CallLimits(settings, self.connection, clock)
         self.billing = self._make_billing()
 
-    def pipeline(self, dispatcher: Dispatcher) -> CallPipeline:
-        """Make the pipeline of tool calls that go through this dispatcher."""
+    def make_pipeline(self, dispatcher: Dispatcher) -> CallPipeline:
+        """Make the pipeline for tool calls, which this dispatcher sends."""
         return CallPipeline(dispatcher, self.limits, self.billing, self.clock, self.keyring)
 
     async def aclose(self) -> None:

@@ -21,14 +21,14 @@ from starlette.routing import Route
 
 from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
-from functions.gateway.auth.public_url import RESOURCE_PATH, allowed_hosts, own_origins
-from functions.gateway.auth.visitor import attached_visitor
+from functions.gateway.auth.public_url import RESOURCE_PATH, list_allowed_hosts, list_own_origins
+from functions.gateway.auth.visitor import get_attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
-from functions.gateway.console.routes import console_routes
+from functions.gateway.console.routes import make_console_routes
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
-from functions.gateway.oauth.routes import sign_in_routes
+from functions.gateway.oauth.routes import make_sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core import telemetry
 from shared.core.http import parse_media_type
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 MAX_ANONYMOUS_BYTES: Final = 64 * 1024
-"""The largest body of a request without sign-in."""
+"""The maximum size of a request's body without sign-in, in bytes."""
 HEALTHY_TTL_SECONDS: Final = 30.0
-"""How long a healthy state is cached. A check wakes every function."""
+"""How long a healthy state is cached: a check starts an instance of every function."""
 UNHEALTHY_TTL_SECONDS: Final = 1.0
-"""How long an unhealthy state is cached. A recovery should show soon."""
+"""How long an unhealthy state is cached: not long, so that a recovery shows soon."""
 _HTTP_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""Any other method may be any text."""
+"""The methods that spans name. Others are recorded as `_OTHER`, because they may be any text."""
 _SEND_LESS_HINT: Final = (
     "Send less in one request: provide long materials in several calls with the same task_id, then"
     ' ask with the scope "task". The operator of this server can raise the limit with'
@@ -69,19 +69,19 @@ _SEND_LESS_HINT: Final = (
 logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 
-def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Handler:
+def make_gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Handler:
     """Make the Cloud Function that serves the tools of this catalogue."""
     if settings.log_level == "debug":
         log_debug_lines()
     telemetry.start(settings, "gateway")
     access = Access(settings)
-    pipeline = access.pipeline(dispatcher)
+    pipeline = access.make_pipeline(dispatcher)
     servers = SelectedServers(catalog, pipeline)
-    pages = console_routes(access, catalog, pipeline) if settings.console else ()
-    return as_function(mcp_app(access, dispatcher, servers.find, pages))
+    pages = make_console_routes(access, catalog, pipeline) if settings.console else ()
+    return wrap_as_function(make_mcp_app(access, dispatcher, servers.find, pages))
 
 
-def as_function(app: Starlette) -> Handler:
+def wrap_as_function(app: Starlette) -> Handler:
     """Wrap an ASGI app as a Cloud Function that passes every request to the app."""
     # The garbage collector need not traverse objects that live as long as the process.
     gc.freeze()
@@ -97,7 +97,7 @@ def as_function(app: Starlette) -> Handler:
     return cast("Handler", functions_framework.aio.http(cast("Any", handle)))
 
 
-def mcp_app(
+def make_mcp_app(
     access: Access,
     dispatcher: Dispatcher,
     find_server: FindServer,
@@ -112,7 +112,7 @@ def mcp_app(
         routes=[
             Route(RESOURCE_PATH, _guard_endpoint(endpoint, access)),
             Route("/health", health.answer, methods=["GET"]),
-            *(sign_in_routes(access) if needs_sign_in else []),
+            *(make_sign_in_routes(access) if needs_sign_in else []),
             *pages,
         ],
         exception_handlers={404: partial(_answer_not_found, needs_sign_in=needs_sign_in)},
@@ -134,7 +134,7 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     sign_in = f"Sign in to send up to {limit:,}."
 
     def is_signed_in(scope: Scope) -> bool:
-        return attached_visitor(scope).caller.user_id is not None
+        return get_attached_visitor(scope).caller.user_id is not None
 
     body = BodyLimit(
         endpoint,
@@ -152,13 +152,13 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
 
 
 def _answer_not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
-    """Answer 404, upon which clients that look for a sign-in continue without one."""
+    """Answer 404. Clients that look for sign-in metadata then continue without it."""
     message = "This address does not exist. The URL for MCP clients ends with /mcp."
     return json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
 
 
 class CrossOrigin(CORSMiddleware):
-    """CORS for web pages. Other clients send no `Origin`, and get no header for browsers."""
+    """CORS for web pages. Other clients send no `Origin`, and get no CORS headers."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, with CORS if it comes from a web page."""
@@ -194,8 +194,8 @@ def _reject_unless_json_post(scope: Scope) -> JSONResponse | None:
 def _make_security_settings(settings: Settings) -> TransportSecuritySettings:
     """Accept only the public host and origins, because others are DNS rebinding attacks."""
     return TransportSecuritySettings(
-        allowed_hosts=allowed_hosts(settings),
-        allowed_origins=[*own_origins(settings), *settings.allowed_origins],
+        allowed_hosts=list_allowed_hosts(settings),
+        allowed_origins=[*list_own_origins(settings), *settings.allowed_origins],
     )
 
 

@@ -25,18 +25,22 @@ from functions.gateway.http_errors import json_rpc_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    MakeError = Callable[[int, str, dict[str, str]], Response]
+
 BODY_TIMEOUT_SECONDS: Final = 5.0
-"""How long a body of any size may take to arrive. It occupies a slot of the instance."""
+"""How long a body of any size may take to arrive, because it occupies a slot of the instance."""
 MIN_BYTES_PER_SECOND: Final = 1024 * 1024
-"""A larger limit adds the time that an upload at this speed takes to the timeout."""
+"""The slowest accepted upload. A body may also take the time that one of `max_bytes` needs at this
+speed."""
 MAX_BUFFERED_BYTES: Final = 256 * 1024 * 1024
-"""The largest total size of the bodies that an instance buffers at the same time."""
+"""The maximum total size of the bodies that an instance buffers at the same time."""
 LARGE_BODY_BYTES: Final = 256 * 1024
 """A body above this size counts as large. A smaller one is parsed in milliseconds."""
 MAX_VALUES: Final = 50_000
-"""The largest number of JSON values in a large body, which is meant for a long text."""
+"""The maximum number of JSON values in a large body, which is meant for a long text."""
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -46,13 +50,15 @@ class BodyLimit:
     The app receives the body in one part, and this middleware frees it as soon as it is received.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an independent part
         self,
         app: ASGIApp,
         max_bytes: Callable[[Scope], int],
         advice: Callable[[Scope], str] = lambda _: "Send less.",
+        *,
         timeout: float = BODY_TIMEOUT_SECONDS,
         find_problem: Callable[[bytes | bytearray], str | None] | None = None,
+        make_error: MakeError = json_rpc_error,
     ) -> None:
         """Store the app and the limits.
 
@@ -62,12 +68,14 @@ class BodyLimit:
             advice: The advice to a client whose body is larger.
             timeout: Seconds that a body may take, in addition to the time for `max_bytes`.
             find_problem: Returns a body's problem, or None. Without it, any body is accepted.
+            make_error: Makes the error response from its status, message and headers.
         """
         self._app = app
         self._max_bytes = max_bytes
         self._advice = advice
         self._timeout = timeout
         self._find_problem = find_problem
+        self._make_error = make_error
         self._buffered_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,22 +91,21 @@ class BodyLimit:
     async def _choose_app(
         self, scope: Scope, receive: Receive, max_bytes: int, sizes: Counter[str]
     ) -> ASGIApp:
-        """Return the app with the body, or an error response."""
+        """Return the app to call next: the protected one with the body, or an error response."""
         try:
             async with asyncio.timeout(self._timeout + max_bytes / MIN_BYTES_PER_SECOND):
                 body = await self._read(receive, max_bytes, Headers(scope=scope), sizes)
         except TimeoutError:
-            return json_rpc_error(
-                408, "This request took too long to arrive. Send it again, or send less."
-            )
+            message = "This request took too long to arrive. Send it again, or send less."
+            return self._make_error(408, message, {})
         except _BufferFullError:
             message = "Too many large requests are being processed. Try again in a few seconds."
-            return json_rpc_error(503, message, {"retry-after": "5"})
+            return self._make_error(503, message, {"retry-after": "5"})
         if body is None:
             message = f"This request is larger than {max_bytes:,} bytes."
-            return json_rpc_error(413, f"{message} {self._advice(scope)}")
+            return self._make_error(413, f"{message} {self._advice(scope)}", {})
         if problem := await self._check_body(body):
-            return json_rpc_error(400, problem)
+            return self._make_error(400, problem, {})
         return partial(_replay, self._app, [body])
 
     async def _check_body(self, body: bytearray) -> str | None:
@@ -112,7 +119,17 @@ class BodyLimit:
     async def _read(
         self, receive: Receive, max_bytes: int, headers: Headers, sizes: Counter[str]
     ) -> bytearray | None:
-        """Return the body, cut short if the client left, or None if it is too large."""
+        """Return the body, or None if it is too large. It is cut short if the client disconnects.
+
+        Args:
+            receive: The ASGI function that receives the parts of the body.
+            max_bytes: The size limit.
+            headers: The headers of the request.
+            sizes: Counts the bytes that were read, which the caller removes from the buffer.
+
+        Raises:
+            _BufferFullError: Other requests fill the buffer of this instance.
+        """
         content_length = headers.get("content-length", "")
         if content_length.isdecimal() and int(content_length) > max_bytes:
             return None
@@ -160,7 +177,7 @@ def find_json_problem(body: bytes | bytearray) -> str | None:
 
 
 def count_values(body: bytes | bytearray) -> int:
-    """Count lists, objects and values, approximately."""
+    """Return approximately how many JSON values a body has, counting lists and objects."""
     body_without_escapes = body.replace(rb"\\", b"").replace(rb"\"", b"")
     strings = body_without_escapes.count(b'"') // 2
     if strings > 2 * MAX_VALUES:  # up to half of them may be names in objects

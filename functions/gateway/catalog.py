@@ -1,4 +1,4 @@
-"""The catalogue: every tool's declaration as data, so that listing tools imports none of them."""
+"""The catalogue: the declarations of all tools as data, so listing tools imports none of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Declaration(BaseModel):
         return caller.may_call(self.tier, self.scope, self.role)
 
     def is_for_clients(self, *, with_apps: bool) -> bool:
-        """Return whether clients may call the tool: an internal one only if they show its app."""
+        """Return whether clients may call the tool: an internal one, only if they show its app."""
         return not self.internal or (with_apps and self.app is not None)
 
     def to_mcp(self, meta: dict[str, Any] | None = None) -> types.Tool:
@@ -92,7 +92,7 @@ class Catalog:
 
     @classmethod
     def load(cls) -> Catalog:
-        """Read the generated file beside this one."""
+        """Read the generated file next to this one."""
         return cls(TypeAdapter(list[Declaration]).validate_json(PATH.read_bytes()))
 
     def apply_settings(self, settings: Settings) -> Catalog:
@@ -153,7 +153,7 @@ class Catalog:
         return list(self._by_name)
 
     def offers_all_in(self, text: str) -> bool:
-        """Return whether a text names no tool that is not offered here."""
+        """Return whether all tools that a text names are offered here."""
         return self.removed_names.isdisjoint(_WORD.findall(text))
 
     def tools_for(self, caller: Caller, *, with_apps: bool = False) -> list[Declaration]:
@@ -182,7 +182,10 @@ class Catalog:
         return {tool.app for tool in self._list_allowed(caller) if tool.app}
 
     def find_for_page(self, name: str, caller: Caller) -> Declaration | None:
-        """Find the tool with this name, also an internal one, if the caller may call it."""
+        """Find the tool with this name for a page of the console, if the caller may call it.
+
+        Pages may call internal tools, too.
+        """
         tool = self._by_name.get(name)
         return tool if tool and tool.is_open_to(caller) else None
 
@@ -193,7 +196,7 @@ class Catalog:
     def resource_listings(self, caller: Caller) -> list[tuple[Declaration, Links]]:
         """Return the tools whose pages make up the list of all resources."""
         tools_with_links = [(tool, tool.links) for tool in self._list_allowed(caller) if tool.links]
-        return [(tool, links) for tool, links in tools_with_links if links.listed]
+        return [(tool, links) for tool, links in tools_with_links if links.in_resource_list]
 
     def find_completer(self, kind: str, caller: Caller) -> Declaration | None:
         """Find the tool that completes names of this kind."""

@@ -1,4 +1,4 @@
-"""HTTP error responses that MCP clients understand, for requests that never reach the protocol."""
+"""HTTP error responses that MCP clients understand, for requests that do not reach the protocol."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def json_rpc_error(
     return JSONResponse(body, status_code=status, headers=headers)
 
 
-def error_response(error: CarrelError, headers: dict[str, str] | None = None) -> JSONResponse:
+def make_error_response(error: CarrelError, headers: dict[str, str] | None = None) -> JSONResponse:
     """Make the response for one of Carrel's errors."""
     response = json_rpc_error(error.status, error.message, headers)
     if error.retry_after is not None:
-        response.headers["retry-after"] = retry_after_header(error.retry_after)
+        response.headers["retry-after"] = format_retry_after(error.retry_after)
     return response
 
 
-def retry_after_header(seconds: float) -> str:
+def format_retry_after(seconds: float) -> str:
     """Format a `Retry-After` header: whole seconds, rounded up."""
     return str(math.ceil(seconds))
 
 
 class ErrorMiddleware:
-    """Middleware that answers errors. The framework would log the path and the error's message.
+    """Middleware that answers errors, because the framework would log the path and the message.
 
-    An error that the caller can act on keeps its message. Any other error is logged and answered
-    without its message, which might quote the request.
+    An error that the caller can act on is answered with its message. Any other error is logged and
+    answered without its message, which may quote the request.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -76,6 +76,6 @@ class ErrorMiddleware:
 def _log_and_answer(error: Exception) -> JSONResponse:
     if isinstance(error, ToolFailure):
         log.warning("refused", code=error.code, **error_fields(error))
-        return error_response(error)
+        return make_error_response(error)
     log.error("fault", **error_fields(error))
-    return error_response(PlatformFault(INTERNAL_ERROR_MESSAGE))
+    return make_error_response(PlatformFault(INTERNAL_ERROR_MESSAGE))

@@ -2,12 +2,12 @@
 
 from shared.core import cold_start  # isort: split
 
-from functions.gateway.app import gateway
+from functions.gateway.app import make_gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from shared.core.settings import Settings
 
 _settings = Settings()
 _catalog = Catalog.load().apply_settings(_settings)
-handle = gateway(_settings, HttpDispatcher(_settings, names=_catalog.names), _catalog)
+handle = make_gateway(_settings, HttpDispatcher(_settings, names=_catalog.names), _catalog)
 cold_start.end()

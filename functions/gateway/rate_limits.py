@@ -4,8 +4,8 @@
 counts in its own memory, so that a flood of requests causes neither reads nor writes.
 
 `CallLimits` limits calls exactly, across all instances, and most calls cost no write. Each caller
-has a token bucket in Firestore for each class of tools, which holds N tokens and gains N a minute.
-Instances lease its tokens in blocks of N / 6, at least one, and spend them in memory.
+has a token bucket in Firestore for each class of tools, with room for N tokens. It gains N tokens a
+minute. Instances lease tokens in blocks of N / 6, at least one, and spend them in memory.
 
 In any T minutes, all instances together allow at most N + N * T calls, plus the tokens that they
 had at the start, which is at most one block per running instance. A caller may be rejected early by
@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from functions.gateway.auth.client_address import client_address
-from functions.gateway.http_errors import error_response
+from functions.gateway.auth.client_address import get_client_address
+from functions.gateway.http_errors import make_error_response
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.token_bucket import LocalTokens, Rate
 from shared.core.errors import RateLimited
@@ -50,21 +50,23 @@ if TYPE_CHECKING:
     LeaseTokens = Callable[[str, Rate, datetime], Awaitable[TokenLease]]
 
 LOGINS: Final = "login"
+"""The kind of the limit on sign-in attempts."""
 REGISTRATIONS: Final = "registration"
+"""The kind of the limit on registrations of OAuth clients."""
 MAX_ADDRESSES: Final = 10_000
-"""An instance tracks at most this many addresses."""
+"""The maximum number of addresses that an instance tracks."""
 MAX_CONCURRENT_REQUESTS: Final = 40
-"""One address may have this many concurrent requests in an instance, half its default capacity."""
+"""The maximum number of concurrent requests from one address: half of an instance's capacity."""
 MAX_BUCKETS: Final = 4_000
-"""An instance tracks at most this many buckets, more than it can use at the same time."""
+"""The maximum number of buckets that an instance tracks: more than it can use at the same time."""
 IDLE_TIMEOUT: Final = timedelta(minutes=10)
-"""An instance drops its lease after this time without a call."""
+"""After this time without a call, an instance drops the tokens that it leased."""
 _MINUTE_SECONDS: Final = 60.0
 _CORS_HEADERS: Final = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": "retry-after",
 }
-"""Without these headers, a program in a web page would see a network error instead of the wait."""
+"""Without these headers, a program in a web page would see only a network error."""
 
 
 class AddressRateLimit:
@@ -90,7 +92,7 @@ class AddressRateLimit:
         if scope["type"] != "http" or scope["method"] == "OPTIONS":
             await self._app(scope, receive, send)
             return
-        address = client_address(scope, self._proxies)
+        address = get_client_address(scope, self._proxies)
         wait = self._take(address)
         if wait <= 0 and self._concurrent[address] >= MAX_CONCURRENT_REQUESTS:
             wait = 1.0
@@ -98,7 +100,7 @@ class AddressRateLimit:
             error = RateLimited(
                 "Too many requests from your network address. Wait a moment.", retry_after=wait
             )
-            await error_response(error, _CORS_HEADERS)(scope, receive, send)
+            await make_error_response(error, _CORS_HEADERS)(scope, receive, send)
             return
         self._concurrent[address] += 1
         try:
@@ -108,7 +110,11 @@ class AddressRateLimit:
             self._concurrent += Counter()  # drops the addresses whose count is 0
 
     def _take(self, address: str) -> float:
-        """Count a request, and return the seconds to wait by the generic cell rate algorithm."""
+        """Count a request, and return the seconds to wait: 0 or less if it is allowed.
+
+        This is the generic cell rate algorithm: an address has a bucket for a minute's requests,
+        and `full_at` is when the bucket will be full again. A rejected request takes nothing.
+        """
         now = self._clock()
         full_at = max(self._full_at.pop(address, now), now) + self._interval
         wait = full_at - now - _MINUTE_SECONDS
@@ -199,7 +205,7 @@ class LeasedBuckets:
     """An instance's leased tokens of all buckets that it has used recently."""
 
     def __init__(self, lease: LeaseTokens, clock: Clock, max_buckets: int = MAX_BUCKETS) -> None:
-        """Store the function that leases tokens, and the largest number of tracked buckets."""
+        """Store the function that leases tokens, and the maximum number of tracked buckets."""
         self._lease = lease
         self._clock = clock
         self._max_buckets = max_buckets
@@ -212,7 +218,7 @@ class LeasedBuckets:
     async def take(self, limit_id: str, rate: Rate) -> timedelta | None:
         """Take a token. Return None, or the time to wait if there is no token.
 
-        Concurrent calls wait for the same lease, and none is requested from an empty bucket.
+        Concurrent calls wait for the same lease. While the bucket is empty, no lease is requested.
         """
         locked = self._find_or_add_tokens(limit_id)
         async with locked.lock:

@@ -18,7 +18,7 @@ from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.reading import FORMATS
 from infra.build.discovery import ROOT, get_group_name, jobs, tools
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM
-from shared.core.settings import setting_groups
+from shared.core.settings import list_setting_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -159,7 +159,7 @@ def _render_settings_tables() -> str:
     return "\n".join(
         f"## {title}\n\n| name | type | default | meaning |\n|---|---|---|---|\n"
         + "".join(_render_setting_row(name, field) for name, field in group.model_fields.items())
-        for title, group in setting_groups().items()
+        for title, group in list_setting_groups().items()
     )
 
 

@@ -246,7 +246,7 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
     tagged, partly_tagged = await _find_tagged(ctx, request.tag) if request.tag else ([], 0)
     source_ids = list(dict.fromkeys([*source_ids, *tagged]))
     stored = await Sources(ctx.database).get_all(source_ids)
-    records = await ForgottenSources(ctx.database).of_sources(source_ids)
+    records = await ForgottenSources(ctx.database).get_many(source_ids)
     forgotten = [
         source_id for source_id in source_ids if source_id in records and records[source_id].whole
     ]
@@ -296,13 +296,13 @@ async def _find_tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
     Raises:
         NotFound: No source and no passage has the tag.
     """
-    from shared.index.facets import Kind, named_facet
+    from shared.index.facets import Kind, make_named_facet
     from shared.knowledge.source_repository import SourceOrder, Sources
 
-    facet = named_facet(Kind.TAG, tag)
+    facet = make_named_facet(Kind.TAG, tag)
     sources: list[StoredSource] = []
     cursor = None
-    while page := await Sources(ctx.database).page(SourceOrder.TITLE, _PAGE, facet, cursor):
+    while page := await Sources(ctx.database).load_page(SourceOrder.TITLE, _PAGE, facet, cursor):
         sources += page
         cursor = page[-1].cursor(SourceOrder.TITLE)
     if not sources:
@@ -310,7 +310,7 @@ async def _find_tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
     tagged = [
         source.source_id
         for source in sources
-        if facet in {named_facet(Kind.TAG, name) for name in source.tags}
+        if facet in {make_named_facet(Kind.TAG, name) for name in source.tags}
     ]
     return tagged, len(sources) - len(tagged)
 

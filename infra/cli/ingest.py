@@ -290,13 +290,13 @@ async def _list(database: Database) -> str:
     rows: list[tuple[str, str, str, str]] = []
     for root in (await Roots(database).read()).roots:
         stored = FollowedFiles.of_folder(database, root)
-        counts = _count(await stored.files())
+        counts = _count(await stored.load_files())
         last_read = format_minute(stored.read_at) if root.whole else "single files"
         rows.append((make_printable(str(root.path)), *counts, last_read))
     if address := Settings().ingest_bucket:
-        counts = _count(await FollowedFiles(database, address.rstrip("/")).files())
+        counts = _count(await FollowedFiles(database, address.rstrip("/")).load_files())
         rows.append((address, *counts, "by the job ingest"))
-    if updated_after := (await ReadwiseSync(database).progress()).updated_after:
+    if updated_after := (await ReadwiseSync(database).load_progress()).updated_after:
         rows.append(("Readwise", "", "", f"{format_minute(updated_after)}, by the job ingest"))
     if not rows:
         return "Nothing is followed. To follow a folder: carrel ingest FOLDER"

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder
     from shared.knowledge.source import Source
 
-MAX_PROBLEMS: Final = 20
-"""At most this many problems are printed."""
+MAX_WARNINGS: Final = 20
+"""At most this many warnings are printed."""
 _SAMPLE_SIZE: Final = 8
 """This many passages are embedded to estimate the time for all."""
 _OTHER_STEPS: Final = 1.0
@@ -107,13 +107,14 @@ class PathContents:
             click.echo(f"Not read: {self.not_read}.")
 
     def print_problems(self) -> None:
-        """Print the problems: first what would be left out, then warnings."""
-        left_out_first = sorted(self.problems, key=lambda problem: problem.kept)
-        for problem in left_out_first[:MAX_PROBLEMS]:
+        """Print everything that would be left out, and then warnings."""
+        warnings = [problem for problem in self.problems if problem.kept]
+        for problem in [*self.failures, *warnings[:MAX_WARNINGS]]:
             kind = "warning" if problem.kept else "left out"
             click.echo(make_printable(f"{kind}: {problem.name}: {problem.reason}"), err=True)
-        if len(self.problems) > MAX_PROBLEMS:
-            click.echo(f"  ... and {len(self.problems) - MAX_PROBLEMS} more", err=True)
+        if len(warnings) > MAX_WARNINGS:
+            more = format_count(len(warnings) - MAX_WARNINGS, "more warning")
+            click.echo(f"  ... and {more}", err=True)
 
 
 def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) -> PathContents:

@@ -84,8 +84,8 @@ def _check_embedding_space(live: LiveDeployment) -> CheckResult:
     """Check that the configured model is the one that computed the stored vectors."""
     state, embedder = asyncio.run(_load_embedding_state(live))
     configured = (embedder.model, embedder.dimension)
-    if state.move:
-        model, _ = state.move.target
+    if state.migration:
+        model, _ = state.migration.target
         return failed(f"re-embedding to {model} is in progress", "carrel --cloud jobs show reembed")
     if state.space is None:
         return passed("nothing is embedded yet")

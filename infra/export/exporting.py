@@ -15,9 +15,9 @@ from shared.knowledge.export_lines import (
     FORMAT,
     HEADER,
     MANIFEST,
-    chunk_line,
-    end_line,
-    source_line,
+    build_chunk_line,
+    build_end_line,
+    build_source_line,
 )
 from shared.knowledge.source_repository import Sources
 from shared.tasks.model import TaskStatus
@@ -108,7 +108,7 @@ class _Knowledge:
         with (self._folder / "markdown" / "index.md").open("w", encoding="utf-8") as index:
             index.write(markdown.INDEX_HEAD)
             after = None
-            while entries := await self._sources.after(after, _SOURCES_PER_READ):
+            while entries := await self._sources.load_after(after, _SOURCES_PER_READ):
                 pages = await asyncio.gather(
                     *(self._load_first_page(source) for source, _ in entries)
                 )
@@ -116,7 +116,7 @@ class _Knowledge:
                     if lines.tell() > PART_BYTES:
                         lines.close()
                         lines = self._open_next_part()
-                    lines.write(_to_line(source_line(source, note)))
+                    lines.write(_to_line(build_source_line(source, note)))
                     await self._write_chunks(source, page, lines)
                     index.write(markdown.format_index_entry(source))
                 advance(len(entries))
@@ -131,7 +131,7 @@ class _Knowledge:
         return file
 
     async def _load_first_page(self, source: StoredSource) -> list[Chunk]:
-        return await self._chunks.of_source(source.source_id, _CHUNKS_PER_PAGE)
+        return await self._chunks.load_of_source(source.source_id, _CHUNKS_PER_PAGE)
 
     async def _write_chunks(
         self, source: StoredSource, page: list[Chunk], lines: BufferedWriter
@@ -149,17 +149,17 @@ class _Knowledge:
             text.write(markdown.format_front_matter(source, self._producer))
             while page:
                 for chunk in page:
-                    lines.write(_to_line(chunk_line(chunk, source)))
+                    lines.write(_to_line(build_chunk_line(chunk, source)))
                     text.write(markdown.format_passage(chunk, source, end))
                     end = chunk.end
                 count += len(page)
                 first = page[-1].position + 1
                 page = (
-                    await self._chunks.of_source(source.source_id, _CHUNKS_PER_PAGE, first)
+                    await self._chunks.load_of_source(source.source_id, _CHUNKS_PER_PAGE, first)
                     if len(page) == _CHUNKS_PER_PAGE
                     else []
                 )
-        lines.write(_to_line(end_line(count)))
+        lines.write(_to_line(build_end_line(count)))
         if count != source.chunk_count:
             self._report.incomplete.append(source.source_id)
         self._report.counts["sources"] += 1

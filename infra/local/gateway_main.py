@@ -2,7 +2,7 @@
 
 import os
 
-from functions.gateway.app import gateway
+from functions.gateway.app import make_gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
@@ -21,4 +21,4 @@ _dispatcher = LinkFetchingDispatcher(
     else InlineDispatcher(_app),
     LinkFetcher(_app),
 )
-handle = gateway(_settings, _dispatcher, _catalog)
+handle = make_gateway(_settings, _dispatcher, _catalog)

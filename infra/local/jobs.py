@@ -48,8 +48,10 @@ if TYPE_CHECKING:
 
 COMMAND_LOG: Final = STATE / "command.log"
 """The log of the last command, which tells where in the code each printed failure happened."""
-MAX_PRINTED_ITEMS: Final = 20
-"""At most this many failures, and as many warnings, are printed for each job."""
+MAX_PRINTED_FAILURES: Final = 1_000
+"""A job prints at most this many failures: practically all, so that people can mend each."""
+MAX_PRINTED_WARNINGS: Final = 20
+"""A job prints at most this many warnings."""
 POLL_SECONDS: Final = 0.2
 """A job that runs alongside another looks for work with this pause."""
 ESTIMATE_SECONDS: Final = 1.0
@@ -317,8 +319,8 @@ class JobRuns:
         for name, report in self._reports.items():
             if report.note and any(report.counts.values()):
                 click.echo(f"{name}: {report.note}")
-            _print_items(f"{name}: warning", report.warnings)
-            _print_items(f"{name}: left out", report.failures)
+            _print_items(f"{name}: warning", report.warnings, MAX_PRINTED_WARNINGS)
+            _print_items(f"{name}: left out", report.failures, MAX_PRINTED_FAILURES)
             if report.failures:
                 click.echo("  Their earlier versions stay in the knowledge base.", err=True)
 
@@ -345,8 +347,8 @@ async def _sleep_until(moment: datetime) -> None:
     await asyncio.sleep(min(max(seconds, 0.1), MAX_LEASE_PAUSE_SECONDS))
 
 
-def _print_items(label: str, items: Sequence[Failure]) -> None:
-    for item in items[:MAX_PRINTED_ITEMS]:
+def _print_items(label: str, items: Sequence[Failure], limit: int) -> None:
+    for item in items[:limit]:
         click.echo(f"{label}: {item.name}: {item.reason}", err=True)
-    if len(items) > MAX_PRINTED_ITEMS:
-        click.echo(f"  ... and {len(items) - MAX_PRINTED_ITEMS} more", err=True)
+    if len(items) > limit:
+        click.echo(f"  ... and {len(items) - limit} more", err=True)

@@ -9,7 +9,7 @@ from mcp.server.stdio import stdio_server
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
 from shared.core import telemetry
@@ -26,9 +26,9 @@ async def serve_stdio(settings: Settings) -> None:
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().apply_settings(settings)
     fetcher = LinkFetcher(app)
-    calls = access.pipeline(LinkFetchingDispatcher(InlineDispatcher(app), fetcher))
+    calls = access.make_pipeline(LinkFetchingDispatcher(InlineDispatcher(app), fetcher))
     owner = Visitor(Caller.of(LOCAL_USER, role=Role.OWNER), rate_limit_key=None)
-    server = mcp_server(catalog, calls, local_visitor=owner)
+    server = build_server(catalog, calls, local_visitor=owner)
     try:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())

@@ -77,6 +77,20 @@ class EndpointKey:
         return text.isascii() and text.isprintable() and " " not in text
 
 
+@dataclass(frozen=True, slots=True)
+class EmbeddedTexts:
+    """The vectors of the texts of a request.
+
+    Attributes:
+        vectors: The vectors, in the order of the texts.
+        input_tokens: The tokens that the endpoint counted in all texts together, or 0 if it does
+            not say.
+    """
+
+    vectors: list[Vector]
+    input_tokens: int
+
+
 @dataclass
 class OpenAIEndpoint:
     """A model at an endpoint, for requests with any key.
@@ -138,8 +152,8 @@ class OpenAIEndpoint:
             return RejectedTexts(status)
         return self._make_key_error(status, key)
 
-    def parse_vectors(self, response: httpx2.Response, count: int) -> list[Vector]:
-        """Parse the vectors of `count` texts, in the order of the texts.
+    def parse_answer(self, response: httpx2.Response, count: int) -> EmbeddedTexts:
+        """Parse the vectors of `count` texts, in the order of the texts, and their tokens.
 
         Raises:
             PlatformFault: The answer does not contain one valid vector for each text.
@@ -159,9 +173,10 @@ class OpenAIEndpoint:
                 f" {count} texts."
             )
         try:
-            return [unit_vector(row.embedding, self.dimension) for row in rows]
+            vectors = [unit_vector(row.embedding, self.dimension) for row in rows]
         except PlatformFault as fault:
             raise self._make_invalid_answer_error(fault.message) from None
+        return EmbeddedTexts(vectors, answer.input_tokens)
 
     def make_configuration_error(self, status: int) -> PlatformFault:
         """Log advice for the operator, and make the error for a rejected deployment."""
@@ -232,6 +247,13 @@ class _Row(BaseModel, strict=True):
 
 class _Answer(BaseModel, strict=True):
     data: list[_Row]
+    usage: Any = None
+    """Telemetry alone reads this field, so an endpoint may send anything here, or nothing."""
+
+    @property
+    def input_tokens(self) -> int:
+        tokens = self.usage.get("prompt_tokens") if isinstance(self.usage, dict) else None
+        return tokens if isinstance(tokens, int) else 0
 
 
 class _ErrorAnswer(BaseModel):

@@ -77,6 +77,11 @@ def embedding_span(
     )
 
 
+def record_input_tokens(request: TraceSpan, tokens: int) -> None:
+    """Add the tokens that the provider counted to the span of an embedding, if it counted any."""
+    request.set({"gen_ai.usage.input_tokens": tokens or None})
+
+
 async def raise_if_provider_fails(embedder: Embedder, cause: CarrelError) -> None:
     """Embed a harmless text, to find out whether the provider or a text caused a failure.
 

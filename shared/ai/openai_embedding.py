@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.ai._openai import EndpointKey, OpenAIEndpoint, RejectedTexts
-from shared.ai.embedding import PROBE, embedding_span, require_unicode
+from shared.ai._openai import EmbeddedTexts, EndpointKey, OpenAIEndpoint, RejectedTexts
+from shared.ai.embedding import PROBE, embedding_span, record_input_tokens, require_unicode
 from shared.ai.retrying import compute_deadline, run_concurrently
 from shared.core.bisection import bisect_batch
 from shared.core.circuit_breaker import CircuitBreaker
@@ -41,11 +41,11 @@ class _KeyedEmbedder:
         if not texts:
             return []
         with (
-            embedding_span("openai", self, texts),
+            embedding_span("openai", self, texts) as request,
             self._endpoint.breaker.attempt() as attempt,
         ):
             try:
-                vectors = await self._embed_all(texts, purpose)
+                embedded = await self._embed_all(texts, purpose)
             except CarrelError as error:
                 if self._key.belongs_to_caller:
                     # The key may be at fault, so the failure says nothing about the endpoint.
@@ -55,22 +55,23 @@ class _KeyedEmbedder:
                     attempt.healthy = not isinstance(error, Unavailable)
                 raise
             attempt.healthy = True
-        return vectors
+            record_input_tokens(request, embedded.input_tokens)
+        return embedded.vectors
 
     async def aclose(self) -> None:
         """Do nothing, since the connections belong to the endpoint."""
 
-    async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+    async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> EmbeddedTexts:
         deadline = compute_deadline(purpose, self._endpoint.time_limit)
         batches = await run_concurrently(
             self._embed_batch(texts[offset : offset + self.batch_size], offset, deadline)
             for offset in range(0, len(texts), self.batch_size)
         )
-        return [vector for batch in batches for vector in batch]
+        return _join(batches)
 
     async def _embed_batch(
         self, texts: Sequence[str], offset: int, deadline: float
-    ) -> list[Vector]:
+    ) -> EmbeddedTexts:
         """Embed a batch. If the endpoint rejects the batch, find the text at fault.
 
         The endpoint's error does not name a text. The batch may be too large, one text may be at
@@ -87,7 +88,7 @@ class _KeyedEmbedder:
         """
         is_probed = False
 
-        async def embed_or_probe(batch: Sequence[str]) -> list[Vector]:
+        async def embed_or_probe(batch: Sequence[str]) -> EmbeddedTexts:
             nonlocal is_probed
             try:
                 return await self._embed_with_retries(batch, deadline)
@@ -97,13 +98,14 @@ class _KeyedEmbedder:
                     is_probed = True
                 raise
 
-        vectors: list[Vector] = []
+        parts: list[EmbeddedTexts] = []
         async for _, outcome in bisect_batch(texts, embed_or_probe, RejectedTexts):
             if isinstance(outcome, RejectedTexts):
                 # `bisect_batch` yields in order, so the rejected text follows those with a vector.
-                raise _make_rejection_error(offset + len(vectors))
-            vectors += outcome
-        return vectors
+                embedded_count = sum(len(part.vectors) for part in parts)
+                raise _make_rejection_error(offset + embedded_count)
+            parts.append(outcome)
+        return _join(parts)
 
     async def _probe(self, status: int, deadline: float) -> None:
         """Embed a harmless text, after texts were rejected with this status.
@@ -116,12 +118,12 @@ class _KeyedEmbedder:
         except RejectedTexts:
             raise self._endpoint.make_configuration_error(status) from None
 
-    async def _embed_with_retries(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+    async def _embed_with_retries(self, texts: Sequence[str], deadline: float) -> EmbeddedTexts:
         return await retry_with_backoff(
             partial(self._request_vectors, texts, deadline), deadline=deadline
         )
 
-    async def _request_vectors(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+    async def _request_vectors(self, texts: Sequence[str], deadline: float) -> EmbeddedTexts:
         try:
             async with asyncio.timeout_at(deadline), self._slots:
                 response = await self._endpoint.post(texts, self._key)
@@ -131,7 +133,7 @@ class _KeyedEmbedder:
             raise Unavailable(message) from None
         if not response.is_success:
             raise self._endpoint.map_error(response, self._key)
-        return self._endpoint.parse_vectors(response, len(texts))
+        return self._endpoint.parse_answer(response, len(texts))
 
 
 class OpenAIEmbedder(_KeyedEmbedder):
@@ -185,6 +187,12 @@ class OpenAIEmbedder(_KeyedEmbedder):
     async def aclose(self) -> None:
         """Close the connections, which all callers share."""
         await self._endpoint.aclose()
+
+
+def _join(parts: Sequence[EmbeddedTexts]) -> EmbeddedTexts:
+    """Join the vectors of several requests in order, and add up their tokens."""
+    vectors = [vector for part in parts for vector in part.vectors]
+    return EmbeddedTexts(vectors, sum(part.input_tokens for part in parts))
 
 
 def _make_rejection_error(index: int) -> InvalidInput:

@@ -38,6 +38,7 @@ from shared.ai.vertex_errors import (
 from shared.core.dates import utc_now
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited
 from shared.core.http import parse_retry_after, retry_with_backoff
+from shared.core.telemetry import SpanKind, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,7 +178,7 @@ class VertexBatch:
             existing = client.find(name)
             return existing or client.create(name, self.model, source, destination)
 
-        job = await self._call(attempt)
+        job = await self._call("submit_batch", attempt)
         if not job:
             raise PlatformFault("Vertex AI started a job without a name.")
         return job
@@ -198,7 +199,7 @@ class VertexBatch:
             except NotFound:
                 return _GONE, 0
 
-        code, error_code = await self._call(attempt)
+        code, error_code = await self._call("get_batch_state", attempt)
         if code in _DONE:
             return BatchState(BatchProgress.DONE, code)
         if code in _FAILED:
@@ -213,7 +214,7 @@ class VertexBatch:
         Raises:
             CarrelError: Vertex AI cannot be reached or rejects the request.
         """
-        await self._call(lambda client: client.cancel(job))
+        await self._call("cancel_batch", lambda client: client.cancel(job))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -227,12 +228,24 @@ class VertexBatch:
 
         return BatchJobClient(self._endpoint, self._attempt_seconds)
 
-    async def _call(self, attempt: Callable[[BatchJobClient], ResultT]) -> ResultT:
-        """Make a call in a thread, and retry it with backoff after transient errors."""
+    async def _call(self, operation: str, attempt: Callable[[BatchJobClient], ResultT]) -> ResultT:
+        """Make a call in a thread, and retry it with backoff after transient errors.
+
+        Args:
+            operation: The name of the call in its span.
+            attempt: Makes the call once.
+        """
         deadline = asyncio.get_running_loop().time() + self._time_limit
-        return await retry_with_backoff(
-            partial(self._attempt_once, attempt, deadline), deadline=deadline
-        )
+        # The conventions have no name for batch jobs, and allow others than theirs.
+        attributes = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.provider.name": "gcp.vertex_ai",
+            "gen_ai.request.model": self.model,
+        }
+        with span(f"{operation} {self.model}", attributes, kind=SpanKind.CLIENT):
+            return await retry_with_backoff(
+                partial(self._attempt_once, attempt, deadline), deadline=deadline
+            )
 
     async def _attempt_once(
         self, attempt: Callable[[BatchJobClient], ResultT], deadline: float

@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from shared.ai.embedding import Purpose, Vector, embedding_span, require_unicode, unit_vector
+from shared.ai.embedding import (
+    Purpose,
+    Vector,
+    embedding_span,
+    record_input_tokens,
+    require_unicode,
+    unit_vector,
+)
 from shared.ai.retrying import compute_deadline, run_concurrently
 from shared.ai.vertex_client import VertexClient, VertexEndpoint
 from shared.core.errors import InvalidInput, PlatformFault
@@ -14,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from google.auth.credentials import Credentials
-    from google.genai.types import EmbedContentConfig, EmbedContentResponse
+    from google.genai.types import ContentEmbedding, EmbedContentConfig, EmbedContentResponse
 
     from shared.core.circuit_breaker import CircuitBreaker
 
@@ -70,12 +77,14 @@ class VertexEmbedder:
         require_unicode(texts)
         if not texts:
             return []
-        with embedding_span("gcp.vertex_ai", self, texts), self._vertex.guarded():
+        with embedding_span("gcp.vertex_ai", self, texts) as request, self._vertex.guarded():
             config = self._build_config(purpose)
             deadline = compute_deadline(purpose, self._time_limit)
-            return await run_concurrently(
+            embeddings = await run_concurrently(
                 self._embed_one(index, text, config, deadline) for index, text in enumerate(texts)
             )
+            record_input_tokens(request, sum(map(_count_tokens, embeddings)))
+            return [unit_vector(item.values or [], self.dimension) for item in embeddings]
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -83,7 +92,7 @@ class VertexEmbedder:
 
     async def _embed_one(
         self, index: int, text: str, config: EmbedContentConfig, deadline: float
-    ) -> Vector:
+    ) -> ContentEmbedding:
         from shared.ai._vertex import call_vertex
 
         async def attempt() -> EmbedContentResponse:
@@ -95,13 +104,10 @@ class VertexEmbedder:
             response = await call_vertex(
                 attempt, deadline=deadline, refusal=_make_rejection_error(index)
             )
-        return self._parse_vector(response)
-
-    def _parse_vector(self, response: EmbedContentResponse) -> Vector:
         embeddings = response.embeddings or []
         if len(embeddings) != 1:
             raise PlatformFault(f"Vertex AI answered {len(embeddings)} vectors for one text.")
-        return unit_vector(embeddings[0].values or [], self.dimension)
+        return embeddings[0]
 
     def _build_config(self, purpose: Purpose) -> EmbedContentConfig:
         from google.genai.types import EmbedContentConfig
@@ -111,6 +117,12 @@ class VertexEmbedder:
             output_dimensionality=self.dimension,
             auto_truncate=True,
         )
+
+
+def _count_tokens(embedding: ContentEmbedding) -> int:
+    """Return the number of tokens that Vertex AI counted in a text, or 0 if it names none."""
+    statistics = embedding.statistics
+    return int(statistics.token_count or 0) if statistics else 0
 
 
 def _make_rejection_error(index: int) -> InvalidInput:

@@ -1,9 +1,9 @@
 """Class-based TF-IDF: the words that distinguish clusters.
 
 Grootendorst, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure", 2022, section
-3.3: the weight of a term is its frequency in a cluster times log(1 + A / f), where f is its
-frequency in all clusters and A the mean number of terms of a cluster. Here a term counts once per
-passage, so that no single passage names a cluster.
+3.3: the weight of a term is its frequency in a cluster times log(1 + A / f), where f is the term's
+frequency in all clusters and A is the mean number of terms in a cluster. Here a term counts once
+per passage, so that no single passage names a cluster.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
     Phrase = tuple[str, ...]
     """One term, or two adjacent terms."""
-    Weight = Callable[[Phrase], tuple[float, Phrase]]
+    SortKey = Callable[[Phrase], tuple[float, Phrase]]
+    """Sorts phrases, the most distinctive first and equally distinctive ones by their terms."""
 
 PAIR_LENGTH: Final = 2
-"""The longest phrase has this many words."""
+"""The number of terms in a pair, which is the longest kind of phrase."""
 MIN_LETTERS: Final = 3
-"""A keyword in ASCII letters has at least this many."""
+"""The minimum length of a keyword in ASCII characters. In other scripts, one character can be a
+word."""
 INSIGNIFICANT: Final = frozenset(
     terms(
         "one two three four five six seven eight nine ten first second third last next half once"
@@ -40,13 +42,20 @@ INSIGNIFICANT: Final = frozenset(
         " noch auch nur mal beim wer wie wird werden wurde machen macht gemacht"
     )
 )
-"""The words, such as numbers, that search does not ignore but that do not name a cluster."""
+"""Terms, such as numbers, that search considers but that say nothing about a cluster's subject."""
 PAIR_SHARE: Final = 0.5
-"""Two words are a phrase if they are adjacent in this share of the passages of one."""
+"""A word and a neighbour form a phrase if they are adjacent in at least this share of the passages
+that contain the word."""
 
 
 class _PhraseCounts:
-    """The number of passages of a cluster that contain each phrase, and the phrase's spellings."""
+    """What the passages of a cluster say of each phrase.
+
+    Attributes:
+        passages: The number of passages that contain each phrase.
+        pairs: The pairs that contain each term.
+        spellings: How often each spelling of a phrase occurs.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.passages: Counter[Phrase] = Counter()
@@ -62,68 +71,78 @@ class _PhraseCounts:
                 for term in pair:
                     self.pairs[term].add(pair)
 
-    def spelling(self, phrase: Phrase) -> str:
-        """Return the most frequent spelling."""
+    def get_spelling(self, phrase: Phrase) -> str:
+        """Return the most frequent spelling of a phrase."""
         spellings = self.spellings[phrase]
         return min(spellings, key=lambda spelling: (-spellings[spelling], spelling))
 
 
-def distinctive_words(clusters: Sequence[Sequence[str]], limit: int) -> list[list[str]]:
+def find_distinctive_words(clusters: Sequence[Sequence[str]], limit: int) -> list[list[str]]:
     """Return the words that distinguish each cluster from the others, the most distinctive first.
 
     No two phrases of a cluster share a term. Two words that are mostly adjacent form a phrase.
 
     Args:
         clusters: The texts of each cluster.
-        limit: The number of phrases for each cluster.
+        limit: The maximum number of phrases for each cluster.
     """
     counts_by_cluster = [_PhraseCounts(texts) for texts in clusters]
     overall: Counter[Phrase] = Counter()
     for counts in counts_by_cluster:
         overall.update(counts.passages)
     average = overall.total() / max(1, len(counts_by_cluster))
-    return [_pick_keywords(c, _sort_key(c, overall, average), limit) for c in counts_by_cluster]
+    return [
+        _pick_keywords(counts, _make_sort_key(counts, overall, average), limit)
+        for counts in counts_by_cluster
+    ]
 
 
-def _pick_keywords(counts: _PhraseCounts, weight: Weight, limit: int) -> list[str]:
+def _pick_keywords(counts: _PhraseCounts, sort_key: SortKey, limit: int) -> list[str]:
+    """Return the most distinctive phrases that have no term in common."""
     keywords: dict[str, str] = {}
     used: set[str] = set()
     words = (phrase for phrase in counts.passages if len(phrase) < PAIR_LENGTH)
-    for word in sorted(words, key=weight):
+    for word in sorted(words, key=sort_key):
         if len(keywords) == limit:
             break
-        phrase = _extend_with_neighbour(word, counts, used, weight)
-        spelling = counts.spelling(phrase)
+        phrase = _extend_with_neighbour(word, counts, used, sort_key)
+        spelling = counts.get_spelling(phrase)
         if used.isdisjoint(phrase) and spelling.casefold() not in keywords:
             keywords[spelling.casefold()] = spelling
             used.update(phrase)
     return list(keywords.values())
 
 
-def _sort_key(counts: _PhraseCounts, overall: Counter[Phrase], average: float) -> Weight:
-    """Return a sort key for the phrases of a cluster, the most distinctive first."""
+def _make_sort_key(counts: _PhraseCounts, overall: Counter[Phrase], average: float) -> SortKey:
+    """Return the sort key for the phrases of a cluster.
 
-    def weight(phrase: Phrase) -> tuple[float, Phrase]:
+    Args:
+        counts: The counts of the cluster.
+        overall: The number of passages, of all clusters, that contain each phrase.
+        average: The mean number of terms in a cluster.
+    """
+
+    def sort_key(phrase: Phrase) -> tuple[float, Phrase]:
         return -counts.passages[phrase] * log(1 + average / overall[phrase]), phrase
 
-    return weight
+    return sort_key
 
 
 def _extend_with_neighbour(
-    word: Phrase, counts: _PhraseCounts, used: set[str], weight: Weight
+    word: Phrase, counts: _PhraseCounts, used: set[str], sort_key: SortKey
 ) -> Phrase:
-    """Return the word with a mostly adjacent one, if there is one."""
+    """Return the pair of a word and its usual neighbour, or the word alone if it has none."""
     min_passages = max(2, PAIR_SHARE * counts.passages[word])
     pairs = [
         pair
         for pair in counts.pairs[word[0]]
         if counts.passages[pair] >= min_passages and used.isdisjoint(pair)
     ]
-    return min(pairs, key=weight, default=word)
+    return min(pairs, key=sort_key, default=word)
 
 
 def _extract_phrases(text: str) -> Iterator[tuple[Phrase, str]]:
-    """Yield the significant words of a text and pairs of neighbours, with their spellings."""
+    """Yield the significant words of a text, and adjacent pairs of them, with their spellings."""
     significant = set(terms(text)) - INSIGNIFICANT
     words = [
         (term, start, end)

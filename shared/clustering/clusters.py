@@ -2,13 +2,14 @@
 
 A cluster has a core, which is a dense region of the map of all passages without its outliers, and a
 centroid. Passages that are noise on the map but near enough to the centroid join the cluster, and
-so do new passages. The limit is learned from the core: three quarters of its own passages are at
-least that near to the centroid of the others. All other passages are noise and have no cluster.
+so do new passages. How near is learned from the core: three quarters of its passages are at least
+as near to the centroid of the core's other passages. All remaining passages are noise and have no
+cluster.
 
 Measured with the local embedder on descriptions of Debian's packages, whose 23 sections are the
-labels; `n` passages, mean of five to twelve draws. Noise is the share that has no cluster; ARI and
-NMI are the agreement of the rest with the labels, and "ARI all" counts each passage of the noise as
-a cluster of its own.
+labels. Each number is the mean of five to twelve draws of `n` passages. Noise is the share without
+a cluster. ARI (adjusted Rand index) and NMI (normalised mutual information) measure how well the
+rest agrees with the labels. "ARI all" counts each noise passage as a cluster of its own.
 
 | n = 400 | clusters | noise | ARI | NMI | ARI all |
 |---|---|---|---|---|---|
@@ -36,10 +37,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from shared.clustering.density import NOISE, dense_regions
+from shared.clustering.density import NOISE, find_dense_regions
 from shared.clustering.merging import merge_regions
-from shared.clustering.neighbours import nearest
-from shared.clustering.spectral import spectral_map
+from shared.clustering.neighbours import find_nearest_neighbours
+from shared.clustering.spectral import compute_spectral_map
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,16 +48,19 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
 
 MIN_PASSAGES: Final = 20
-"""Fewer different passages are not clustered, because a list of them is as clear."""
+"""The minimum number of different passages to cluster. A list of fewer is just as clear."""
 MAX_NEIGHBOURS: Final = 15
 """The maximum number of a passage's neighbours in the graph. Small knowledge bases have fewer."""
 MIN_CORE: Final = 3
-"""The smallest core has this many passages; it grows to 12 of 2,500 and 91 of 200,000."""
+"""The minimum number of passages in a core. It grows with the knowledge base: to 12 for 2,500
+passages, and to 91 for 200,000."""
 OUTER_SHARE: Final = 0.25
-"""This share of a core is farther from the centroid than passages that join later."""
+"""A passage joins a cluster if it is nearer to the centroid than this share of the core."""
 FENCE_WIDTH: Final = 2.0
-"""Outliers are this many interquartile ranges away: 1.5 loses members, 3 retains strays."""
+"""An outlier is more than this many interquartile ranges below the lower quartile. With 1.5,
+members are lost; with 3, unrelated passages stay."""
 _BLOCK: Final = 4096
+"""The number of vectors that are compared with the centroids at a time, to save memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,17 +69,17 @@ class VectorCluster:
 
     Attributes:
         centroid: The normalised mean of its core.
-        reach: The minimum similarity to the centroid of passages that join it.
+        min_similarity: The minimum similarity to the centroid with which a passage joins it.
         members: The row numbers of its passages, the most central first.
     """
 
     centroid: Matrix
-    reach: float
+    min_similarity: float
     members: NDArray[np.intp]
 
 
 def find_clusters(vectors: Matrix) -> list[VectorCluster]:
-    """Cluster passages; the result does not depend on their order.
+    """Cluster passages. The clusters do not depend on the order of the passages.
 
     Args:
         vectors: Unit vectors, `(n, dimension)`.
@@ -85,37 +89,44 @@ def find_clusters(vectors: Matrix) -> list[VectorCluster]:
     if size < MIN_PASSAGES:
         return []
     distinct = vectors[first_rows]
-    neighbours = nearest(distinct, min(MAX_NEIGHBOURS, 8 + size // 30))
-    regions = dense_regions(spectral_map(neighbours), min_core_size(size))
+    neighbours = find_nearest_neighbours(distinct, min(MAX_NEIGHBOURS, 8 + size // 30))
+    regions = find_dense_regions(compute_spectral_map(neighbours), compute_min_core_size(size))
     labels = merge_regions(regions, distinct)
     _remove_outliers(labels, distinct)
     cores = [distinct[labels == number] for number in range(labels.max() + 1)]
     if not cores:
         return []
     centroids = np.stack([compute_centroid(core) for core in cores])
-    reaches = np.array([compute_reach(core) for core in cores])
-    nearby = nearest_clusters(vectors, centroids, reaches)
-    final = np.where(labels[copy_indexes] == NOISE, nearby, labels[copy_indexes])
+    min_similarities = np.array([compute_min_similarity(core) for core in cores])
+    nearest = find_nearest_clusters(vectors, centroids, min_similarities)
+    core_labels = labels[copy_indexes]
+    final = np.where(core_labels == NOISE, nearest, core_labels)
     return [
-        VectorCluster(centroid, float(reach), by_centrality(vectors, centroid, final == number))
-        for number, (centroid, reach) in enumerate(zip(centroids, reaches, strict=True))
+        VectorCluster(
+            centroid,
+            float(min_similarity),
+            sort_by_centrality(vectors, centroid, final == number),
+        )
+        for number, (centroid, min_similarity) in enumerate(
+            zip(centroids, min_similarities, strict=True)
+        )
     ]
 
 
-def min_core_size(size: int) -> int:
+def compute_min_core_size(size: int) -> int:
     """Return the smallest size of a core among this many passages."""
     return max(MIN_CORE, int(2 + sqrt(size) / 5))
 
 
-def nearest_clusters(
-    vectors: Matrix, centroids: Matrix, reaches: NDArray[np.float64]
+def find_nearest_clusters(
+    vectors: Matrix, centroids: Matrix, min_similarities: NDArray[np.float64]
 ) -> NDArray[np.intp]:
     """Return the number of the cluster nearest to each vector, or `NOISE` if none is near enough.
 
     Args:
         vectors: Unit vectors, `(n, dimension)`.
         centroids: Unit vectors, `(clusters, dimension)`.
-        reaches: The minimum similarity of passages that join each cluster.
+        min_similarities: The minimum similarity to each centroid.
     """
     labels = np.full(len(vectors), NOISE, np.intp)
     if not len(centroids):
@@ -123,7 +134,7 @@ def nearest_clusters(
     for start in range(0, len(vectors), _BLOCK):
         similarities = vectors[start : start + _BLOCK] @ centroids.T
         best = similarities.argmax(axis=1)
-        is_near = similarities[np.arange(len(best)), best] >= reaches[best]
+        is_near = similarities[np.arange(len(best)), best] >= min_similarities[best]
         labels[start : start + _BLOCK] = np.where(is_near, best, NOISE)
     return labels
 
@@ -135,15 +146,16 @@ def compute_centroid(vectors: Matrix) -> Matrix:
     return centroid
 
 
-def compute_reach(vectors: Matrix) -> float:
-    """Return the minimum similarity to the core's centroid of vectors that join the cluster."""
+def compute_min_similarity(vectors: Matrix) -> float:
+    """Return how similar to the centroid of a core a vector must be to join the cluster."""
     return float(np.quantile(_compute_cohesion(vectors), OUTER_SHARE)) if len(vectors) > 1 else 1.0
 
 
 def _compute_cohesion(vectors: Matrix) -> NDArray[np.float64]:
     """Return the similarity of each vector to the centroid of the others.
 
-    A vector is part of its own centroid, which would make it look nearer than one that joins later.
+    The vector itself is left out: it would pull the centroid towards itself, and look nearer than a
+    vector that joins later.
     """
     others = vectors.sum(axis=0, dtype=np.float64) - vectors
     lengths = np.maximum(np.linalg.norm(others, axis=1), np.finfo(float).tiny)
@@ -154,23 +166,27 @@ def _compute_cohesion(vectors: Matrix) -> NDArray[np.float64]:
 def _remove_outliers(labels: NDArray[np.intp], vectors: Matrix) -> None:
     """Label vectors as noise that are in a region only because no other region is nearer.
 
-    The map preserves neighbourhoods, but not distances. So a vector beyond the fence of a
-    box plot (Tukey, "Exploratory Data Analysis", 1977) is removed from the core, if it is also more
-    similar to all other vectors than to the core.
+    The map preserves neighbourhoods, but not distances. A vector is therefore removed if it is
+    beyond the lower fence of a box plot of the region's similarities (Tukey, "Exploratory Data
+    Analysis", 1977), and also below the middle between the lower quartile and the similarity of the
+    region's centroid to the centroid of all vectors.
     """
     overall = compute_centroid(vectors)
     for number in range(labels.max() + 1):
         rows = np.flatnonzero(labels == number)
         similarities = _compute_cohesion(vectors[rows])
         low, high = np.quantile(similarities, (0.25, 0.75))
+        fence = low - FENCE_WIDTH * (high - low)
         middle = (low + float(compute_centroid(vectors[rows]) @ overall)) / 2
-        labels[rows[similarities < min(low - FENCE_WIDTH * (high - low), middle)]] = NOISE
+        labels[rows[similarities < min(fence, middle)]] = NOISE
 
 
 def _find_distinct_rows(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows of different vectors, in a fixed order, and the index of each row among them.
+    """Find the distinct vectors, because copies of one vector would be a dense region of their own.
 
-    Copies of one vector would be a dense region of their own.
+    Returns:
+        The first row of each distinct vector, sorted by a hash of the vector; and for each row, the
+        index of its vector in that list.
     """
     digests = [int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest()) for row in vectors]
     _, first_rows, copy_indexes = np.unique(
@@ -179,7 +195,7 @@ def _find_distinct_rows(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.i
     return first_rows, copy_indexes
 
 
-def by_centrality(
+def sort_by_centrality(
     vectors: Matrix, centroid: Matrix, is_member: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
     """Return the rows of the members of a cluster, the most central first."""

@@ -1,8 +1,8 @@
 """HDBSCAN: dense regions of a map, and the noise between them.
 
 Campello, Moulavi and Sander, "Density-Based Clustering Based on Hierarchical Density Estimates",
-2013, as implemented by scikit-learn. It receives only the distances of near points, which takes
-nearly linear time and gives the same regions as all distances.
+2013, as implemented by scikit-learn. It receives only the distances of near points. That takes
+nearly linear time, and gives the same regions as all distances.
 """
 
 from __future__ import annotations
@@ -15,29 +15,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOISE: Final = -1
+"""The label of points, and of passages, that belong to no region or cluster."""
 NEIGHBOUR_COUNT: Final = 30
-"""The number of nearest points with which each point is compared."""
+"""The number of nearest points whose distances HDBSCAN receives for each point."""
 MIN_SAMPLES: Final = 5
-"""A neighbourhood is dense if it has this many points, including the point itself."""
+"""The density at a point is measured by the distance within which there are this many points,
+including the point itself."""
 _MAX_DISTANCE: Final = 4.0
-"""A distance larger than that of any two points on the unit sphere."""
+"""The length of edges between components. It is larger than the distance of any two points on the
+unit sphere, which is at most 2."""
 _MIN_DISTANCE: Final = 1e-12
-"""A distance of 0 is replaced by this one: a sparse matrix does not store zeros."""
+"""Replaces a distance of 0, because a sparse matrix does not store zeros."""
 
 
-def dense_regions(points: NDArray[np.float64], smallest: int) -> NDArray[np.intp]:
+def find_dense_regions(points: NDArray[np.float64], min_size: int) -> NDArray[np.intp]:
     """Label each point with the number of its region, or `NOISE`.
 
     Args:
         points: Points on the unit sphere.
-        smallest: The smallest size of a region.
+        min_size: The minimum number of points in a region.
     """
     from sklearn.cluster import HDBSCAN
 
     model = HDBSCAN(
-        min_cluster_size=smallest,
-        min_samples=min(MIN_SAMPLES, smallest)
-        - 1,  # precomputed distances exclude the point itself
+        min_cluster_size=min_size,
+        # Precomputed distances do not include that of the point to itself.
+        min_samples=min(MIN_SAMPLES, min_size) - 1,
         metric="precomputed",
         copy=True,
     ).fit(_build_distance_graph(points))

@@ -1,16 +1,17 @@
 """Positions of passages on a map, on which each cluster is a disc.
 
-The axes are the first two principal components of the clusters' centroids. On them, the centres of
-clusters are spread until their discs, whose areas grow with the sizes of the clusters, hardly
-overlap. A passage lies in the disc of its cluster, displaced from the centre as its vector is from
-the mean of the cluster. Passages without a cluster, the noise, lie between the two clusters that
-they are most similar to. New passages are placed likewise, without moving others.
+The axes are the first two principal components of the clusters' centroids. The centres of the discs
+begin at the centroids' coordinates, and are pushed apart until the discs hardly overlap. The area
+of a disc is proportional to the size of its cluster. A passage lies in the disc of its cluster,
+displaced from the centre as its vector is from the mean of the cluster. Passages without a cluster,
+the noise, lie between the two clusters that they are most similar to. New passages get positions by
+the same rules, without moving others.
 
-Measured with `benchmarks.map_layout`, beside the first two principal components of all passages.
-The neighbours are the share of a passage's ten nearest on the map that are in its cluster; the
-overlap is the mean share of a disc that other discs cover.
+`benchmarks.map_layout` compares this map with one of the first two principal components of all
+passages (PCA). "Neighbours" is the share of a passage's ten nearest on the map that are in its
+cluster. "Overlap" is the mean share of a disc that other discs cover.
 
-| passages | clusters | neighbours | by PCA | overlap | by PCA |
+| passages | clusters | neighbours | with PCA | overlap | with PCA |
 |---|---|---|---|---|---|
 | 1,000 abstracts of SciFact | 26 | 0.86 | 0.16 | 0.00 | 0.95 |
 | 5,000 abstracts | 45 | 0.92 | 0.13 | 0.00 | 0.99 |
@@ -37,35 +38,40 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
 
 SIDE: Final = 10_000
-"""Coordinates on the map are whole numbers from 0 to this one."""
+"""The maximum coordinate. Coordinates on the map are whole numbers from 0."""
 MEMBER_QUANTILE: Final = 0.95
-"""This share of a cluster's passages lies in its disc."""
+"""The share of a cluster's passages that lies in its disc."""
 MAX_DISTANCE: Final = 1.15
-"""The others lie at most this many radii from its centre."""
+"""The maximum distance of a cluster's passages from the centre, in radii of its disc."""
 GAP: Final = 1.15
-"""Centres of two clusters are at least this many times the sum of their radii apart."""
+"""The minimum distance of the centres of two discs, as a multiple of the sum of their radii."""
 FILL: Final = 0.5
-"""The share of the map's area that discs have before they are spread."""
+"""The area of all discs, as a share of the circle in which their centres are before they are pushed
+apart."""
 SPREADING_STEPS: Final = 300
-"""The maximum number of steps in which discs push each other away."""
+"""The maximum number of steps in which the discs push each other apart."""
 NOISE_SCALE: Final = 0.5
-"""How far noise is displaced, compared with the members of a typical cluster."""
-RIM: Final = 0.15
-"""Noise that would lie in a disc is moved to a ring around it, whose width is this share of the
-radius. The next disc is not nearer."""
+"""How far noise is displaced by its own vector, compared with the members of a typical cluster."""
+RING_WIDTH: Final = 0.15
+"""The width of the ring around a disc to which noise in the disc is moved, in radii. The `GAP`
+leaves room for it."""
 _BLOCK: Final = 4096
+"""The number of points that are compared with all discs at a time, to save memory."""
 _TINY: Final = 1e-9
+"""The minimum divisor, against division by zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProjectedPassages:
-    """Passages projected on the axes of a map, and their relation to clusters.
+    """Passages projected on the axes of a map, and the clusters that they lie in or between.
 
     Attributes:
         clusters: The number of each passage's cluster, or `NOISE`.
-        nearest: The numbers of the two most similar clusters, `(n, 2)`; of a member, twice its own.
-        shares: Where it is between these two, from 0, at the first, to 1.
-        projections: Its vector on the two axes of the map.
+        nearest: The numbers of the two clusters that each passage is most similar to, the most
+            similar first, `(n, 2)`. A member of a cluster has its own twice.
+        shares: How far each passage is on the way between these two: from 0, at the first, to 0.5,
+            in the middle.
+        projections: Each passage's vector on the two axes of the map.
     """
 
     clusters: Rows
@@ -75,7 +81,7 @@ class ProjectedPassages:
 
     @classmethod
     def concatenate(cls, parts: Sequence[ProjectedPassages]) -> ProjectedPassages:
-        """Return the passages of several parts, in order."""
+        """Join several parts, in order."""
         return cls(
             np.concatenate([part.clusters for part in parts]),
             np.concatenate([part.nearest for part in parts]),
@@ -89,10 +95,10 @@ class Discs:
     """The discs of clusters on a map.
 
     Attributes:
-        centres: Their centres.
-        radii: Their radii, in proportion to the square root of the size.
-        means: The mean projections of their passages, which are drawn at the centres.
-        scales: The factors by which displacements from the mean are multiplied.
+        centres: The centre of each disc.
+        radii: The radius of each disc, proportional to the square root of the cluster's size.
+        means: The mean projection of each cluster's passages, which is drawn at the centre.
+        scales: For each cluster, the factor by which displacements from the mean are multiplied.
     """
 
     centres: Points
@@ -105,8 +111,8 @@ class Discs:
         return np.clip(self.place_exactly(passages).round(), 0, SIDE).astype(np.int64)
 
     def place_exactly(self, passages: ProjectedPassages) -> Points:
-        """Return the coordinates without rounding, some of which may be off the map."""
-        places: Points = np.empty_like(passages.projections)
+        """Return the exact coordinates, which may be off the map."""
+        positions: Points = np.empty_like(passages.projections)
         is_member = passages.clusters != NOISE
         members = passages.clusters[is_member]
         offsets = (passages.projections[is_member] - self.means[members]) * self.scales[
@@ -115,47 +121,49 @@ class Discs:
         limits = MAX_DISTANCE * self.radii[members]
         lengths = np.maximum(np.linalg.norm(offsets, axis=1), _TINY)
         offsets *= np.minimum(1, limits / lengths)[:, None]
-        places[is_member] = self.centres[members] + offsets
-        places[~is_member] = self._place_noise(passages, ~is_member)
-        return places
+        positions[is_member] = self.centres[members] + offsets
+        positions[~is_member] = self._place_noise(passages, ~is_member)
+        return positions
 
     def _place_noise(self, passages: ProjectedPassages, is_noise: NDArray[np.bool_]) -> Points:
         """Place passages in the gap between the discs of two clusters, outside of all discs."""
         first, second = passages.nearest[is_noise].T
-        way = self.centres[second] - self.centres[first]
-        length = np.maximum(np.linalg.norm(way, axis=1), _TINY)
+        shares = passages.shares[is_noise]
+        # A position in the gap, on the line from centre to centre.
+        line = self.centres[second] - self.centres[first]
+        length = np.maximum(np.linalg.norm(line, axis=1), _TINY)
         gap = np.maximum(length - self.radii[first] - self.radii[second], 0)
-        distance = self.radii[first] + gap * passages.shares[is_noise]
+        distance = self.radii[first] + gap * shares
+        positions: Points = self.centres[first] + line * np.minimum(distance / length, 0.5)[:, None]
+        # The displacement from it, as the passage is displaced from the line between the means.
+        weights = shares[:, None]
+        expected = self.means[first] * (1 - weights) + self.means[second] * weights
         scale = NOISE_SCALE * float(np.median(self.scales))
-        parts = np.minimum(distance / length, 0.5)[:, None]
-        places: Points = self.centres[first] + way * parts
-        shares = passages.shares[is_noise, None]
-        middle = self.means[first] * (1 - shares) + self.means[second] * shares
-        places += (passages.projections[is_noise] - middle) * scale
-        for start in range(0, len(places), _BLOCK):
-            self._leave_discs(places[start : start + _BLOCK])
-        return places
+        positions += (passages.projections[is_noise] - expected) * scale
+        for start in range(0, len(positions), _BLOCK):
+            self._move_out_of_discs(positions[start : start + _BLOCK])
+        return positions
 
-    def _leave_discs(self, places: Points) -> None:
-        """Move the points that lie in a disc to a ring around it."""
-        rows = np.arange(len(places))
-        directions = places[:, None] - self.centres
-        depths = np.linalg.norm(directions, axis=2) / self.radii
-        disc = depths.argmin(axis=1)
-        depth = depths[rows, disc]
-        inside = depth < 1
-        unit = directions[rows, disc] / np.maximum(depth * self.radii[disc], _TINY)[:, None]
-        unit[depth <= _TINY] = (1.0, 0.0)
-        distance = (1 + RIM * depth) * self.radii[disc]
-        places[inside] = (self.centres[disc] + unit * distance[:, None])[inside]
+    def _move_out_of_discs(self, points: Points) -> None:
+        """Move the points that lie in a disc to the ring around it, in place."""
+        rows = np.arange(len(points))
+        offsets = points[:, None] - self.centres
+        distances = np.linalg.norm(offsets, axis=2) / self.radii  # in radii of each disc
+        disc = distances.argmin(axis=1)
+        distance = distances[rows, disc]
+        is_inside = distance < 1
+        direction = offsets[rows, disc] / np.maximum(distance * self.radii[disc], _TINY)[:, None]
+        direction[distance <= _TINY] = (1.0, 0.0)
+        new_distance = (1 + RING_WIDTH * distance) * self.radii[disc]
+        points[is_inside] = (self.centres[disc] + direction * new_distance[:, None])[is_inside]
 
 
 def fit_axes(centroids: Matrix) -> Matrix:
     """Return the first two principal components of centroids: two unit vectors, `(2, dimension)`.
 
-    Along each, the centroid farthest from the middle has a positive coordinate, so that the same
-    centroids always give the same map. One or two centroids have fewer components. Arbitrary axes,
-    always the same, take their place.
+    Along each axis, the centroid farthest from the middle has a positive coordinate, so that the
+    same centroids always give the same map. One or two centroids have fewer than two components;
+    arbitrary axes, always the same, take the place of the missing ones.
     """
     points = centroids.astype(np.float64)
     points -= points.mean(axis=0)
@@ -175,9 +183,9 @@ def project(vectors: Matrix, clusters: Rows, centroids: Matrix, axes: Matrix) ->
     """Project passages on the axes of a map, and find the clusters that noise is between.
 
     Args:
-        vectors: Their unit vectors, `(n, dimension)`.
-        clusters: The number of each one's cluster, or `NOISE`.
-        centroids: The unit vectors of all clusters, at least one.
+        vectors: The unit vectors of the passages, `(n, dimension)`.
+        clusters: The number of each passage's cluster, or `NOISE`.
+        centroids: The centroids of all clusters, at least one, as unit vectors.
         axes: The axes of the map.
     """
     nearest = np.stack([clusters, clusters], axis=1)
@@ -189,7 +197,13 @@ def project(vectors: Matrix, clusters: Rows, centroids: Matrix, axes: Matrix) ->
 
 
 def lay_out(centroids: Matrix, axes: Matrix, passages: ProjectedPassages) -> Discs:
-    """Lay out the discs of clusters, so that all passages are on the map."""
+    """Lay out the discs of clusters so that all passages are on the map.
+
+    Args:
+        centroids: The centroids of all clusters, as unit vectors.
+        axes: The axes of the map.
+        passages: All passages.
+    """
     means = (centroids @ axes.T).astype(np.float64)
     centres, scales = means.copy(), np.ones(len(means))
     radii = np.ones(len(means))
@@ -204,7 +218,7 @@ def lay_out(centroids: Matrix, axes: Matrix, passages: ProjectedPassages) -> Dis
 
 
 def _find_nearest_two(vectors: Matrix, centroids: Matrix) -> tuple[Rows, NDArray[np.float64]]:
-    """Return the two most similar clusters of each passage, and where it is between them."""
+    """Return `ProjectedPassages.nearest` and `ProjectedPassages.shares` of noise passages."""
     similarities = vectors @ centroids.T
     nearest = np.argsort(-similarities, axis=1, kind="stable")[:, :2]
     if len(centroids) == 1:
@@ -221,32 +235,38 @@ def _measure_extent(offsets: Points) -> float:
 
 
 def _spread(positions: Points, radii: NDArray[np.float64]) -> Points:
-    """Move centres apart until discs hardly overlap, the smaller of two more than the larger."""
+    """Push centres apart until the discs hardly overlap. Of two discs, the smaller moves more."""
+    # Centres that fill a circle evenly have a standard deviation of its radius / sqrt(2).
     centres: Points = positions - positions.mean(axis=0)
     deviation = float(np.sqrt((centres**2).sum(axis=1).mean()))
     target = float(np.sqrt((radii**2).sum() / FILL / 2))
     centres *= target / deviation if deviation > _TINY else 0.0
-    # Two clusters at the same place need a direction.
+    # Centres in the same place are moved a little, so that they have a direction to be pushed in.
     angles = np.arange(len(radii)) * np.pi * (3 - np.sqrt(5))
     centres += np.stack([np.cos(angles), np.sin(angles)], axis=1) * radii.min() / 100
-    reach = GAP * (radii[:, None] + radii)
-    np.fill_diagonal(reach, 0)
+    min_distances = GAP * (radii[:, None] + radii)
+    np.fill_diagonal(min_distances, 0)
     weights = radii**2 / (radii[:, None] ** 2 + radii**2)
     for _ in range(SPREADING_STEPS):
-        ways = centres[:, None] - centres
-        distances = np.linalg.norm(ways, axis=2)
-        overlaps = np.maximum(reach - distances, 0)
+        offsets = centres[:, None] - centres
+        distances = np.linalg.norm(offsets, axis=2)
+        overlaps = np.maximum(min_distances - distances, 0)
         if overlaps.max() < radii.min() / 100:
             break
         pushes = weights * overlaps / np.maximum(distances, _TINY)
-        centres = centres + (ways * pushes[:, :, None]).sum(axis=1)
+        centres = centres + (offsets * pushes[:, :, None]).sum(axis=1)
     return centres
 
 
-def _fit_into_square(discs: Discs, places: Points) -> Discs:
-    """Scale and move discs so that they and all passages fit, the smaller extent in the middle."""
+def _fit_into_square(discs: Discs, positions: Points) -> Discs:
+    """Scale and move discs so that they and all passages fill the map, centred on both axes.
+
+    Args:
+        discs: The discs.
+        positions: The positions of all passages.
+    """
     edges = discs.radii[:, None]
-    corners = np.concatenate([places, discs.centres - edges, discs.centres + edges])
+    corners = np.concatenate([positions, discs.centres - edges, discs.centres + edges])
     low, high = corners.min(axis=0), corners.max(axis=0)
     factor = SIDE / max(float((high - low).max()), _TINY)
     shift = SIDE / 2 - factor * (low + high) / 2

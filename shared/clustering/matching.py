@@ -23,7 +23,7 @@ class ClusterMatch:
 
     Attributes:
         cluster_id: The id of the previous cluster.
-        similarity: The Jaccard index of the passages of both.
+        similarity: The Jaccard index: how many passages both have, divided by how many either has.
     """
 
     cluster_id: str
@@ -33,7 +33,7 @@ class ClusterMatch:
 def match_clusters(
     new_clusters: Sequence[Collection[str]], previous_clusters: Mapping[str, Collection[str]]
 ) -> list[ClusterMatch | None]:
-    """Pair new clusters with previous ones so that the sum of their similarities is largest.
+    """Pair new clusters with previous ones so that the sum of the pairs' similarities is largest.
 
     Args:
         new_clusters: The passages of each new cluster.
@@ -58,7 +58,7 @@ def match_clusters(
 def _compute_jaccard_indexes(
     row_clusters: Sequence[Collection[str]], column_clusters: Sequence[Collection[str]]
 ) -> NDArray[np.float64]:
-    """Return the Jaccard index of every pair of a row's and a column's cluster."""
+    """Return the Jaccard index of every row's cluster with every column's."""
     columns_of_member: defaultdict[str, list[int]] = defaultdict(list)
     for column, members in enumerate(column_clusters):
         for member in set(members):

@@ -1,4 +1,4 @@
-"""Merging similar regions: density alone also splits regions that are homogeneous."""
+"""Merging similar regions, because density alone also splits groups that belong together."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
 MIN_SIMILARITY: Final = 0.7
 """Regions of at least this similarity are merged. Of 35 sets of five artificial clusters each, 18
-had a split cluster without merging and 3 with it; of texts by people hardly any are merged."""
+had a split cluster without merging, and 3 with it. In texts by people, hardly any regions are
+merged."""
 _TINY: Final = 1e-9
+"""The minimum divisor, against division by zero."""
 
 
 def merge_regions(labels: NDArray[np.intp], vectors: NDArray[np.float32]) -> NDArray[np.intp]:
-    """Merge the two most similar regions, as long as any two are similar enough.
+    """Merge the two most similar regions, again and again, until no two are similar enough.
 
-    The similarity of two regions is the mean similarity of vectors between them, divided by that
-    within them, both less the mean similarity of all vectors.
+    The similarity of two regions is b / sqrt(w1 * w2): b is the mean similarity of a vector of one
+    region and a vector of the other, and w1 and w2 are the mean similarities of two vectors of the
+    same region. The mean similarity of all vectors is subtracted from each of the three.
 
     Args:
         labels: The number of each vector's region, from 0, or `NOISE`.
@@ -56,7 +59,7 @@ def _compute_mean_similarity(vectors: NDArray[np.float32]) -> float:
 def _compute_similarity(
     sums: NDArray[np.float64], sizes: NDArray[np.float64], baseline: float
 ) -> NDArray[np.float64]:
-    """Return the similarity of every two regions, from their sums of vectors and their sizes."""
+    """Return the similarity of every two regions, given their sums of vectors and their sizes."""
     products = sums @ sums.T
     within = (np.diag(products) - sizes) / (sizes * (sizes - 1)) - baseline
     between = products / np.outer(sizes, sizes) - baseline

@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from shared.clustering.class_tfidf import distinctive_words
+from shared.clustering.class_tfidf import find_distinctive_words
 from shared.text.markup import to_plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 MAX_KEYWORDS: Final = 8
+"""The maximum number of a cluster's keywords."""
 NAME_KEYWORDS: Final = 3
-"""The number of keywords in a name. Each has one or two words, so a name has three to six."""
+"""The number of keywords in a name. A keyword has one or two words, so a name has three to six."""
 DESCRIPTION_KEYWORDS: Final = 5
+"""The maximum number of keywords in a description."""
 DESCRIPTION_TITLES: Final = 2
-"""A description names this many sources."""
+"""The maximum number of sources that a description names."""
 MAX_TITLE_LENGTH: Final = 80
-"""Titles in a description are cut to this many characters."""
+"""The maximum number of characters of a title in a description. Longer titles are cut."""
 NAME_CANDIDATES: Final = 6
-"""The number of keywords from which names are combined, if the first ones make a name in use."""
+"""Other names are combined from this many keywords if the first NAME_KEYWORDS make a name that is
+in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +49,18 @@ class ClusterDescription:
 def describe_clusters(
     clusters: Sequence[Sequence[TitledText]], current: Sequence[ClusterDescription | None]
 ) -> list[ClusterDescription]:
-    """Describe clusters by their passages, with different names.
+    """Describe clusters by their passages. No two clusters get the same name.
 
     Args:
         clusters: The passages of each cluster, the most central first.
-        current: The current description of each cluster, or None if it needs a new one.
+        current: The description that each cluster keeps, or None if it needs a new one.
     """
     texts = [[to_plain_text(passage.content) for passage in passages] for passages in clusters]
-    words = distinctive_words(texts, MAX_KEYWORDS)
+    keywords_by_cluster = find_distinctive_words(texts, MAX_KEYWORDS)
     used_names = {description.name.casefold() for description in current if description}
     descriptions: list[ClusterDescription] = []
-    for passages, previous, keywords in zip(clusters, current, words, strict=True):
-        description = previous or _describe(passages, keywords, used_names)
+    for passages, kept, keywords in zip(clusters, current, keywords_by_cluster, strict=True):
+        description = kept or _describe(passages, keywords, used_names)
         used_names.add(description.name.casefold())
         descriptions.append(description)
     return descriptions
@@ -69,11 +72,11 @@ def _describe(
     titles = [passage.title for passage in passages[:1] if passage.title]
     names = _propose_names(keywords or titles or ["Passages"])
     name = next(name for name in names if name.casefold() not in used_names)
-    return ClusterDescription(name, _describe_cluster(passages, keywords), tuple(keywords))
+    return ClusterDescription(name, _write_description(passages, keywords), tuple(keywords))
 
 
 def _propose_names(keywords: Sequence[str]) -> Iterator[str]:
-    """Yield possible names of a cluster with these keywords, best first."""
+    """Yield possible names of a cluster with these keywords, best first, without end."""
     for words in combinations(keywords[:NAME_CANDIDATES], min(NAME_KEYWORDS, len(keywords))):
         yield _capitalize(", ".join(words))
     number = 1
@@ -82,19 +85,20 @@ def _propose_names(keywords: Sequence[str]) -> Iterator[str]:
         yield _capitalize(", ".join([*keywords[: NAME_KEYWORDS - 1], str(number)]))
 
 
-def _describe_cluster(passages: Sequence[TitledText], keywords: Sequence[str]) -> str:
-    words = _enumerate(keywords[:DESCRIPTION_KEYWORDS])
+def _write_description(passages: Sequence[TitledText], keywords: Sequence[str]) -> str:
+    words = _join_with_and(keywords[:DESCRIPTION_KEYWORDS])
     about = f"Passages about {words}" if keywords else "Passages"
-    # The most frequent titles; of equally frequent ones, those of more central passages.
+    # Passages are sorted by centrality, and most_common() keeps the order of equal counts. Of
+    # equally frequent titles, the description therefore has those of more central passages.
     counts = Counter(_shorten_title(passage.title) for passage in passages)
     titles = [title for title, _ in counts.most_common()]
     others = len(titles) - DESCRIPTION_TITLES
     sources = titles[:DESCRIPTION_TITLES] + ([_count_other_sources(others)] if others > 0 else [])
-    return f"{about}, from {_enumerate(sources)}." if sources else f"{about}."
+    return f"{about}, from {_join_with_and(sources)}." if sources else f"{about}."
 
 
 def _shorten_title(title: str) -> str:
-    """Return a title as part of a sentence."""
+    """Shorten a title, so that it can be part of a sentence."""
     return textwrap.shorten(title, MAX_TITLE_LENGTH, placeholder=" ...").rstrip(" .") or "a source"
 
 
@@ -102,7 +106,7 @@ def _count_other_sources(count: int) -> str:
     return "another source" if count == 1 else f"{count} other sources"
 
 
-def _enumerate(words: Sequence[str]) -> str:
+def _join_with_and(words: Sequence[str]) -> str:
     """Join words by commas and a final "and"."""
     if len(words) <= 1:
         return "".join(words)

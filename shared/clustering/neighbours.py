@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_SIMILARITIES: Final = 1 << 22
-"""The approximate number of similarities in memory: 16 MiB, and three times that for the selection.
-Four times as many need 290 MiB more at 20,000 vectors, and a quarter more time."""
+"""The approximate number of similarities in memory. They take 16 MiB, and selecting the nearest
+takes three times as much. With four times as many, 20,000 vectors need 290 MiB and a quarter of the
+time more."""
 MIN_BLOCK: Final = 64
-"""The minimum number of vectors that are compared at once. With a third of it, comparing takes 1.5
-times as long."""
+"""The minimum number of vectors in a block. With a third of it, the comparison takes 1.5 times as
+long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,10 @@ class Neighbours:
     similarities: NDArray[np.float32]
 
 
-def nearest(vectors: NDArray[np.float32], count: int) -> Neighbours:
-    """Compare all vectors with each other, block by block: quadratic in time, linear in memory.
+def find_nearest_neighbours(vectors: NDArray[np.float32], count: int) -> Neighbours:
+    """Find the nearest neighbours of every vector.
+
+    Compares all vectors with each other, block by block. The time is quadratic, the memory linear.
 
     Args:
         vectors: Unit vectors, `(n, dimension)`.

@@ -1,10 +1,10 @@
 """Spectral embedding: a map of few dimensions on which neighbours stay neighbours.
 
-In hundreds of dimensions, all distances are similar, so density says little. The vectors become
-a graph of nearest neighbours with edges weighted by local scale (Zelnik-Manor and Perona,
-"Self-Tuning Spectral Clustering", 2004). The leading eigenvectors of its normalised Laplacian are
-the coordinates, normalised to the unit sphere (Ng, Jordan and Weiss, "On Spectral Clustering",
-2001).
+In hundreds of dimensions, all distances are similar, so density says little. Therefore a graph
+connects each vector with its nearest neighbours. Its edges are weighted by local scale
+(Zelnik-Manor and Perona, "Self-Tuning Spectral Clustering", 2004). The leading eigenvectors of its
+normalised adjacency matrix are the coordinates, which are then normalised to the unit sphere (Ng,
+Jordan and Weiss, "On Spectral Clustering", 2001, where that matrix is called L).
 """
 
 from __future__ import annotations
@@ -19,35 +19,43 @@ if TYPE_CHECKING:
     from shared.clustering.neighbours import Neighbours
 
 DIMENSIONS: Final = 16
-SCALE: Final = 7
-"""The distance of this neighbour is the local scale, as in the paper."""
+"""The maximum number of dimensions of the map."""
+SCALE_NEIGHBOUR: Final = 7
+"""The local scale of a vector is its distance to this neighbour: the seventh, as in the paper."""
 MAX_DENSE: Final = 500
-"""Up to this many points, all eigenvectors are computed, which always converges."""
+"""Up to this many points, all eigenvectors are computed, because that always converges."""
 _TINY: Final = 1e-6
+"""The minimum squared distance, and the minimum weight of an edge: a sparse matrix does not store
+zeros."""
 _TOLERANCE: Final = 1e-4
+"""The relative accuracy of eigenvalues with which the iteration stops."""
 
 
-def spectral_map(near: Neighbours) -> NDArray[np.float64]:
-    """Map the graph of neighbours: one point of unit length for each vector."""
+def compute_spectral_map(near: Neighbours) -> NDArray[np.float64]:
+    """Map the graph of neighbours.
+
+    Returns:
+        A point of unit length for each vector, `(n, dimensions)`.
+    """
     graph = _build_graph(near)
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(degrees)
-    laplacian = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
-    values, vectors = _compute_leading_eigenvectors(laplacian, np.sqrt(degrees / degrees.sum()))
+    adjacency = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
+    values, vectors = _compute_leading_eigenvectors(adjacency, np.sqrt(degrees / degrees.sum()))
     axes = vectors * scale[:, None]
-    axes *= values / np.linalg.norm(axes, axis=0)  # smoother axes weigh more
+    axes *= values / np.linalg.norm(axes, axis=0)  # Smoother axes weigh more.
     lengths = np.linalg.norm(axes, axis=1, keepdims=True)
     points: NDArray[np.float64] = axes / np.maximum(lengths, np.finfo(float).tiny)
     return points
 
 
 def _build_graph(near: Neighbours) -> Any:
-    """Return the weights of edges between neighbours, as a symmetric sparse matrix."""
+    """Return the weights of the edges between neighbours, as a symmetric sparse matrix."""
     from scipy.sparse import csr_array
 
     size, count = near.rows.shape
     squared = np.maximum(2 - 2 * near.similarities.astype(np.float64), _TINY)
-    scale = np.sqrt(squared[:, min(SCALE, count) - 1])
+    scale = np.sqrt(squared[:, min(SCALE_NEIGHBOUR, count) - 1])
     weights = np.maximum(np.exp(-squared / (scale[:, None] * scale[near.rows])), _TINY)
     starts = np.arange(0, size * count + 1, count)
     graph = csr_array((weights.ravel(), near.rows.ravel(), starts), shape=(size, size))
@@ -63,9 +71,9 @@ def _compute_leading_eigenvectors(
 
     Args:
         matrix: The matrix.
-        trivial: The unit eigenvector of eigenvalue 1 that only says how well each point is
-            connected. It is subtracted from the matrix: in a graph of several components the
-            eigenvalue 1 has other eigenvectors too, whose order is random.
+        trivial: The unit eigenvector of eigenvalue 1 that only shows how well each point is
+            connected. It is removed from the matrix, because in a graph of several components, the
+            eigenvalue 1 has other eigenvectors too, and their order would be random.
     """
     size = matrix.shape[0]
     count = min(DIMENSIONS, size - 1)

@@ -35,7 +35,7 @@ def format_day(count: int) -> str:
     return from_microseconds(count).date().isoformat()
 
 
-def time_zone(name: str) -> tzinfo:
+def load_time_zone(name: str) -> tzinfo:
     """Load a time zone by its name, such as `UTC` or `Europe/Berlin`.
 
     Raises:

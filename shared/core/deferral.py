@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_TRIES: Final = 5
-"""The number of failures after which an item is dead-lettered, and retried only on request."""
+"""After this many failures, an item becomes a dead letter, which is retried only on request."""
 
 
 def schedule_retry(tries: int, now: datetime) -> datetime | None:

@@ -133,7 +133,7 @@ class PlatformFault(CarrelError):
     status = 500
 
 
-def internal_error(tool: str, call_id: str) -> PlatformFault:
+def make_internal_error(tool: str, call_id: str) -> PlatformFault:
     """Make an error for the caller that reveals only the call id."""
     message = f"{tool} failed because of an internal error. Report it with the call id {call_id}."
     return PlatformFault(message, details={"call_id": call_id})

@@ -27,7 +27,7 @@ MAX_RETRY_AFTER: Final = 3_600.0
 _MIN_BACKOFF: Final = 0.25
 _MAX_BACKOFF: Final = 8.0
 _SECONDS_PATTERN: Final = re.compile(r"\d{1,9}", re.ASCII)
-"""A number of seconds, up to 31 years. More digits are taken for an error of the service."""
+"""A number of seconds, up to 31 years. A longer number counts as malformed."""
 
 
 def parse_media_type(content_type: str | None) -> str:

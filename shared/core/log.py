@@ -32,11 +32,14 @@ if TYPE_CHECKING:
 TRACE: Final = "logging.googleapis.com/trace"
 SPAN: Final = "logging.googleapis.com/spanId"
 SAMPLED_FIELD: Final = "logging.googleapis.com/trace_sampled"
+"""The fields by which Cloud Logging finds the lines of a trace and of a span, and in which it reads
+whether the trace is recorded."""
 
 _TRACEPARENT: Final = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _CLOUD_TRACE: Final = re.compile(r"([0-9a-fA-F]{32})(?:/([0-9]{1,20}))?(?:;o=([0-9]))?")
 _FIRST_VERSION: Final = "00"
 _SPAN_BYTES: Final = 8
+"""The length of a span id, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from pydantic import (
 from shared.core.addresses import check_endpoint, check_origin, is_loopback
 from shared.core.caller import USER_ID_FORMAT, is_user_id
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
-from shared.core.dates import time_zone
+from shared.core.dates import load_time_zone
 
 MAX_QUOTED_CHARACTERS: Final = 150_000
 """The maximum number of characters that an answer of `extract_key_info` quotes."""
@@ -273,7 +273,7 @@ class ToolSettings(SettingGroup):
     @field_validator("time_zone")
     @classmethod
     def _check_time_zone(cls, name: str) -> str:
-        time_zone(name)
+        load_time_zone(name)
         return name
 
 

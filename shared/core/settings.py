@@ -82,7 +82,7 @@ class Settings(
             raise InvalidInput(" ".join(sentences)) from None
 
 
-def setting_groups() -> dict[str, type[SettingGroup]]:
+def list_setting_groups() -> dict[str, type[SettingGroup]]:
     """Return the groups of settings by title, in the order of the documentation."""
     groups = [group for group in reversed(Settings.__bases__) if issubclass(group, SettingGroup)]
     return {(inspect.getdoc(group) or "").partition("\n")[0].rstrip("."): group for group in groups}

@@ -39,18 +39,18 @@ GOOGLE_ENDPOINT: Final = "https://telemetry.googleapis.com/v1/traces"
 """Google's endpoint for OTLP, which writes to Cloud Trace.
 https://docs.cloud.google.com/stackdriver/docs/reference/telemetry/v1.traces.post"""
 FLUSH_SECONDS: Final = 1.0
-"""How long an answer waits for the export of its spans. If the export takes longer, the spans are
-exported later, or lost if the instance shuts down first."""
+"""How many seconds an answer waits for the export of its spans. If the export takes longer, the
+spans are exported later, or lost if the instance shuts down first."""
 
 EXPORT_SECONDS: Final = 2.0
-"""How long an export may take, retries included. An instance has ten seconds to shut down."""
+"""How many seconds an export may take, retries included. An instance has ten to shut down."""
 
 
 class SpanExport:
-    """Records and exports the spans of a process."""
+    """Records the spans of a process, and exports them in batches."""
 
     def __init__(self, settings: Settings, service: str) -> None:
-        """Start recording. The SDK reads the `OTEL_*` variables itself, such as the sampler's."""
+        """Start recording. The SDK itself reads the `OTEL_*` variables, such as the sampler's."""
         project = settings.google_cloud_project
         resource = Resource.create(
             {
@@ -92,7 +92,7 @@ class SpanExport:
         try:
             with bind_position(own_position, self._project):
                 yield span
-        except BaseException as error:
+        except Exception as error:  # a cancelled operation did not fail
             span.fail(error.code if isinstance(error, CarrelError) else type(error).__name__)
             raise
         finally:

@@ -112,6 +112,8 @@ def span(
 ) -> AbstractContextManager[TraceSpan]:
     """Record the `with` block as a span. An exception that leaves the block marks it as failed.
 
+    A cancelled block did not fail: what cancelled it may have.
+
     Args:
         name: The name, from a small fixed set, without ids or content.
         attributes: The attributes that are known at the start.

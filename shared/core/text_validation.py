@@ -21,7 +21,7 @@ _BLANKS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and symbols that look like white space."""
 
 
-def validation_error(message: str) -> PydanticCustomError:
+def make_validation_error(message: str) -> PydanticCustomError:
     """Make a validation error with this message. It does not quote the invalid value."""
     return PydanticCustomError("wrong", message)
 
@@ -34,7 +34,7 @@ def validate_line(text: str) -> str:
     """
     line = text.strip()
     if any(map(_is_control, line)) or _VARIANTS.search(line):
-        raise validation_error("must be one line without control or invisible characters")
+        raise make_validation_error("must be one line without control or invisible characters")
     return _require_visible(line)
 
 
@@ -47,7 +47,7 @@ def validate_prose(text: str) -> str:
     """
     has_controls = any(_is_control(character) for character in text if character not in _BREAKS)
     if has_controls or _VARIANTS.search(text):
-        raise validation_error(
+        raise make_validation_error(
             "must contain no control characters except line breaks and tabs, and no invisible"
             " characters: remove zero-width spaces and terminal colours such as \\u001b[31m"
         )
@@ -62,7 +62,7 @@ def is_blank(text: str) -> bool:
 
 def _require_visible(text: str) -> str:
     if is_blank(text):
-        raise validation_error("must not be blank")
+        raise make_validation_error("must not be blank")
     return text
 
 

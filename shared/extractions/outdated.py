@@ -8,7 +8,7 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.extractions.model import SCHEMA_VERSION
-from shared.knowledge.chunk_repository import COLLECTION, step_pending
+from shared.knowledge.chunk_repository import COLLECTION, build_step_pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +53,6 @@ def _build_requeue_write(chunk: DocumentSnapshot[Any], now: datetime) -> Write:
     """Build the write that queues a chunk. A deleted chunk only loses its version."""
     changes = {_VERSION: DELETE_FIELD}
     if "deleted_at" not in (chunk.to_dict() or {}):
-        changes |= step_pending("extract", now)
+        changes |= build_step_pending("extract", now)
     option = LastUpdateOption(chunk.update_time)
     return lambda batch: batch.update(chunk.reference, changes, option)

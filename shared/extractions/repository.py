@@ -32,7 +32,7 @@ from shared.extractions.model import (
     build_facet,
 )
 from shared.firestore.codec import Codec
-from shared.index.stored_vector import vector_fields
+from shared.index.stored_vector import build_vector_fields
 from shared.knowledge.queue import StepResult
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> d
     """
     return (
         _CODEC.write(extraction)
-        | vector_fields(vector, embedding_model)
+        | build_vector_fields(vector, embedding_model)
         | {
             "type": extraction.type.value,
             "content": extraction.content.model_dump(mode="json", exclude_none=True),

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.extractions.extracted_chunks import (
@@ -27,7 +27,7 @@ from shared.extractions.extracted_chunks import (
 )
 from shared.extractions.model import ExtractionType, build_facets
 from shared.firestore.database import WriteConflict
-from shared.firestore.writes import combine_writes, put_if_unchanged
+from shared.firestore.writes import combine_writes, delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ExtractionUpkeep:
             if duplicates:
                 counts += await self._promote(marker, duplicates)
             else:
-                obsolete.append(_build_delete_write(marker))
+                obsolete.append(delete_if_unchanged(marker))
         counts["settled"] += (
             await self._database.commit_skipping_conflicts(obsolete) if obsolete else 0
         )
@@ -156,7 +156,7 @@ class ExtractionUpkeep:
         writes.append(
             put_if_unchanged(marker, {"heir": promoted_id})
             if has_more
-            else _build_delete_write(marker)
+            else delete_if_unchanged(marker)
         )
         try:
             await self._database.commit(writes)
@@ -237,7 +237,7 @@ class ExtractionUpkeep:
         Costs one read if there are none.
         """
         topics = await self._database.find(empty_topics_query(self._database.client))
-        writes = list(map(_build_delete_write, topics))
+        writes = list(map(delete_if_unchanged, topics))
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     async def _load_chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
@@ -295,9 +295,3 @@ def _is_listed(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
 def _read_summaries(chunk: Snapshot) -> ExtractionSummaries:
     """Return what a chunk lists of its extractions, by extraction id."""
     return (chunk.to_dict() or {}).get("extracted") or {}
-
-
-def _build_delete_write(snapshot: Snapshot) -> Write:
-    """Build the write that deletes a document unless it has changed since it was read."""
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.delete(snapshot.reference, option)

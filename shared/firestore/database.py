@@ -381,6 +381,11 @@ class Database:
         return list(results)
 
 
+def get_fields(document: Document | None) -> dict[str, Any]:
+    """Return the fields of a document, or an empty dictionary if it does not exist."""
+    return (document.to_dict() or {}) if document is not None else {}
+
+
 def _describe_query(query: AsyncQuery | AsyncVectorQuery) -> tuple[str, str]:
     """Return the name of a query's operation, and the id of the collection that it searches."""
     if isinstance(query, AsyncVectorQuery):

@@ -33,6 +33,12 @@ def put_if_unchanged(snapshot: DocumentSnapshot[Any], values: dict[str, Any]) ->
     return lambda batch: batch.update(snapshot.reference, values, option)
 
 
+def delete_if_unchanged(snapshot: DocumentSnapshot[Any]) -> Write:
+    """Return the write that deletes a document. It fails if the document has changed since."""
+    option = LastUpdateOption(snapshot.update_time)
+    return lambda batch: batch.delete(snapshot.reference, option)
+
+
 def combine_writes(writes: Sequence[Write]) -> Write:
     """Combine several writes into one, which is never split across commits."""
 

@@ -23,6 +23,7 @@ CAP: Final = 1_000
 """The maximum number of entries in truncated postings."""
 
 _LENGTH_BITS: Final = 20
+"""The number of bits of a packed entry that contain the document's length."""
 _LENGTH_MASK: Final = (1 << _LENGTH_BITS) - 1
 
 
@@ -107,12 +108,12 @@ def impact(tf: int, length: int, average: float) -> float:
 
 
 def select_best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
-    """Return the entries with the highest impact. Of equal entries, the lowest ids are kept."""
+    """Return the entries with the highest impact. Among equal impacts, the lowest ids are kept."""
 
-    def order(item: tuple[str, int]) -> tuple[float, str]:
+    def sort_key(item: tuple[str, int]) -> tuple[float, str]:
         return -impact(*unpack(item[1]), average), item[0]
 
-    return dict(heapq.nsmallest(limit, entries.items(), key=order))
+    return dict(heapq.nsmallest(limit, entries.items(), key=sort_key))
 
 
 def score(
@@ -126,8 +127,8 @@ def score(
         totals: The size of the corpus.
 
     Returns:
-        The scores by document id, unordered. A term counts for no document that its truncated
-        postings lack; `score_document` counts it.
+        The scores by document id, unordered. If a term's postings are truncated, the term does not
+        count for documents that they lack. `score_document` counts it.
     """
     average = totals.average
     scores: dict[str, float] = {}
@@ -165,6 +166,7 @@ def score_document(
 def _weight_terms(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
+    """Return the weight of each term that occurs in a document: its idf times its repeats."""
     return {
         term: repeats * idf(postings[term].df, totals.documents)
         for term, repeats in Counter(query).items()

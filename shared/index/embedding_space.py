@@ -38,8 +38,9 @@ FRESH_SECONDS: Final = 15.0
 """How long a process relies on the space that it has read, although another process may announce a
 migration in the meantime."""
 COMMAND: Final = "carrel jobs run reembed"
+"""The command that migrates a database to the configured model."""
 _COLLECTION, _DOCUMENT = "meta", "embedding"
-_MOVE: Final = "moving_to"
+_MIGRATION_FIELD: Final = "moving_to"
 
 
 class ReembeddingInProgress(Unavailable):
@@ -70,12 +71,12 @@ class EmbeddingState:
 
     Attributes:
         space: The space of the stored vectors, or None if nothing has been embedded yet.
-        move: The migration in progress, if any.
+        migration: The migration in progress, if any.
         snapshot: The document from which both were read.
     """
 
     space: Space | None
-    move: SpaceMigration | None
+    migration: SpaceMigration | None
     snapshot: DocumentSnapshot[Any]
 
 
@@ -100,7 +101,7 @@ class EmbeddingSpace:
         snapshot = await self._database.get(self._reference)
         fields = snapshot.to_dict() or {}
         space = (fields["model"], fields["dimension"]) if snapshot.exists else None
-        migration = _to_migration(fields[_MOVE]) if _MOVE in fields else None
+        migration = _to_migration(fields[_MIGRATION_FIELD]) if _MIGRATION_FIELD in fields else None
         return EmbeddingState(space, migration, snapshot)
 
     async def expect(self, embedder: Embedder) -> bool:
@@ -132,14 +133,14 @@ class EmbeddingSpace:
                 model has not deleted all vectors of other models yet.
             Conflict: The base is embedded with another model.
         """
-        move = await self.join(embedder)
-        if move and not move.cleared:
-            raise _make_reembedding_error(move)
+        migration = await self.join(embedder)
+        if migration and not migration.cleared:
+            raise _make_reembedding_error(migration)
 
     async def join(self, embedder: Embedder) -> SpaceMigration | None:
         """Claim the space for this model, or join the migration to this model.
 
-        The caller must hold the lease of the embed step.
+        The caller must have the lease of the job `embed`.
 
         Returns:
             The migration to this model, if one is in progress.
@@ -156,8 +157,8 @@ class EmbeddingSpace:
             if await self._create(space):
                 return None
             state = await self.load_state()  # Another process created it first.
-        if state.move and state.move.target == space:
-            return state.move
+        if state.migration and state.migration.target == space:
+            return state.migration
         self._confirm(state, space)
         return None
 
@@ -172,28 +173,32 @@ class EmbeddingSpace:
             WriteConflict: The space has changed since it was read.
         """
         model, dimension = _get_space(embedder)
-        move = {"model": model, "dimension": dimension, "since": now, "cleared": False}
-        change = {_MOVE: move | {"places": {}}}
+        migration = {"model": model, "dimension": dimension, "since": now, "cleared": False}
+        change = {_MIGRATION_FIELD: migration | {"places": {}}}
         option = LastUpdateOption(state.snapshot.update_time)
         await self._database.commit([lambda batch: batch.update(self._reference, change, option)])
         return SpaceMigration((model, dimension), now)
 
     async def save_progress(self, name: str, last_id: str | None) -> None:
         """Store the last id that a pass has reached, or None once the pass is complete."""
-        await self._update({f"{_MOVE}.places.{name}": last_id})
+        await self._update({f"{_MIGRATION_FIELD}.places.{name}": last_id})
 
     async def mark_cleared(self) -> None:
         """Record that all vectors of other spaces are deleted, so that new ones may be stored."""
-        await self._update({f"{_MOVE}.cleared": True})
+        await self._update({f"{_MIGRATION_FIELD}.cleared": True})
 
-    async def complete_migration(self, move: SpaceMigration) -> None:
-        """End a migration. From then on, vectors are compared in the new space."""
-        model, dimension = move.target
+    async def complete_migration(self, migration: SpaceMigration) -> None:
+        """End a migration. From now on, vectors are compared in the new space."""
+        model, dimension = migration.target
         document = {"model": model, "dimension": dimension}
         await self._database.commit([lambda batch: batch.set(self._reference, document)])
 
     async def _create(self, space: Space) -> bool:
-        """Record the space of a new database, unless another process has; return whether it did."""
+        """Record the space of a new database, unless another process has done so.
+
+        Returns:
+            Whether this process recorded it.
+        """
         document = dict(zip(("model", "dimension"), space, strict=True))
         try:
             await self._database.commit([lambda batch: batch.create(self._reference, document)])
@@ -212,8 +217,8 @@ class EmbeddingSpace:
             ReembeddingInProgress: The base is migrating from or to this space.
             Conflict: The base is embedded in another space.
         """
-        if state.move and space in (state.space, state.move.target):
-            raise _make_reembedding_error(state.move)
+        if state.migration and space in (state.space, state.migration.target):
+            raise _make_reembedding_error(state.migration)
         if state.space != space:
             raise _make_conflict(state, space)
         self._confirmed[space] = time.monotonic()
@@ -235,18 +240,19 @@ def _to_migration(fields: Mapping[str, Any]) -> SpaceMigration:
     )
 
 
-def _make_reembedding_error(move: SpaceMigration) -> ReembeddingInProgress:
+def _make_reembedding_error(migration: SpaceMigration) -> ReembeddingInProgress:
+    model, _ = migration.target
     return ReembeddingInProgress(
-        f"This knowledge base is being embedded again, with {move.target[0]}. Until that is done,"
+        f"This knowledge base is being embedded again, with {model}. Until that is done,"
         " only words can be searched.",
         retry_after=60,
     )
 
 
 def _make_conflict(state: EmbeddingState, space: Space) -> Conflict:
-    current = state.move.target if state.move else state.space
+    current = state.migration.target if state.migration else state.space
     model, dimension = current or ("", 0)
-    verb = "being embedded" if state.move else "embedded"
+    verb = "being embedded" if state.migration else "embedded"
     return Conflict(
         f"This knowledge base is {verb} with {model} ({dimension} dimensions), but the configured"
         f" model is {space[0]} ({space[1]}). Configure {model} again, or move the base to"

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _MAX_ID_BYTES: Final = 400
-"""The maximum length of an id that contains the key itself; in longer ids, a hash replaces the key.
-Firestore allows 1,500 bytes."""
+"""The maximum length of an id that contains the key, in bytes. In longer ids, a hash replaces the
+key. Firestore allows 1,500 bytes."""
 _MAX_KEY_BYTES: Final = 1_200
-"""The maximum length of a key; the rest of the name is cut off. Folding can turn one character into
-18. Firestore indexes and compares 1,500 bytes, and a search by prefix appends a few."""
+"""The maximum length of a key, in bytes. The rest of the name is cut off. Folding can turn one
+character into 18. Firestore indexes and compares 1,500 bytes, and a search by prefix appends a
+few."""
 
 
 class Kind(StrEnum):
@@ -36,7 +37,8 @@ class Kind(StrEnum):
 
 
 POSTINGS_ONLY: Final = frozenset({Kind.CARD, Kind.POSITION})
-"""The kinds that are not stored in a document's `facets`; the database cannot filter by them.
+"""The kinds that are not stored in a document's `facets`, so that the database cannot filter by
+them.
 
 The vector index repeats the whole vector for each facet stored there. A filter by card would leave
 out almost nothing, since almost every chunk has one. The postings, and the chunks themselves, show
@@ -73,7 +75,7 @@ HAS_CARD: Final = Facet(Kind.CARD, "yes")
 """The facet of documents that have a knowledge card."""
 
 
-def named_facet(kind: Kind, name: str) -> Facet:
+def make_named_facet(kind: Kind, name: str) -> Facet:
     """Return the facet for a name.
 
     Names that differ only in case, character width or the amount of white space have the same
@@ -95,10 +97,10 @@ def parse_facet_id(facet_id: str, name: str) -> Facet:
     """
     kind, _, rest = facet_id.partition(":")
     plain = Facet(Kind(kind), rest.replace("%2F", "/").replace("%25", "%"))
-    return plain if plain.id == facet_id else named_facet(plain.kind, name)
+    return plain if plain.id == facet_id else make_named_facet(plain.kind, name)
 
 
-def month_facet(moment: datetime) -> Facet:
+def make_month_facet(moment: datetime) -> Facet:
     """Return the facet for a moment's month, in the moment's time zone."""
     return Facet(Kind.MONTH, f"{moment:%Y-%m}")
 
@@ -108,6 +110,6 @@ def is_month(facet_id: str) -> bool:
     return facet_id.startswith(f"{Kind.MONTH}:")
 
 
-def vector_index_entries(facet_ids: Iterable[str]) -> list[str]:
+def select_vector_index_facets(facet_ids: Iterable[str]) -> list[str]:
     """Return which of a document's facets to store in its field `facets`, for the vector index."""
     return [facet_id for facet_id in facet_ids if facet_id.partition(":")[0] not in POSTINGS_ONLY]

@@ -142,7 +142,7 @@ def compute_totals_change(differences: Sequence[IndexDifference]) -> dict[str, i
 def build_postings_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
-    """Build the writes that apply the differences to the index; none if nothing changes.
+    """Build the writes that apply the differences to the index, if there are any.
 
     At the time of the commit, each document must still be indexed as its `before` says. So the same
     commit must store `after` in the document, on the condition that the document has not changed
@@ -177,7 +177,8 @@ def _build_totals_writes(
 SLACK: Final = 250
 """How many entries postings may have beyond the cap before they are truncated again."""
 TRUNCATED_AT_ONCE: Final = 20
-"""How many postings one commit truncates; each has a thousand entries of a hundred bytes."""
+"""The number of postings that one commit truncates. Each has a thousand entries of a hundred
+bytes."""
 
 
 class PostingsTruncation:
@@ -193,7 +194,7 @@ class PostingsTruncation:
         self._max_entries = cap + slack
         self._database = database
         self._names = names
-        self._policies = truncation_policies(names)
+        self._policies = get_truncation_policies(names)
         self._cap = cap
 
     async def find_overlong(self, limit: int) -> list[PostingsRef]:
@@ -252,7 +253,7 @@ def select_newest(
     return dict(heapq.nlargest(limit, entries.items(), key=lambda entry: (entry[1], entry[0])))
 
 
-def truncation_policies(names: IndexCollections) -> Mapping[str, TruncationPolicy]:
+def get_truncation_policies(names: IndexCollections) -> Mapping[str, TruncationPolicy]:
     """Return each collection's policy. Terms keep their best entries, facets their newest.
 
     The job that truncates postings and the job that rebuilds them must use the same policies.

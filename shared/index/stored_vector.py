@@ -39,7 +39,7 @@ _MAX_READ: Final = 300
 """The maximum number of documents that one request reads."""
 
 
-def vector_fields(vector: Sequence[float], model: str) -> dict[str, Any]:
+def build_vector_fields(vector: Sequence[float], model: str) -> dict[str, Any]:
     """Return the stored fields of a document's vector."""
     return {
         "embedding": FirestoreVector(list(vector)),

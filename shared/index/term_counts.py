@@ -24,8 +24,8 @@ class TermCounts:
     length: int
 
 
-def term_count_fields(terms: Iterable[str]) -> list[str]:
-    """Return the field paths to select for `read_term_counts`; none if there are no terms."""
+def list_term_count_fields(terms: Iterable[str]) -> list[str]:
+    """Return the field paths to select for `read_term_counts`. Without terms, there are none."""
     paths = [FieldPath("indexed", "terms", term).to_api_repr() for term in dict.fromkeys(terms)]
     return ["indexed.length", *paths] if paths else []
 

@@ -18,7 +18,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
 from shared.index.searchable import DocumentT, Searchable
 from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
-from shared.index.term_counts import read_term_counts, term_count_fields
+from shared.index.term_counts import list_term_count_fields, read_term_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,12 +73,12 @@ class Neighbour(Generic[DocumentT]):
 def compare(
     document: DocumentT, vector: Vector, other: Sequence[float], counts: TermCounts | None = None
 ) -> Neighbour[DocumentT]:
-    """Make a document the neighbour of a vector; both vectors are unit vectors of equal length."""
+    """Compare a document's vector with another. Both are unit vectors of equal length."""
     return _make_neighbour(document, 1.0 - sum(map(mul, vector, other)), counts)
 
 
-def distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
-    """Return the sort key of a neighbour: nearest first, in the server's order."""
+def make_distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
+    """Return the sort key of a neighbour: nearest first, in the same order as the server."""
     return neighbour.distance, neighbour.document.id
 
 
@@ -123,7 +123,7 @@ class Documents(Generic[DocumentT]):
         Costs one round trip.
         """
         references = [self._database.document(self._collection, document_id) for document_id in ids]
-        selected = [*self._fields, *term_count_fields(terms)]
+        selected = [*self._fields, *list_term_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
         fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         return [
@@ -146,7 +146,7 @@ class Documents(Generic[DocumentT]):
             terms: The terms to count.
         """
         collection = self._database.collection(self._collection)
-        selected = [*self._fields, *term_count_fields(terms)]
+        selected = [*self._fields, *list_term_count_fields(terms)]
         query = nearest_query(collection, selected, vector, limit, facets)
         snapshots = await self._database.find(query)
         fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
@@ -166,7 +166,7 @@ class Documents(Generic[DocumentT]):
         and more for documents stored by earlier releases.
         """
         references = [self._database.document(self._collection, document_id) for document_id in ids]
-        selected = [*self._fields, *COMPACT_FIELDS, *term_count_fields(terms)]
+        selected = [*self._fields, *COMPACT_FIELDS, *list_term_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
         fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         vectors = await load_compact(fields_by_id, self._collection, self._database, len(vector))
@@ -177,7 +177,7 @@ class Documents(Generic[DocumentT]):
             for document_id, compact in vectors.items()
             if (document := self._read(document_id, fields_by_id[document_id])) is not None
         ]
-        return sorted(neighbours, key=distance_key)
+        return sorted(neighbours, key=make_distance_key)
 
     async def load_newest(
         self,
@@ -204,7 +204,7 @@ class Documents(Generic[DocumentT]):
         return [document for document in documents if document is not None]
 
 
-def date_cursor(document: Searchable) -> DateCursor:
+def make_date_cursor(document: Searchable) -> DateCursor:
     """Return the cursor with which a listing by date continues after this document."""
     return to_microseconds(document.dated_at) if document.dated_at else 0, document.id
 

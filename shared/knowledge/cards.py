@@ -1,11 +1,12 @@
-"""`chunks/{chunk_id}.knowledge_card`: the knowledge cards of chunks."""
+"""Stores knowledge cards: the field `knowledge_card` of `chunks/{chunk_id}`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD
 
+from shared.firestore.writes import put_if_unchanged
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 STEP: Final = "card"
 """The step that is pending on a chunk until it has a card."""
 BY_HAND: Final = "sample"
-"""The `model` of the sample's cards, which a person wrote. No job replaces them."""
+"""The `model` of cards that a person wrote, such as those of the sample knowledge base. No job
+replaces them."""
 BATCH_SIZE: Final = 200
-"""The number of cards that are compared at once and written in one commit."""
+"""The number of chunks that one round trip reads, and whose cards one commit writes."""
 _CARD_FIELDS: Final = ("knowledge_card", "deleted_at", f"pending.{STEP}")
 _RENEWAL_FIELDS: Final = ("knowledge_card.model", "content", f"pending.{STEP}")
 
@@ -36,10 +38,10 @@ class Cards:
         self._database = database
 
     async def save(self, cards: Mapping[str, KnowledgeCard], model: str, now: datetime) -> int:
-        """Store the cards of chunks that have another card, and complete their step.
+        """Store cards, and complete the step `card` of their chunks.
 
-        A chunk that is deleted or changed in the meantime is skipped. A card that is stored already
-        costs one read and no write.
+        A chunk that is deleted, or that changes in the meantime, is skipped. A card that is stored
+        already costs one read and no write.
 
         Args:
             cards: The cards by chunk id.
@@ -47,24 +49,24 @@ class Cards:
             now: The time to record.
 
         Returns:
-            The number of cards written.
+            The number of chunks written.
         """
         chunk_ids = list(cards)
         written = 0
         for start in range(0, len(chunk_ids), BATCH_SIZE):
             stored = await self._load_stored(chunk_ids[start : start + BATCH_SIZE])
-            writes = list(_writes(stored, cards, model, now))
+            writes = list(_build_card_writes(stored, cards, model, now))
             written += await self._database.commit_skipping_conflicts(writes)
         return written
 
     async def renew(self, maker: Callable[[str], str], now: datetime) -> int:
-        """Make the step pending again for all chunks whose card another model made.
+        """Make the step `card` pending again for all chunks whose card another model made.
 
-        Cards that a person wrote stay. This reads every chunk; it is for owners who have changed
+        Cards that a person wrote stay. Reads every chunk, so it is only for owners who have changed
         the model.
 
         Args:
-            maker: Returns the model that makes the card of a text now.
+            maker: Returns the model that now makes the card of a text.
             now: The time from which the step is due.
 
         Returns:
@@ -74,9 +76,9 @@ class Cards:
         last: DocumentSnapshot[Any] | None = None
         while page := await self._database.find(page_query(self._database.client, last)):
             outdated = [snapshot for snapshot in page if _is_outdated(snapshot, maker)]
-            change = documents.step_pending(STEP, now)
+            change = documents.build_step_pending(STEP, now)
             count += await self._database.commit_skipping_conflicts(
-                [_build_update(snapshot, change) for snapshot in outdated]
+                [put_if_unchanged(snapshot, change) for snapshot in outdated]
             )
             last = page[-1]
         return count
@@ -86,8 +88,8 @@ class Cards:
         return await self._database.get_all(references, _CARD_FIELDS)
 
 
-def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[str, Any]:
-    """Return the fields of a chunk that change with its card. The chunk is indexed again.
+def build_card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[str, Any]:
+    """Build the update of a chunk that gets this card. The chunk is indexed again.
 
     Args:
         card: The card, or None if the text is not suitable for one.
@@ -97,7 +99,7 @@ def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[s
     fields = (
         {**_to_card_fields(card), "model": model, "generated_at": now} if card else DELETE_FIELD
     )
-    return {"knowledge_card": fields, **documents.step_pending("index", now)}
+    return {"knowledge_card": fields, **documents.build_step_pending("index", now)}
 
 
 def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
@@ -111,7 +113,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield page_query(client, None)
 
 
-def _writes(
+def _build_card_writes(
     stored: Sequence[DocumentSnapshot[Any]],
     cards: Mapping[str, KnowledgeCard],
     model: str,
@@ -123,13 +125,15 @@ def _writes(
             continue
         stored_card, card = _get_card(snapshot), cards[snapshot.id]
         if any(stored_card.get(name) != value for name, value in _to_card_fields(card).items()):
-            yield _build_update(snapshot, card_change(card, model, now) | documents.step_done(STEP))
+            yield put_if_unchanged(
+                snapshot, build_card_change(card, model, now) | documents.build_step_done(STEP)
+            )
         elif STEP in data.get("pending", {}):
-            yield _build_update(snapshot, documents.step_done(STEP))
+            yield put_if_unchanged(snapshot, documents.build_step_done(STEP))
 
 
 def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:
-    """Return whether a chunk's card is of another model, and the step is not pending."""
+    """Return whether another model made a chunk's card, and the step is not pending yet."""
     data, made_by = snapshot.to_dict() or {}, _get_card(snapshot).get("model")
     if made_by in {None, BY_HAND} or STEP in data.get("pending", {}):
         return False
@@ -143,8 +147,3 @@ def _to_card_fields(card: KnowledgeCard) -> dict[str, Any]:
 def _get_card(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     card: dict[str, Any] = (snapshot.to_dict() or {}).get("knowledge_card") or {}
     return card
-
-
-def _build_update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.update(snapshot.reference, change, option)

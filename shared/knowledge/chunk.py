@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from shared.firestore.codec import added_field
-from shared.index.facets import FIRST, HAS_CARD, LATER, Facet, Kind, month_facet, named_facet
+from shared.index.facets import (
+    FIRST,
+    HAS_CARD,
+    LATER,
+    Facet,
+    Kind,
+    make_month_facet,
+    make_named_facet,
+)
 from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
@@ -27,18 +35,25 @@ class Chunk(SourceFields):
     """A passage of a source.
 
     Attributes:
-        chunk_id: Source id, hash of the content and, for repeats, a counter: the id survives edits
-            elsewhere in the source.
-        start: Offset of the first character in the source's text, in code points.
-        end: Offset after the last one; `source.text[start:end] == content`.
+        chunk_id: The source id, a hash of the content and, for repeats, a counter. Edits elsewhere
+            in the source do not change it.
+        start: The offset of the first character in the source's text, in code points.
+        end: The offset after the last character; `source.text[start:end] == content`.
         position: The number of the chunk in its source, from 1.
         total: The number of chunks of the source.
+        content: The text.
+        highlight_url: The highlight in the original, as a deep link.
+        highlighted_at: When the reader highlighted it.
+        knowledge_card: Its knowledge card, if it has one.
+        cluster_id: The ids of its clusters.
         page: The page of the original on which it begins, from 1.
         chapter: The title of the chapter in which it begins.
         location: Any other position in the original, such as a Kindle location.
-        dated_at: The date of the highlight, else the date of writing that the file named when the
-            chunk was first stored, else the date of storing. Before that, the date in the file.
-        own_tags: The tags that it has beside those of its source, if the owner set the latter.
+        dated_at: The date of the highlight; without one, the date of writing in the file when the
+            chunk was first stored; without that, the date of storing. In a chunk that is not stored
+            yet, only the date in the file.
+        own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
+            tags of the source.
     """
 
     chunk_id: str
@@ -79,7 +94,7 @@ class Chunk(SourceFields):
 
     @property
     def embedding_text(self) -> str:
-        """The text to embed."""
+        """The text to embed: the title, which gives a short text its subject, and the content."""
         return embedding_text(self.title, self.content)
 
     @property
@@ -93,20 +108,20 @@ class Chunk(SourceFields):
         # Facets are stored in this order: another order would rewrite every chunk.
         names = {
             Facet(Kind.SOURCE, self.source_id): self.title,
-            named_facet(Kind.TITLE, self.title): self.title,
-            named_facet(Kind.CATEGORY, self.category): self.category,
+            make_named_facet(Kind.TITLE, self.title): self.title,
+            make_named_facet(Kind.CATEGORY, self.category): self.category,
         }
-        names |= {named_facet(Kind.TAG, tag): tag for tag in self.tags}
+        names |= {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}
         names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
         if self.author:
-            names[named_facet(Kind.AUTHOR, self.author)] = self.author
+            names[make_named_facet(Kind.AUTHOR, self.author)] = self.author
         if self.knowledge_card:
             names[HAS_CARD] = "yes"
         if self.dated_at:
-            names[month_facet(self.dated_at)] = f"{self.dated_at:%B %Y}"
+            names[make_month_facet(self.dated_at)] = f"{self.dated_at:%B %Y}"
         for field_name, kind in FACET_FIELDS.items():
             if name := getattr(self, field_name):
-                names[named_facet(kind, name)] = name
+                names[make_named_facet(kind, name)] = name
         position = FIRST if self.position == 1 else LATER
         names[position] = position.key
         return {facet: name for facet, name in names.items() if facet.key}
@@ -118,7 +133,7 @@ class Chunk(SourceFields):
 
 
 def embedding_text(title: str, content: str) -> str:
-    """Return the text to embed for a chunk. The title gives a short passage its subject."""
+    """Return the text to embed for a chunk with this title and content."""
     return f"{title} {content}"
 
 
@@ -127,7 +142,7 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
 
     Args:
         source: The source.
-        spans: For each of the source's sections, the spans of its chunks in it.
+        spans: For each section of the source, where its chunks begin and end in the section's text.
     """
     chunks: list[Chunk] = []
     occurrences: dict[str, int] = {}
@@ -149,16 +164,16 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
 
 
 def _match_exported_id(chunk_id: str, section: Section) -> str | None:
-    """Return the exported id of a section, if it is that of its text, with or without a counter.
+    """Return the exported id of a section if it has the hash of the text, else None.
 
-    The counter may have a gap: a repeat before it may have been forgotten.
+    The counter in it may be any number, because earlier repeats may have been forgotten.
     """
     exported = section.chunk_id or ""
     return exported if re.fullmatch(rf"{re.escape(chunk_id)}(-[0-9]+)?", exported) else None
 
 
 def parse_source_id(chunk_id: str) -> str:
-    """Return the source id in a chunk id from `split_source`, or any other id unchanged."""
+    """Return the source id in a chunk id of `split_source`. Return any other id unchanged."""
     match = _CHUNK_ID.fullmatch(chunk_id)
     return match[1] if match else chunk_id
 
@@ -168,7 +183,7 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
     source_fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     source_fields["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
     source_fields["readwise_url"] = section.readwise_url or source.readwise_url
-    locator = section.locator_at(span.start)
+    locator = section.find_locator(span.start)
     return Chunk(
         **source_fields,
         chunk_id=f"{source.source_id}-{_compute_digest(content)[:12]}",

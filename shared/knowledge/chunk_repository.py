@@ -1,7 +1,7 @@
-"""`chunks/{chunk_id}`: chunks by id, by vector, by date and by source.
+"""Stores chunks in `chunks/{chunk_id}`, and reads them by id, by vector, by date and by source.
 
-A deleted chunk that is still in the index has no date, no source and no facets: it is neither
-listed nor counted.
+The document of a deleted chunk stays until the index job has removed the chunk from the postings.
+Until then it has no date, no source and no facets, so it is neither listed nor counted.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "chunks"
 STEPS: Final = ("embed", "index", "card", "cluster", "extract")
-"""The steps by which jobs process a chunk. A pending step is in the field `pending`, under its
-name, with the time from which it may be tried."""
+"""The steps by which jobs process a chunk. The field `pending` maps each pending step to the time
+from which it may be tried."""
 FIRST_STEPS: Final = ("embed", "index", "card", "extract")
-"""The steps that are pending on a new chunk; clustering has to wait for its vector."""
+"""The steps that are pending on a new chunk. Clustering follows when the chunk has a vector."""
 LAYOUT: Final = 1
-"""The version of a chunk's stored layout. Raise it when the layout changes: the next ingest then
-writes all chunks again, and all are indexed again. An `added_field` needs no raise."""
+"""The version of a chunk's stored layout. Raise it when the layout changes, so that the next ingest
+writes and indexes all chunks again. An `added_field` is not such a change."""
 
 AboutField = Literal["about_chunk_id", "about_source_id"]
-"""A field of a note's chunks: the chunk that the note is about, or the source of that chunk."""
+"""A field of a note's chunks: the id of the chunk that the note is about, or of that chunk's
+source."""
 ABOUT_FIELDS: Final[tuple[AboutField, ...]] = ("about_chunk_id", "about_source_id")
 BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
-"""The fields that ingest does not own. It compares and writes all others."""
+"""The fields that other jobs write. Ingest compares and writes all other fields."""
 
 
 def _to_card(data: dict[str, Any]) -> KnowledgeCard:
@@ -59,31 +60,32 @@ _CODEC: Final = Codec(
     Chunk, "chunk_id", stored_as={"origin": "source"}, readers={"knowledge_card": _to_card}
 )
 READ_FIELDS: Final = _CODEC.stored_names
-"""The fields that make a chunk: all but its vector and the jobs' bookkeeping."""
+"""The stored fields of a `Chunk`: all except its vector and the jobs' bookkeeping."""
 to_chunk: Final = _CODEC.read
-"""Read a chunk from its document; fields that jobs have not filled yet are empty."""
+"""Read a chunk from its id and stored fields. Fields that jobs have not filled yet are empty."""
 
 
-def ingest_fields(chunk: Chunk) -> dict[str, Any]:
-    """Return the stored fields that ingest owns. Other jobs own cards, clusters and vectors."""
+def build_ingest_fields(chunk: Chunk) -> dict[str, Any]:
+    """Return the stored fields that ingest writes, which are those that no other job writes."""
     owned = _CODEC.write(chunk, _CODEC.names.keys() - BY_JOBS)
     return owned | {"content_hash": chunk.content_hash}
 
 
-def fingerprint(chunk: Chunk) -> str:
-    """Hash the layout and the fields that ingest owns. The hash changes exactly when they do."""
+def compute_fingerprint(chunk: Chunk) -> str:
+    """Hash the layout and the fields that ingest writes."""
     return hashlib.sha256(_canonicalize(chunk)).hexdigest()
 
 
-def write_size(chunk: Chunk) -> int:
-    """Estimate the size of a write of this chunk, with a kilobyte for the names of its fields."""
+def estimate_write_size(chunk: Chunk) -> int:
+    """Estimate the size of a write of this chunk in bytes, with 1,000 for the names of fields."""
     return 1_000 + len(_canonicalize(chunk))
 
 
-def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    """Return a new chunk's fields, to be merged into the remains of a deleted chunk.
+def build_new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
+    """Build the document of a new chunk.
 
-    A chunk of an export brings its knowledge card along: none is made.
+    It is merged into the document of a deleted chunk with the same id, if there is one. A chunk
+    from an export has its knowledge card already, so no job makes one.
     """
     card = _CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
     steps = [step for step in FIRST_STEPS if step != "card" or not card]
@@ -101,30 +103,32 @@ def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
     )
 
 
-def edit_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Build the update for a chunk whose title and text are unchanged."""
+def build_edit_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """Build the update for a chunk whose title and text are unchanged. It is indexed again."""
     dated_at = chunk.highlighted_at or stored.get("dated_at") or stored["created_at"]
     removed = dict.fromkeys(_CODEC.list_absent_names(chunk), DELETE_FIELD)
     return (
         _build_written_fields(chunk, now)
         | removed
         | {"dated_at": dated_at}
-        | step_pending("index", now)
+        | build_step_pending("index", now)
     )
 
 
-def rewrite_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Build the update for a chunk whose title changed. The title is embedded with the text.
+def build_rewrite_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """Build the update for a chunk whose title changed. It is indexed and embedded again.
 
-    The text is the same, or it would be another chunk: cards and extractions stay.
+    The text is the same, because another text would be another chunk. Its card and its extractions
+    therefore stay.
     """
-    return edit_update(chunk, stored, now) | step_pending("embed", now)
+    return build_edit_update(chunk, stored, now) | build_step_pending("embed", now)
 
 
-def deletion_update(now: datetime) -> dict[str, Any]:
-    """Build the update that deletes all fields of a chunk except those its removal needs.
+def build_deletion_update(now: datetime) -> dict[str, Any]:
+    """Build the update that marks a chunk as deleted, and deletes its fields.
 
-    That is its indexed state and its extractions, which are removed before the document is.
+    Only its indexed state and its extractions stay, by which the index job removes it from the
+    postings and deletes the extractions before it deletes the document.
     """
     fields = [*READ_FIELDS, *NO_VECTOR, "facets"]
     fields += ["content_hash", "fingerprint", "created_at", "updated_at", "dated_at"]
@@ -133,15 +137,18 @@ def deletion_update(now: datetime) -> dict[str, Any]:
 
 
 def _build_written_fields(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    return ingest_fields(chunk) | {"fingerprint": fingerprint(chunk), "updated_at": now}
+    return build_ingest_fields(chunk) | {
+        "fingerprint": compute_fingerprint(chunk),
+        "updated_at": now,
+    }
 
 
-def step_pending(step: str, now: datetime) -> dict[str, Any]:
+def build_step_pending(step: str, now: datetime) -> dict[str, Any]:
     """Build the part of an update that makes a step pending and clears its earlier errors."""
-    return step_done(step) | {f"pending.{step}": now}
+    return build_step_done(step) | {f"pending.{step}": now}
 
 
-def step_done(step: str) -> dict[str, Any]:
+def build_step_done(step: str) -> dict[str, Any]:
     """Build the part of an update that ends a pending step and clears its errors."""
     return {
         f"pending.{step}": DELETE_FIELD,
@@ -151,7 +158,7 @@ def step_done(step: str) -> dict[str, Any]:
 
 
 def _canonicalize(chunk: Chunk) -> bytes:
-    document = ingest_fields(chunk) | {"layout": LAYOUT}
+    document = build_ingest_fields(chunk) | {"layout": LAYOUT}
     return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()
 
 
@@ -171,10 +178,7 @@ class Chunks(Documents[Chunk]):
         super().__init__(database, COLLECTION, READ_FIELDS, _to_present_chunk)
 
     async def get(self, chunk_id: str) -> EmbeddedChunk | None:
-        """Load the chunk of this id, or None.
-
-        Costs one round trip, two for a chunk of an earlier release.
-        """
+        """Load a chunk, or None. Costs one round trip, or two for a chunk of an earlier release."""
         reference = self._database.document(COLLECTION, chunk_id)
         snapshot = await self._database.get(reference, [*READ_FIELDS, *COMPACT_FIELDS])
         data = snapshot.to_dict() or {}
@@ -184,26 +188,28 @@ class Chunks(Documents[Chunk]):
         vectors = await load_compact({chunk_id: data}, COLLECTION, self._database)
         return EmbeddedChunk(chunk, from_compact(vectors[chunk_id]) if vectors else None)
 
-    async def of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
-        """Load the chunks of a source in order, from position `first`. Costs one round trip."""
+    async def load_of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
+        """Load the chunks of a source, in order, from position `first`. Costs one round trip."""
         query = of_source_query(self._database.client, source_id, limit, first)
         snapshots = await self._database.find(query.select(READ_FIELDS))
         return [to_chunk(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
 
-    async def notes_about(self, field: AboutField, document_id: str, limit: int) -> list[Chunk]:
-        """Load the first chunks of the newest notes about a chunk or about chunks of a source.
+    async def load_notes_about(
+        self, field: AboutField, document_id: str, limit: int
+    ) -> list[Chunk]:
+        """Load the first chunk of each of the newest notes about a chunk or a source's chunks.
 
         Costs one round trip.
 
         Args:
-            field: Whether the id is that of the chunk or of the source.
+            field: Whether `document_id` is the id of a chunk or of a source.
             document_id: The id.
-            limit: Maximum number of notes.
+            limit: The maximum number of notes.
         """
         query = notes_about_query(self._database.client, field, document_id, limit)
         return self._read_documents(await self._database.find(query.select(READ_FIELDS)))
 
-    async def positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
+    async def load_positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
         """Load the positions of these chunks in their sources. Costs one round trip."""
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in chunk_ids]
         snapshots = await self._database.get_all(references, ["position"])
@@ -211,7 +217,7 @@ class Chunks(Documents[Chunk]):
         return {chunk_id: data["position"] for chunk_id, data in documents.items() if data}
 
     async def count(self, span: DateSpan = ALL_DATES) -> int:
-        """Count the chunks dated in these days. Costs one round trip."""
+        """Count the chunks whose date is in these days. Costs one round trip."""
         return await self._database.count(dated_query(self._database.collection(COLLECTION), span))
 
     async def count_with_card(self) -> int:
@@ -220,12 +226,12 @@ class Chunks(Documents[Chunk]):
 
 
 def _to_present_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk | None:
-    """Read a chunk. Return None if it is missing, or deleted but still in the index."""
+    """Read a chunk. Return None if it is missing or deleted."""
     return to_chunk(chunk_id, data) if "content" in data else None
 
 
 def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int) -> AsyncQuery:
-    """Build the query for the chunks of a source from a position on."""
+    """Build the query for the chunks of a source, from position `first`."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter("source_id", "==", source_id))

@@ -14,12 +14,14 @@ class Cluster:
     """A group of chunks that are close in meaning.
 
     Attributes:
-        name: A few words.
-        description: A sentence or two.
-        keywords: The most typical words of its chunks, best first.
-        size: The number of its chunks when it was created.
-        run_id: The run that created it. Each run replaces the clusters of the previous run.
-        created_at: The time at which that run stored it.
+        cluster_id: Its id.
+        name: Its name, in a few words.
+        description: What it is about, in a sentence or two.
+        keywords: The most typical words of its chunks, the most typical first.
+        size: The number of its chunks when they were last counted.
+        run_id: The clustering that found it last. Each clustering replaces the clusters of the
+            clustering before.
+        created_at: When it was first stored.
     """
 
     cluster_id: str

@@ -8,15 +8,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption, Query
+from google.cloud.firestore import Query
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
+from shared.firestore.database import get_fields
+from shared.firestore.writes import put_if_unchanged
 from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import step_done, step_pending
+from shared.knowledge.chunk_repository import build_step_done, build_step_pending
 from shared.knowledge.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -40,9 +42,9 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "clusters"
 FRESH_SECONDS: Final = 60.0
-"""How long the name of a cluster stays in the cache of the process."""
+"""How many seconds the name of a cluster stays in the cache of the process."""
 BATCH_SIZE: Final = 200
-"""The number of documents that are read at once, and written in one commit."""
+"""The number of documents that one round trip reads, and that one commit writes."""
 BY_HAND: Final = "hand"
 """The `named_by` of clusters that a person named, such as those of the sample knowledge base."""
 BY_WORDS: Final = "words"
@@ -64,17 +66,19 @@ class ClusterWithCentroid:
     """A cluster with what the next clustering run needs.
 
     Attributes:
-        centroid: The normalised mean of its members' vectors.
-        reach: How similar to the centroid a chunk must be to join later; 1 means that none may.
+        centroid: The normalised mean of the vectors of its core.
+        min_similarity: The minimum similarity to the centroid with which a chunk joins later; 1
+            means that none joins. Stored as `reach`.
+        cluster: The cluster.
         named_by: BY_HAND, BY_WORDS, BY_WORDS_ALONE, or the language model that named it.
         central_chunk_ids: The ids of the chunks that were nearest to the centroid when the cluster
             was named, nearest first. Stored as `central`.
-        members_hash: A hash of the members that the run assigned.
+        members_hash: A hash of its members when it was found last.
     """
 
     cluster: Cluster
     centroid: Vector
-    reach: float = 1.0
+    min_similarity: float = 1.0
     named_by: str = BY_HAND
     central_chunk_ids: tuple[str, ...] = ()
     members_hash: str = ""
@@ -82,7 +86,7 @@ class ClusterWithCentroid:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNeighbour:
-    """A cluster and the cosine similarity of its centroid to another one, from 0 to 1."""
+    """A cluster, and the similarity of its centroid and another one: the cosine, from 0 to 1."""
 
     cluster: Cluster
     similarity: float
@@ -96,7 +100,7 @@ class Clusters:
         self._database = database
 
     async def get(self, cluster_id: str) -> ClusterWithCentroid | None:
-        """Load the cluster of this id, or None. Costs one round trip."""
+        """Load a cluster, or None. Costs one round trip."""
         reference = self._database.document(COLLECTION, cluster_id)
         snapshot = await self._database.get(reference)
         if not snapshot.exists:
@@ -104,7 +108,7 @@ class Clusters:
         return _to_cluster_with_centroid(snapshot)
 
     async def load_all(self) -> list[ClusterWithCentroid]:
-        """Load all clusters, ordered by id."""
+        """Load all clusters, sorted by id. Costs a round trip for every BATCH_SIZE clusters."""
         snapshots = await self._load_pages(clusters_query(self._database.client))
         return [_to_cluster_with_centroid(snapshot) for snapshot in snapshots.values()]
 
@@ -127,7 +131,7 @@ class Clusters:
         await self._database.commit([lambda batch: batch.update(reference, change)])
 
     async def put_clusters(self, clusters: Sequence[ClusterWithCentroid]) -> int:
-        """Write these clusters without touching their members, and return the number of writes."""
+        """Store or replace these clusters, but not their members. Return the number of writes."""
         writes = [
             _build_replacement(
                 self._database.document(COLLECTION, entry.cluster.cluster_id), to_document(entry)
@@ -161,10 +165,12 @@ class Clusters:
         return names
 
     async def list_largest(self, limit: int, after: tuple[int, str] | None = None) -> list[Cluster]:
-        """Load the largest clusters, largest first. Equally large ones are in descending id order.
+        """Load the largest clusters, largest first. Equally large ones are sorted by descending id.
+
+        Costs one round trip.
 
         Args:
-            limit: Maximum number of clusters.
+            limit: The maximum number of clusters.
             after: The size and the id of the previous page's last cluster.
         """
         query = largest_query(self._database.client, limit, after)
@@ -183,9 +189,9 @@ class Clusters:
         return await self._database.count(clusters_query(self._database.client))
 
     async def load_chunk_vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """Load the vectors of these chunks by id, without those of chunks that are not embedded."""
+        """Load the vectors of the embedded chunks among these, by chunk id."""
         stored = await self._load_chunks(chunk_ids, COMPACT_FIELDS)
-        fields = {chunk_id: _get_fields(snapshot) for chunk_id, snapshot in stored.items()}
+        fields = {chunk_id: get_fields(snapshot) for chunk_id, snapshot in stored.items()}
         vectors = await load_compact(fields, CHUNKS, self._database)
         return {chunk_id: from_compact(vector) for chunk_id, vector in vectors.items()}
 
@@ -198,10 +204,10 @@ class Clusters:
     ) -> int:
         """Store clusters and their members, in addition to all other clusters.
 
-        Of a cluster that exists, only the name, the description, the keywords and their author are
-        written. A member stays in its clusters that are not among `clusters`. Chunks that are not
-        members do not change. Unchanged documents are read but not written, so an interrupted call
-        can simply be repeated.
+        Only the name, the description, the keywords and their author of an existing cluster are
+        written. A member also stays in its other clusters. Chunks that are not members do not
+        change. Unchanged documents are read but not written, so an interrupted call can simply be
+        repeated.
 
         A chunk whose clusters change is indexed again. Deleted chunks, and chunks that change
         during the call, are skipped. A new cluster whose chunks were all deleted is not stored.
@@ -236,7 +242,7 @@ class Clusters:
         )
 
     async def _load_stored(self, cluster_ids: Sequence[str]) -> Snapshots:
-        """Load the names of the clusters that exist."""
+        """Load the name fields of the clusters that exist."""
         snapshots: Snapshots = {}
         for start in range(0, len(cluster_ids), BATCH_SIZE):
             batch = cluster_ids[start : start + BATCH_SIZE]
@@ -246,7 +252,7 @@ class Clusters:
         return snapshots
 
     async def _load_chunks(self, chunk_ids: Sequence[str], fields: Sequence[str]) -> Snapshots:
-        """Load some fields of the chunks, without deleted ones that are still in the index."""
+        """Load some fields of the chunks that exist and are not deleted, by chunk id."""
         snapshots: Snapshots = {}
         for start in range(0, len(chunk_ids), BATCH_SIZE):
             batch = chunk_ids[start : start + BATCH_SIZE]
@@ -255,7 +261,7 @@ class Clusters:
             snapshots |= {
                 snapshot.id: snapshot
                 for snapshot in page
-                if "deleted_at" not in _get_fields(snapshot)
+                if "deleted_at" not in get_fields(snapshot)
             }
         return snapshots
 
@@ -332,7 +338,7 @@ def _collect_memberships(
     members: Mapping[str, Sequence[str]],
     chunks: Snapshots,
 ) -> dict[str, list[str]]:
-    """Return the cluster ids of each chunk that exists."""
+    """Return the ids of the clusters of each chunk that exists, by chunk id."""
     memberships: dict[str, list[str]] = {}
     for entry in clusters:
         cluster_id = entry.cluster.cluster_id
@@ -345,12 +351,12 @@ def _collect_memberships(
 def _build_name_writes(
     clusters: Sequence[ClusterWithCentroid], stored: Snapshots
 ) -> Iterator[Write]:
-    """Rename existing clusters whose names differ."""
+    """Build the writes that rename existing clusters whose name fields differ."""
     for entry in clusters:
         if snapshot := stored.get(entry.cluster.cluster_id):
             name_fields = {field: to_document(entry)[field] for field in _NAME_FIELDS}
-            if _get_fields(snapshot) != name_fields:
-                yield _build_update(snapshot, name_fields)
+            if get_fields(snapshot) != name_fields:
+                yield put_if_unchanged(snapshot, name_fields)
 
 
 def _build_chunk_writes(
@@ -360,15 +366,17 @@ def _build_chunk_writes(
     now: datetime,
 ) -> Iterator[Write]:
     for chunk_id, snapshot in chunks.items():
-        current = _get_fields(snapshot).get("cluster_id") or []
+        current = get_fields(snapshot).get("cluster_id") or []
         others = [cluster_id for cluster_id in current if cluster_id not in cluster_ids]
         expected = memberships[chunk_id] + others
         if current != expected:
-            # The index lists chunks by cluster, so it must be updated. The chunk need not wait for
-            # the cluster job any longer.
-            yield _build_update(
+            # The postings list chunks by cluster, so the chunk is indexed again. It need not wait
+            # for the cluster job any longer.
+            yield put_if_unchanged(
                 snapshot,
-                {"cluster_id": expected} | step_pending("index", now) | step_done("cluster"),
+                {"cluster_id": expected}
+                | build_step_pending("index", now)
+                | build_step_done("cluster"),
             )
 
 
@@ -376,7 +384,7 @@ def to_document(entry: ClusterWithCentroid) -> dict[str, Any]:
     """Return the stored fields of a cluster."""
     return _CODEC.write(entry.cluster) | {
         "centroid": FirestoreVector(list(entry.centroid)),
-        "reach": entry.reach,
+        "reach": entry.min_similarity,
         "named_by": entry.named_by,
         "central": list(entry.central_chunk_ids),
         "members_hash": entry.members_hash,
@@ -393,25 +401,16 @@ def _build_replacement(reference: AsyncDocumentReference, stored_fields: dict[st
     return lambda batch: batch.set(reference, stored_fields)
 
 
-def _build_update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.update(snapshot.reference, change, option)
-
-
-def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    return snapshot.to_dict() or {}
-
-
 def _to_cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
-    return _CODEC.read(snapshot.id, _get_fields(snapshot))
+    return _CODEC.read(snapshot.id, get_fields(snapshot))
 
 
 def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
-    data = _get_fields(snapshot)
+    data = get_fields(snapshot)
     return ClusterWithCentroid(
         cluster=_to_cluster(snapshot),
         centroid=tuple(data["centroid"]),
-        reach=data.get("reach", 1.0),
+        min_similarity=data.get("reach", 1.0),
         named_by=data.get("named_by", BY_HAND),
         central_chunk_ids=tuple(data.get("central") or ()),
         members_hash=data.get("members_hash", ""),
@@ -419,5 +418,5 @@ def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCen
 
 
 def _to_neighbour(snapshot: DocumentSnapshot[Any]) -> ClusterNeighbour:
-    similarity = min(1.0, max(0.0, 1.0 - _get_fields(snapshot)[_DISTANCE]))
+    similarity = min(1.0, max(0.0, 1.0 - get_fields(snapshot)[_DISTANCE]))
     return ClusterNeighbour(_to_cluster(snapshot), similarity)

@@ -1,4 +1,8 @@
-"""The clusters of each chunk, and `meta/clustering`: the record of the last clustering."""
+"""The clusters of each chunk, and `meta/clustering`, the record of the last clustering.
+
+A clustering divides all embedded chunks into clusters. Between two clusterings, new chunks are only
+assigned to the clusters that exist.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.clustering.naming import TitledText
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
-from shared.knowledge.chunk_repository import COLLECTION, step_done, step_pending
+from shared.knowledge.chunk_repository import COLLECTION, build_step_done, build_step_pending
 from shared.knowledge.cluster_repository import clusters_query
 from shared.knowledge.map_repository import Maps
 
@@ -29,10 +34,11 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 200
 """Chunks are read in pages of this size. Each page is written in one commit."""
 READ_PAGE_SIZE: Final = 500
-"""The page size when all chunks are read. Larger pages take more memory and no less time."""
+"""The page size when all chunks are read. Larger pages take more memory, and just as much time."""
 CONCURRENCY: Final = 16
 """The number of clusters whose chunks are counted concurrently."""
 STEP: Final = "cluster"
+"""The step that is pending on a chunk until it is assigned to clusters."""
 ItemT = TypeVar("ItemT")
 _PATH: Final = ("meta", "clustering")
 _FIELDS: Final = (*COMPACT_FIELDS, "content_hash", "cluster_id", "pending")
@@ -47,10 +53,10 @@ class Clustering:
         run_id: The run that found the clusters.
         made_at: The time of that run.
         passages: The number of chunks that were clustered.
-        changed: The number of chunks that were assigned to clusters or deleted since.
-        members: The number of chunks in clusters when they were last counted.
-        uncounted: Whether clusters have changed since they were last counted.
-        unfinished: Whether some chunks are not assigned yet.
+        changed: The number of chunks that were assigned to clusters or deleted since then.
+        members: The number of chunks that were in clusters when cluster sizes were last counted.
+        uncounted: Whether clusters have changed since then.
+        unfinished: Whether some chunks are not assigned to the new clusters yet.
         mapped: Whether the map shows this clustering, and has room for more points.
     """
 
@@ -70,14 +76,15 @@ _CODEC: Final = Codec(Clustering)
 
 @dataclass(frozen=True, slots=True)
 class AssignedChunk:
-    """A chunk with its clusters, as it was read.
+    """A chunk with its clusters at the time of a read.
 
     Attributes:
         model: The embedding model of its vector.
         content_hash: A hash of the embedded text.
+        cluster_ids: The ids of its clusters.
         pending: Whether it waits to be assigned to a cluster.
-        update_time: The time of its last write.
-        vector: Its compact vector; empty if it has none, or if none is needed.
+        update_time: The time of its last write before the read.
+        vector: Its compact vector. Empty if it has none of the needed length, or if none is needed.
     """
 
     chunk_id: str
@@ -94,7 +101,9 @@ class ClusterAssignment:
     """The clusters to assign to a chunk.
 
     Attributes:
-        point: Its point on the map, or None if it keeps the one that it has, if any.
+        chunk: The chunk.
+        cluster_ids: The ids of the clusters.
+        point: The chunk's new point on the map, or None if its point does not change.
     """
 
     chunk: AssignedChunk
@@ -103,14 +112,14 @@ class ClusterAssignment:
 
 
 class Clusterings:
-    """Reads the vectors of chunks, and assigns chunks to clusters."""
+    """Reads the vectors of chunks, assigns chunks to clusters, and counts the clusters' sizes."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load(self) -> Clustering | None:
-        """Load the record of the last clustering; None if there was none."""
+        """Load the record of the last clustering, or None."""
         data = (await self._database.get(self._database.document(*_PATH))).to_dict()
         return _CODEC.load(data) if data else None
 
@@ -119,7 +128,7 @@ class Clusterings:
         await self._database.commit([self._build_clustering_write(asdict(clustering))])
 
     async def mark_uncounted(self) -> None:
-        """Have the next run count the members of all clusters."""
+        """Record that the members of all clusters must be counted again."""
         await self._database.commit([self._build_clustering_write({"uncounted": True})])
 
     async def set_mapped(self, *, is_mapped: bool) -> None:
@@ -134,15 +143,18 @@ class Clusterings:
         """Count the chunks that belong to a cluster."""
         return await self._database.count(members_query(self._database.client))
 
-    async def pending(self, limit: int, dimension: int) -> list[AssignedChunk]:
-        """Load chunks that wait to be assigned to a cluster, the longest waiting first."""
+    async def load_pending(self, limit: int, dimension: int) -> list[AssignedChunk]:
+        """Load chunks that wait to be assigned to a cluster, the longest waiting first.
+
+        Vectors of another length than `dimension` are not loaded.
+        """
         query = pending_query(self._database.client).select(_FIELDS).limit(limit)
         return await self._to_chunks(await self._database.find(query), dimension)
 
-    async def embedded_pages(
+    async def iterate_embedded(
         self, model: str, dimension: int
     ) -> AsyncIterator[list[AssignedChunk]]:
-        """Yield all chunks that have such a vector, page by page, ordered by id."""
+        """Yield all chunks with a vector of this model and length, page by page, ordered by id."""
         query = embedded_query(self._database.client, model).order_by("__name__")
         query = query.select(_FIELDS).limit(READ_PAGE_SIZE)
         page = await self._database.find(query)
@@ -155,7 +167,7 @@ class Clusterings:
     async def _to_chunks(
         self, snapshots: Sequence[DocumentSnapshot[Any]], dimension: int
     ) -> list[AssignedChunk]:
-        """Read chunks, with their vectors of this length."""
+        """Convert documents to chunks, with their vectors if they have this length."""
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         vectors = await load_compact(fields, COLLECTION, self._database, dimension)
         return [
@@ -163,15 +175,15 @@ class Clusterings:
             for snapshot in snapshots
         ]
 
-    async def texts(self, chunk_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """Load the title and the content of the chunks that exist, by id."""
-        texts: dict[str, tuple[str, str]] = {}
+    async def load_texts(self, chunk_ids: Sequence[str]) -> dict[str, TitledText]:
+        """Load the texts of the chunks that exist, by chunk id."""
+        texts: dict[str, TitledText] = {}
         for block in _split_into_blocks(chunk_ids, PAGE_SIZE):
             references = [self._database.document(COLLECTION, name) for name in block]
             for snapshot in await self._database.get_all(references, ["title", "content"]):
                 data = snapshot.to_dict() or {}
                 if "content" in data:
-                    texts[snapshot.id] = data["title"], data["content"]
+                    texts[snapshot.id] = TitledText(data["title"], data["content"])
         return texts
 
     async def assign(
@@ -179,19 +191,19 @@ class Clusterings:
         assignments: Sequence[ClusterAssignment],
         now: datetime,
         *,
-        since: bool,
-        drawn: KnowledgeMap | None = None,
+        count_as_changed: bool,
+        current_map: KnowledgeMap | None = None,
     ) -> int:
-        """Assign chunks to clusters. Chunks that were edited or deleted since are skipped.
+        """Assign chunks to clusters. Chunks that were edited or deleted since the read are skipped.
 
-        A chunk whose clusters change waits for the index. An assignment that is stored already
-        costs no write.
+        A chunk whose clusters change is indexed again. An assignment that is stored already costs
+        no write.
 
         Args:
             assignments: The clusters of each chunk.
-            now: The time from which the chunks wait for the index.
-            since: Whether the chunks count as changed since the last clustering.
-            drawn: The map that the points of the assignments are added to.
+            now: The time from which the indexing is due.
+            count_as_changed: Whether the chunks count as changed since the last clustering.
+            current_map: The map that gets the points of the assignments, if they have any.
 
         Returns:
             The number of chunks written.
@@ -199,7 +211,9 @@ class Clusterings:
         changed = [entry for entry in assignments if entry.chunk.pending or _is_change(entry)]
         return sum(
             [
-                await self._assign(block, now, since=since, drawn=drawn)
+                await self._assign(
+                    block, now, count_as_changed=count_as_changed, current_map=current_map
+                )
                 for block in _split_into_blocks(changed, PAGE_SIZE)
             ]
         )
@@ -209,37 +223,33 @@ class Clusterings:
         assignments: Sequence[ClusterAssignment],
         now: datetime,
         *,
-        since: bool,
-        drawn: KnowledgeMap | None,
+        count_as_changed: bool,
+        current_map: KnowledgeMap | None,
     ) -> int:
-        writes = [self._write(assignment, now) for assignment in assignments]
-        changed = [self._build_change_count_write(len(assignments))] if since else []
+        """Assign a page of chunks in one commit. After a conflict, assign each chunk by itself."""
+
+        def build_writes(page: Sequence[ClusterAssignment]) -> list[Write]:
+            changed = [self._build_change_count_write(len(page))] if count_as_changed else []
+            return [
+                *(self._build_assignment_write(assignment, now) for assignment in page),
+                *changed,
+                *self._build_point_writes(page, current_map),
+            ]
+
         try:
-            await self._database.commit(
-                [*writes, *changed, *self._build_point_writes(assignments, drawn)]
-            )
+            await self._database.commit(build_writes(assignments))
         except WriteConflict:
             # Other jobs write to chunks, too. An assignment stays valid while the text is the same.
-            changed = [self._build_change_count_write(1)] if since else []
             unedited = await self._filter_unedited(assignments)
             return await self._database.commit_skipping_conflicts(
-                [
-                    combine_writes(
-                        [
-                            self._write(assignment, now),
-                            *changed,
-                            *self._build_point_writes([assignment], drawn),
-                        ]
-                    )
-                    for assignment in unedited
-                ]
+                [combine_writes(build_writes([assignment])) for assignment in unedited]
             )
         return len(assignments)
 
     async def _filter_unedited(
         self, assignments: Sequence[ClusterAssignment]
     ) -> list[ClusterAssignment]:
-        """Read the chunks again, and return the assignments of those whose text has not changed."""
+        """Read the chunks again, and return the assignments of those whose text is unchanged."""
         by_id = {assignment.chunk.chunk_id: assignment for assignment in assignments}
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
         fields = [name for name in _FIELDS if name != COMPACT]
@@ -247,7 +257,7 @@ class Clusterings:
         return [
             replace(by_id[chunk.chunk_id], chunk=chunk)
             for chunk in map(_to_chunk, snapshots)
-            if _get_embedded_text(chunk) == _get_embedded_text(by_id[chunk.chunk_id].chunk)
+            if _identify_vector(chunk) == _identify_vector(by_id[chunk.chunk_id].chunk)
         ]
 
     async def recount(self, clustering: Clustering) -> int:
@@ -258,7 +268,8 @@ class Clusterings:
         Returns:
             The number of clusters written or deleted.
         """
-        # Members are counted first, so that the next run notices chunks that are deleted meanwhile.
+        # The total is counted first. If chunks are deleted after that, the next run sees a lower
+        # total, and counts again.
         members = await self.count_members()
         query = clusters_query(self._database.client).select(["name", "size"])
         clusters = await self._database.find(query)
@@ -289,19 +300,21 @@ class Clusterings:
             sizes |= {cluster.id: size for cluster, size in zip(block, counts, strict=True)}
         return sizes
 
-    def _write(self, assignment: ClusterAssignment, now: datetime) -> Write:
-        change = step_done(STEP)
+    def _build_assignment_write(self, assignment: ClusterAssignment, now: datetime) -> Write:
+        change = build_step_done(STEP)
         if _is_change(assignment):
-            change |= {"cluster_id": list(assignment.cluster_ids)} | step_pending("index", now)
+            change |= {"cluster_id": list(assignment.cluster_ids)} | build_step_pending(
+                "index", now
+            )
         reference = self._database.document(COLLECTION, assignment.chunk.chunk_id)
         option = LastUpdateOption(assignment.chunk.update_time)
         return lambda batch: batch.update(reference, change, option)
 
     def _build_point_writes(
-        self, assignments: Sequence[ClusterAssignment], drawn: KnowledgeMap | None
+        self, assignments: Sequence[ClusterAssignment], current_map: KnowledgeMap | None
     ) -> list[Write]:
         points = {entry.chunk.chunk_id: entry.point for entry in assignments if entry.point}
-        return Maps(self._database).build_point_writes(drawn, points) if drawn else []
+        return Maps(self._database).build_point_writes(current_map, points) if current_map else []
 
     def _build_change_count_write(self, count: int) -> Write:
         return self._build_clustering_write({"changed": Increment(count), "uncounted": True})
@@ -358,7 +371,8 @@ def _split_into_blocks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[I
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _get_embedded_text(chunk: AssignedChunk) -> tuple[str, str]:
+def _identify_vector(chunk: AssignedChunk) -> tuple[str, str]:
+    """Return what determines a chunk's vector: the model, and the hash of the text."""
     return chunk.model, chunk.content_hash
 
 

@@ -1,4 +1,4 @@
-"""The most common names of tags, authors and so on, cached for a minute."""
+"""The most common names of tags, authors, categories, sources and clusters, cached for a minute."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 NamesCache = dict[Kind, tuple[float, Sequence[FacetValue]]]
-"""The names of each kind, with the time at which they were read."""
+"""For each kind of facet, the time at which its names were read, and the names."""
 MAX_NAMES: Final = 300
-"""The maximum number of names that are read of one kind."""
+"""The maximum number of names of a kind that are read."""
 FRESH_SECONDS: Final = 60.0
-"""How long names stay in the cache."""
+"""How many seconds names stay in the cache."""
 
 
 class CommonNames:
@@ -33,9 +33,8 @@ class CommonNames:
     async def load(self, kind: Kind) -> Sequence[FacetValue]:
         """Return the names of a kind, the most common first.
 
-        Costs one round trip, or none if the names are cached.
-
-        The name of a source is its title. The keys of sources and clusters are their ids.
+        Costs one round trip, or none if the names are cached. The name of a source is its title.
+        The keys of sources and clusters are their ids.
         """
         read_at, names = self._cache.get(kind, (0.0, ()))
         if not names or time.monotonic() - read_at >= FRESH_SECONDS:

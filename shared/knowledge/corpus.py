@@ -13,6 +13,6 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
 
 
-def knowledge(database: Database) -> DatedCorpus[Chunk]:
+def get_knowledge_corpus(database: Database) -> DatedCorpus[Chunk]:
     """Return the corpus of the knowledge base: its chunks and their index."""
     return DatedCorpus(Chunks(database), InvertedIndex(database, KNOWLEDGE))

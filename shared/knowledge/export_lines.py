@@ -1,4 +1,4 @@
-"""The lines of an export, from which `carrel ingest` restores sources as they were.
+"""The lines of a `carrel export`, from which `carrel ingest` restores sources as they were.
 
 A file begins with the header. Each source follows as the line {"source": {...}}, a line
 {"chunk": {...}} for each of its chunks, and the line {"chunks": 3} with their number.
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.knowledge.overrides import own_tags
+from shared.knowledge.overrides import get_own_tags
 from shared.knowledge.source import SOURCE_FIELDS
 
 if TYPE_CHECKING:
@@ -24,33 +24,38 @@ FORMAT: Final = 1
 HEADER_FIELD: Final = "carrel_export"
 HEADER: Final = {HEADER_FIELD: FORMAT}
 MANIFEST: Final = "carrel-export.json"
-"""The file that makes a folder an export."""
+"""The name of the file by which a folder is recognised as an export."""
 KNOWLEDGE: Final = "knowledge-*.jsonl"
-"""The pattern of the files with sources."""
+"""The pattern of the names of files with sources."""
 
 
-def source_line(source: StoredSource, note: NoteFields | None) -> dict[str, Any]:
-    """Return the line of a source, with what makes it a note, if it is one.
+def build_source_line(source: StoredSource, note: NoteFields | None) -> dict[str, Any]:
+    """Build the line of a source.
 
-    An edited source has its present fields, and in `origin_values` what they were at its origin.
+    The line of an edited source has the values that the owner set, and in `origin_values` those of
+    the origin.
+
+    Args:
+        source: The source.
+        note: The fields of a note, if the source is one.
     """
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     dates = {"created_at": source.created_at, "updated_at": source.updated_at}
-    more = {
+    other_fields = {
         "links_to": source.links_to,
         "origin_values": source.origin_values,
         "note": note and asdict(note),
     }
-    return {"source": _to_json_fields({**fields, **dates, **more})}
+    return {"source": _to_json_fields({**fields, **dates, **other_fields})}
 
 
-def chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
-    """Return the line of a chunk: what the line of its source does not say."""
+def build_chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
+    """Build the line of a chunk: what the line of its source does not say."""
     fields = {
         "chunk_id": chunk.chunk_id,
         "start": chunk.start,
         "text": chunk.content,
-        "tags": own_tags(chunk, (source.origin_values or {}).get("tags", source.tags)),
+        "tags": get_own_tags(chunk, (source.origin_values or {}).get("tags", source.tags)),
         "readwise_url": chunk.readwise_url if chunk.readwise_url != source.readwise_url else None,
         "highlight_url": chunk.highlight_url,
         "highlighted_at": chunk.highlighted_at,
@@ -63,8 +68,8 @@ def chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
     return {"chunk": _to_json_fields(fields)}
 
 
-def end_line(chunk_count: int) -> dict[str, Any]:
-    """Return the line after the chunks of a source."""
+def build_end_line(chunk_count: int) -> dict[str, Any]:
+    """Build the line after the chunks of a source."""
     return {"chunks": chunk_count}
 
 
@@ -79,7 +84,7 @@ def _to_card_fields(card: KnowledgeCard) -> dict[str, Any]:
 
 
 def _to_json_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields in JSON's types, without the empty ones."""
+    """Convert fields to JSON's types, and drop the empty ones."""
     return {
         name: value.isoformat() if isinstance(value, date) else value
         for name, value in fields.items()

@@ -1,11 +1,13 @@
-"""What was read of a followed bucket (`buckets/{key}`) or folder (`folders/{key}`), file by file.
+"""Stores what was read of a followed bucket (`buckets/{key}`) or folder (`folders/{key}`).
 
-A hash of its name assigns each object of a bucket to one of 64 shards; the files of a folder are in
-shard 0. The document {address, shards} has a digest of the files and generations of each shard, so
-that one read shows which shards changed; that of a folder has `read_at`, too. The states of a
-shard's files (`FileState`) are compressed and split into the documents `.../objects/{shard}.
-{version}.{part}`, each below Firestore's limit of a megabyte. The document is written last, which
-makes the new version of a shard visible.
+A hash of its name assigns each object of a bucket to one of 64 shards. The files of a folder are
+all in shard 0. The main document, {address, shards}, has a digest of each shard, made of the names
+and generations of its files, so that one read shows which shards changed. For a folder, it also has
+`read_at`.
+
+The states of a shard's files (`FileState`) are compressed, and split into the documents
+`.../objects/{shard}.{version}.{part}`, each below Firestore's limit of a megabyte. The main
+document is written last, which makes the new version of a shard visible.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
     from shared.knowledge.roots import Root
 
 SHARDS: Final = 64
+"""The number of shards of a bucket."""
 _FOLDER_SHARD: Final = 0
 PART_BYTES: Final = 900_000
-"""The maximum size of a part of a shard. Firestore's limit for a document is a megabyte."""
+"""The maximum size of a part of a shard, in bytes. Firestore's limit for a document is 1 MiB."""
 MAX_BYTES: Final = 2_000_000
-"""The maximum size of a commit. The emulator rejects requests above 4 MiB, the cloud above 10."""
+"""The maximum size of the parts in a commit, in bytes. The emulator rejects requests above 4 MiB,
+the cloud above 10 MiB."""
 _BUCKETS: Final = "buckets"
 _FOLDERS: Final = "folders"
 _OBJECTS: Final = "objects"
@@ -41,14 +45,14 @@ _OBJECTS: Final = "objects"
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The state of an object or a file in the knowledge base.
+    """What was read of an object in a bucket, or of a file on disk.
 
     Attributes:
-        generation: The generation that was read; 0 if none was read completely. Of a file on disk,
-            a hash of its content; 0 if it is not known.
+        generation: For an object, the generation that was read, or 0 if none was read completely.
+            For a file, a hash of its content, or 0 if the content is not known.
         ids: The ids of its sources, including those that may not have been written yet.
-        missing: Whether a file on disk was missing, and its sources were forgotten. It gets them
-            back when it returns.
+        missing: Whether a file on disk was missing, so that its sources were forgotten. They are
+            restored when the file returns.
     """
 
     generation: int
@@ -58,7 +62,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """The index entry of a shard: the digest of its objects, its version and its parts."""
+    """What the main document says of a shard: its digest, its version and its number of parts."""
 
     digest: str
     version: int
@@ -69,11 +73,11 @@ class FollowedFiles:
     """Stores the states of the files of one bucket or folder.
 
     Attributes:
-        read_at: When a run last read the folder completely; None of a bucket.
+        read_at: When a run last read the folder completely. None for a bucket.
     """
 
     def __init__(self, database: Database, address: str) -> None:
-        """Follow a prefix of Cloud Storage. Nothing is read yet."""
+        """Store the database client and the address in Cloud Storage. Nothing is read yet."""
         self._database = database
         self._address = address
         self._shards: dict[int, _Shard] = {}
@@ -83,7 +87,7 @@ class FollowedFiles:
 
     @classmethod
     def of_folder(cls, database: Database, root: Root) -> FollowedFiles:
-        """Follow a folder on disk, which keeps its state when it moves."""
+        """Return the stored states of a folder on disk, which stay when the folder moves."""
         followed = cls(database, root.path.as_uri())
         followed._locate(_FOLDERS, root.collection)
         return followed
@@ -93,7 +97,7 @@ class FollowedFiles:
         self._reference = self._database.document(collection, key)
         self._objects = f"{collection}/{key}/{_OBJECTS}"
 
-    async def digests(self) -> dict[int, str]:
+    async def load_digests(self) -> dict[int, str]:
         """Load the digests of all shards that are not empty. Costs one read."""
         snapshot = await self._database.get(self._reference)
         self.read_at = (snapshot.to_dict() or {}).get("read_at")
@@ -101,13 +105,16 @@ class FollowedFiles:
         self._shards = {int(number): _Shard(**shard) for number, shard in shards.items()}
         return {number: shard.digest for number, shard in self._shards.items()}
 
-    async def files(self) -> dict[str, FileState]:
-        """Load the states of all files, by name. Costs one read and one for each part."""
-        self._files = await self.objects(await self.digests())
+    async def load_files(self) -> dict[str, FileState]:
+        """Load the states of all files, by name. Costs one read, and one for each part."""
+        self._files = await self.load_objects(await self.load_digests())
         return dict(self._files)
 
-    async def objects(self, shards: Iterable[int]) -> dict[str, FileState]:
-        """Load the states of the objects in these shards, by name. Each part costs a read."""
+    async def load_objects(self, shards: Iterable[int]) -> dict[str, FileState]:
+        """Load the states of the objects in these shards, by name. Costs one read for each part.
+
+        Call `load_digests` before.
+        """
         parts = {number: self._get_parts(number) for number in shards if number in self._shards}
         references = [part for shard_parts in parts.values() for part in shard_parts]
         snapshots = await self._database.get_all(references)
@@ -121,11 +128,11 @@ class FollowedFiles:
     async def store_folder(
         self, files: Mapping[str, FileState], read_at: datetime | None = None
     ) -> None:
-        """Replace the states of all files of a folder, as far as `files` loaded others.
+        """Replace the states of all files of a folder, unless they are as `load_files` loaded them.
 
         Args:
-            files: The states by name.
-            read_at: When the folder was read completely; by default, as before.
+            files: The states of the files, by name.
+            read_at: When the folder was read completely. By default, the stored time stays.
         """
         changed = {_FOLDER_SHARD: files} if files != self._files else {}
         if changed or read_at:
@@ -134,10 +141,10 @@ class FollowedFiles:
             self._files = dict(files)
 
     async def store(self, shards: Mapping[int, Mapping[str, FileState]]) -> None:
-        """Replace the contents of these shards. Readers see all the new contents or none."""
+        """Replace the contents of these shards. Readers see either all new contents or none."""
         old_parts = [part for number in shards for part in self._get_parts(number)]
         new_parts = [
-            part for number, states in shards.items() for part in self._replace(number, states)
+            part for number, states in shards.items() for part in self._build_parts(number, states)
         ]
         *first, last = _split_into_commits(new_parts)
         for writes in first:
@@ -146,24 +153,28 @@ class FollowedFiles:
             [*last, self._build_index_write(), *map(_build_deletion, old_parts)]
         )
 
-    def _replace(
+    def _build_parts(
         self, number: int, states: Mapping[str, FileState]
     ) -> Iterator[tuple[AsyncDocumentReference, bytes]]:
-        """Yield the parts of the next version of a shard."""
+        """Yield the parts of the next version of a shard, each with its reference."""
         previous = self._shards.pop(number, _Shard("", 0, 0))
         if not states:
             return
         data = _pack(states)
         starts = range(0, len(data), PART_BYTES)
         generations = {name: state.generation for name, state in states.items()}
-        self._shards[number] = _Shard(digest(generations), previous.version + 1, len(starts))
+        self._shards[number] = _Shard(
+            compute_digest(generations), previous.version + 1, len(starts)
+        )
         for part, start in zip(self._get_parts(number), starts, strict=True):
             yield part, data[start : start + PART_BYTES]
 
     def _build_index_write(self) -> Write:
         shards = {str(number): asdict(shard) for number, shard in self._shards.items()}
         data = {"address": self._address, "shards": shards}
-        return _set(self._reference, data | ({"read_at": self.read_at} if self.read_at else {}))
+        return _build_set(
+            self._reference, data | ({"read_at": self.read_at} if self.read_at else {})
+        )
 
     def _get_parts(self, number: int) -> list[AsyncDocumentReference]:
         shard = self._shards.get(number, _Shard("", 0, 0))
@@ -172,12 +183,12 @@ class FollowedFiles:
 
 
 def assign_shard(name: str) -> int:
-    """Return the number of the shard that an object of this name belongs to."""
+    """Return the number of the shard to which an object of this name belongs."""
     return hashlib.sha256(name.encode()).digest()[0] % SHARDS
 
 
-def digest(generations: Mapping[str, int]) -> str:
-    """Return a digest of objects, their generations and the layout of chunks."""
+def compute_digest(generations: Mapping[str, int]) -> str:
+    """Compute the digest of a shard from its objects' generations, and the layout of chunks."""
     items: Sequence[Any] = [LAYOUT, *sorted(generations.items())]
     return hashlib.sha256(json.dumps(items).encode()).hexdigest()[:20]
 
@@ -191,10 +202,11 @@ def _pack(states: Mapping[str, FileState]) -> bytes:
 
 
 def _unpack(data: bytes) -> dict[str, FileState]:
-    """Read back what `_pack` wrote.
+    """Read the states that `_pack` wrote.
 
-    An object counts as unread (generation 0) if the layout of chunks has changed since, or if its
-    third value is set: an earlier release set it for objects of which it skipped records.
+    An object counts as unread (generation 0) if the layout of chunks has changed since. It also
+    does if its third value is set, by which an earlier release marked objects of which it skipped
+    records.
     """
     layout, rows = json.loads(zlib.decompress(data))
     return {
@@ -208,19 +220,19 @@ def _unpack(data: bytes) -> dict[str, FileState]:
 def _split_into_commits(
     parts: Iterable[tuple[AsyncDocumentReference, bytes]],
 ) -> Iterator[list[Write]]:
-    """Split writes into commits that Firestore accepts; there is always at least one."""
+    """Split the writes of parts into commits that Firestore accepts, at least one."""
     commit: list[Write] = []
     size = 0
     for reference, data in parts:
         if commit and size + len(data) > MAX_BYTES:
             yield commit
             commit, size = [], 0
-        commit.append(_set(reference, {"data": data}))
+        commit.append(_build_set(reference, {"data": data}))
         size += len(data)
     yield commit
 
 
-def _set(reference: AsyncDocumentReference, data: dict[str, Any]) -> Write:
+def _build_set(reference: AsyncDocumentReference, data: dict[str, Any]) -> Write:
     return lambda batch: batch.set(reference, data)
 
 

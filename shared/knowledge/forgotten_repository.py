@@ -1,8 +1,8 @@
 """`forgotten_sources/{source_id}`: what was forgotten of a source, so that ingest leaves it out.
 
-These documents stay for good, since ingest reads them whenever a source is new or has changed. The
-forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.pipeline.forgetting`), for as
-long as they can be restored.
+These documents stay for good, because ingest reads them whenever a source is new or has changed.
+The forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.pipeline.forgotten_chunks`)
+until they can no longer be restored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "forgotten_sources"
 RESTORABLE: Final = timedelta(days=30)
-"""What was forgotten can be restored for this long."""
+"""How long something can be restored after it was forgotten."""
 
 
 class Unfinished(StrEnum):
@@ -42,15 +42,16 @@ class ForgottenSource:
     Attributes:
         source_id: The source.
         whole: Whether the whole source is forgotten.
-        chunk_ids: The chunks that were forgotten one by one, whether or not the source is, too.
-        unfinished: The operation on the whole source that is not complete, if any.
+        chunk_ids: The ids of the chunks that were forgotten one by one, even if the whole source
+            was forgotten later.
+        unfinished: The operation on the whole source that has begun and is not complete, if any.
         forgotten_at: When the whole source was forgotten.
         forgotten_by: The user who forgot the whole source.
-        reason: Why, in the user's words.
-        expires_at: When the whole source is deleted for good, or None once it is.
-        document: The stored fields of the source's document, until then.
-        missing: Whether ingest forgot it because its origin no longer had it. It is restored when
-            the origin has it again.
+        reason: The reason, in the user's words.
+        expires_at: When the whole source will be deleted for good, or None once it is.
+        document: The fields of the source's document, until the source is deleted for good.
+        missing: Whether ingest forgot the source because its origin no longer had it. It is
+            restored when the origin has it again.
     """
 
     source_id: str
@@ -77,12 +78,19 @@ class ForgottenSources:
         self._database = database
 
     async def get(self, source_id: str) -> tuple[ForgottenSource, DocumentSnapshot[Any]]:
-        """Load what was forgotten of a source, and its document. Costs one round trip."""
+        """Load what was forgotten of a source, and the document that says so.
+
+        Costs one round trip.
+        """
         snapshot = await self._database.get(self._database.document(COLLECTION, source_id))
         return _CODEC.read(source_id, snapshot.to_dict() or {}), snapshot
 
-    async def of_sources(self, source_ids: Sequence[str]) -> dict[str, ForgottenSource]:
-        """Load of which sources anything was forgotten, and what. Costs one round trip."""
+    async def get_many(self, source_ids: Sequence[str]) -> dict[str, ForgottenSource]:
+        """Load what was forgotten of these sources, by source id. Costs one round trip.
+
+        Sources of which nothing was forgotten are left out. Only the fields that ingest needs are
+        set.
+        """
         references = [self._database.document(COLLECTION, name) for name in source_ids]
         snapshots = await self._database.get_all(references, _INGEST_FIELDS)
         return {
@@ -90,8 +98,8 @@ class ForgottenSources:
             for snapshot in snapshots
         }
 
-    async def unfinished(self, limit: int) -> list[tuple[ForgottenSource, Any]]:
-        """Load sources on which an operation is not complete, each with its update time.
+    async def load_unfinished(self, limit: int) -> list[tuple[ForgottenSource, Any]]:
+        """Load sources with an unfinished operation, each with the update time of its record.
 
         Costs one round trip.
         """
@@ -102,13 +110,13 @@ class ForgottenSources:
         ]
 
 
-def forgotten_fields(source: ForgottenSource) -> dict[str, Any]:
-    """Return the stored fields of what was forgotten of a source."""
+def build_forgotten_fields(source: ForgottenSource) -> dict[str, Any]:
+    """Return the stored fields of a record."""
     return _CODEC.write(source)
 
 
 def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
-    """Build the query for sources on which an operation is not complete."""
+    """Build the query for sources with an unfinished operation."""
     unfinished = FieldFilter("unfinished", "in", [state.value for state in Unfinished])
     return client.collection(COLLECTION).where(filter=unfinished).limit(limit)
 

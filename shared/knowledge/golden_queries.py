@@ -1,15 +1,15 @@
 """Golden queries, by which search is measured every night, and the scores of past nights.
 
-Each query has one passage that answers it:
+Each query has one passage that answers it, so the scores are:
 
-    recall@10 = share of the queries whose passage is among the first ten
-    MRR@10 = mean of 1 / rank of that passage, 0 where it is not among the first ten
+    recall@10 = the share of queries whose passage is among the first ten results
+    MRR@10 = the mean of 1 / rank of the passage, or 0 if it is not among the first ten results
 
 MRR: E. M. Voorhees, "The TREC-8 Question Answering Track Report", TREC-8 (1999), 77.
 
-`meta/golden_queries` has `queries`, which the health job chooses, and `given`, a list of
-`{query, chunk_id}` with the user's own queries: the job uses them, too, and never writes them.
-`meta/health` has the scores of the last thirty nights.
+`meta/golden_queries` has two lists of `{query, chunk_id}`: `queries`, which the health job chooses,
+and `given`, the user's own queries, which the job uses but never writes. `meta/health` has the
+scores of the last thirty nights.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
 
 TOP_K: Final = 10
+"""The number of results of a search in which the passage is looked for."""
 BASELINE_NIGHTS: Final = 7
 """The number of previous nights with which a night is compared."""
 
@@ -44,9 +45,9 @@ class NightlyScore:
 
     Attributes:
         date: The day, in UTC: YYYY-MM-DD.
-        ranks: By the name of each query, the rank of its passage; 0 if it was not found.
+        ranks: The rank of each query's passage, by the query's name; 0 if it was not found.
         model: The embedding model.
-        milliseconds: The median duration of a search.
+        milliseconds: The median duration of a search, in milliseconds.
     """
 
     date: str
@@ -57,43 +58,47 @@ class NightlyScore:
     @property
     def recall(self) -> float:
         """Recall@10."""
-        return self.recall_over(self.ranks)
+        return self.compute_recall(self.ranks)
 
     @property
     def mrr(self) -> float:
         """MRR@10."""
         return sum(1 / rank for rank in self.ranks.values() if rank) / len(self.ranks)
 
-    def recall_over(self, names: Collection[str]) -> float:
+    def compute_recall(self, names: Collection[str]) -> float:
         """Return recall@10 over some of the queries."""
         return sum(self.ranks[name] > 0 for name in names) / len(names)
 
-    def gain_since(self, previous: NightlyScore) -> float | None:
-        """Return the gain in recall@10 since a previous night, over the queries that both have.
+    def compute_gain(self, previous: NightlyScore) -> float | None:
+        """Return the gain in recall@10 since a previous night, over the queries of both nights.
 
-        Queries change with their passages, and scores of different queries are not comparable. The
-        result is None if no query is common.
+        Queries change with their passages, and the scores of different queries are not comparable.
+        Return None if the nights have no query in common.
         """
         common = self.ranks.keys() & previous.ranks.keys()
-        return self.recall_over(common) - previous.recall_over(common) if common else None
+        return self.compute_recall(common) - previous.compute_recall(common) if common else None
 
 
-def gain_since_last_week(night: NightlyScore, previous: Sequence[NightlyScore]) -> float | None:
-    """Return the gain in recall@10 since the week before: the median over its nights.
+def compute_gain_since_last_week(
+    night: NightlyScore, previous: Sequence[NightlyScore]
+) -> float | None:
+    """Return the median of the gains in recall@10 since the previous BASELINE_NIGHTS nights.
+
+    Return None if no gain can be computed.
 
     Args:
         night: The night to compare.
-        previous: The nights before it, the latest last.
+        previous: The previous nights, the latest last.
     """
-    gains = [night.gain_since(other) for other in previous[-BASELINE_NIGHTS:]]
+    gains = [night.compute_gain(other) for other in previous[-BASELINE_NIGHTS:]]
     comparable = [gain for gain in gains if gain is not None]
     return median(comparable) if comparable else None
 
 
 MAX_NIGHTS: Final = 30
-"""The scores of this many nights are stored."""
+"""The number of nights whose scores are stored."""
 SAMPLE_SIZE: Final = 5
-"""A golden query is chosen from this many chunks."""
+"""The number of chunks that are read to choose one golden query."""
 _QUERIES: Final = ("meta", "golden_queries")
 _NIGHTS: Final = ("meta", "health")
 
@@ -107,7 +112,7 @@ class GoldenQuery:
 
     @property
     def name(self) -> str:
-        """A name without private words: a hash of the query and the chunk."""
+        """A name that reveals no private words: a hash of the query and the chunk id."""
         text = f"{self.chunk_id}\n{self.query}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -133,31 +138,32 @@ class SearchHealth:
     """Stores the golden queries, and the scores of past nights."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
-    async def golden(self) -> GoldenSet:
-        """Load the queries. Costs one round trip."""
+    async def load_golden_set(self) -> GoldenSet:
+        """Load the golden queries. Costs one round trip."""
         snapshot = await self._database.get(self._database.document(*_QUERIES))
         data = snapshot.to_dict() or {}
         return GoldenSet(_read(data.get("given")), _read(data.get("queries")))
 
-    async def choose(self, chosen: Sequence[GoldenQuery]) -> None:
-        """Store the chosen queries."""
+    async def store_chosen(self, chosen: Sequence[GoldenQuery]) -> None:
+        """Store the queries that the job chose. Costs one round trip."""
         data = {"queries": [_GOLDEN.write(golden) for golden in chosen]}
         reference = self._database.document(*_QUERIES)
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
-    async def existing(self, chunk_ids: Sequence[str]) -> set[str]:
-        """Return the ids of the chunks that exist and are not deleted. One round trip."""
+    async def find_existing(self, chunk_ids: Sequence[str]) -> set[str]:
+        """Return the ids of the chunks that exist and are not deleted. Costs one round trip."""
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
         chunks = await self._database.get_all(references, ["content_hash"])
         return {chunk.id for chunk in chunks if chunk.to_dict()}
 
-    async def chunks_from(self, point: str) -> list[Chunk]:
-        """Load some searchable chunks whose content hash is at least `point`. Costs one round trip.
+    async def load_chunks_from(self, point: str) -> list[Chunk]:
+        """Load up to SAMPLE_SIZE chunks with the next content hashes from `point` on.
 
-        Hashes are uniform, so every chunk is equally likely for a random point.
+        Chunks that are not searchable yet are left out. Hashes are uniformly distributed, so a
+        random point makes every chunk equally likely. Costs one round trip.
         """
         snapshots = await self._database.find(from_query(self._database.client, point))
         documents = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
@@ -167,20 +173,20 @@ class SearchHealth:
             if not _is_pending(data)
         ]
 
-    async def nights(self) -> list[NightlyScore]:
-        """Load the scores, the latest last. One round trip."""
+    async def load_nights(self) -> list[NightlyScore]:
+        """Load the scores of past nights, the latest last. Costs one round trip."""
         snapshot = await self._database.get(self._database.document(*_NIGHTS))
         return [_NIGHT.load(night) for night in (snapshot.to_dict() or {}).get("nights", [])]
 
-    async def save(self, nights: Sequence[NightlyScore]) -> None:
-        """Store the scores, the latest last."""
+    async def store_nights(self, nights: Sequence[NightlyScore]) -> None:
+        """Store the scores of the last MAX_NIGHTS of these nights, which have the latest last."""
         data = {"nights": [_NIGHT.write(night) for night in nights[-MAX_NIGHTS:]]}
         reference = self._database.document(*_NIGHTS)
         await self._database.commit([lambda batch: batch.set(reference, data)])
 
 
 def from_query(client: AsyncClient, point: str) -> AsyncQuery:
-    """Build the query for chunks by content hash, from a point on. Deleted chunks have none."""
+    """Build the query for chunks by content hash, from a point on. Deleted chunks have no hash."""
     start = FieldFilter("content_hash", ">=", point)
     query = client.collection(CHUNKS).where(filter=start).order_by("content_hash")
     return query.select([*READ_FIELDS, "pending"]).limit(SAMPLE_SIZE)

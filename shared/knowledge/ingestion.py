@@ -1,4 +1,4 @@
-"""What ingest compares and writes: `sources/{source_id}` and its chunks."""
+"""Brings `sources/{source_id}` and their chunks up to date with what ingest has read."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
+from shared.firestore.database import get_fields
 from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.forgotten_repository import ForgottenSources
-from shared.knowledge.overrides import updated_chunk
+from shared.knowledge.overrides import apply_source_fields
 from shared.knowledge.source import Source
 from shared.knowledge.source_repository import (
     COLLECTION,
     OVERRIDE_FIELDS,
     READ_AGAIN,
-    note_fields,
-    origin_fields,
-    removed_fields,
-    source_fields,
-    stored_overrides,
-    title_key,
+    build_note_fields,
+    build_origin_fields,
+    build_removed_fields,
+    build_source_fields,
+    make_title_key,
+    read_overrides,
 )
 
 if TYPE_CHECKING:
@@ -46,26 +47,31 @@ if TYPE_CHECKING:
     from shared.knowledge.forgotten_repository import ForgottenSource
 
     KeepRevision = Callable[[Document, datetime], list[Write]]
-    """Builds the writes that keep a note as it is before a change; none for another source."""
+    """Builds the writes that store the present revision of a note before it is replaced."""
 
 BATCH_SIZE: Final = 30
-"""At most this many sources are compared at once: Firestore takes 30 values in one `in`."""
+"""The maximum number of sources that are compared at a time. Firestore accepts 30 values in one
+`in`."""
 MAX_WRITES: Final = 200
+"""The maximum number of writes in a commit."""
 MAX_BYTES: Final = 2_000_000
-"""A commit has at most this size: the emulator refuses requests above 4 MiB, the cloud above 10."""
+"""The maximum size of a commit, in bytes. The emulator rejects requests above 4 MiB, the cloud
+above 10 MiB."""
 _DELETION_BYTES: Final = 80_000
-"""The size of a deletion: the cloud counts the deleted index entries too, and the vector is in one
-for each of some ten facets."""
+"""The size for which the deletion of a chunk counts. The cloud also counts the deleted index
+entries, and the vector is in one entry for each of about ten facets."""
 MAX_CHUNK_BYTES: Final = 500_000
-"""Ingest writes at most this much of a chunk: a document holds 1 MiB, and jobs add more fields."""
+"""The maximum number of bytes that ingest writes of a chunk. A document may have 1 MiB, and other
+jobs add fields."""
 MAX_TAGS: Final = 4_000
+"""The maximum number of different tags of a source and its chunks."""
 MAX_TAG_BYTES: Final = 300_000
-"""The tags of a source and its passages have at most this size: each takes three index entries, one
-of which repeats the title, and a document may have 40,000 entries, of 8 MiB in all."""
+"""The maximum size of these tags, in bytes. A tag takes three index entries, one of which repeats
+the title. A document may have 40,000 entries, of 8 MiB together."""
 INCOMPLETE: Final = "incomplete"
-"""A new source has this field until the last of its commits."""
+"""The field that the document of a new source has until its last commit."""
 _SOURCE_FILTERS: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
-"""Sources can be filtered by these facets of any of their chunks."""
+"""The kinds of facets by which sources are filtered. A source has the facets of all its chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +80,10 @@ class ChunkedSource:
 
     Attributes:
         source: The source.
-        chunks: All chunks of its text, none if it is to be deleted.
-        forgotten_ids: The ids of chunks that were forgotten, which are not stored.
-        former_ids: The ids by which an earlier release stored chunks, by their present ids, where
-            it stored another text.
+        chunks: All chunks of its text. Empty if the source is to be deleted.
+        forgotten_ids: The ids of chunks that were forgotten. These are not stored.
+        former_ids: By present chunk id, the id under which an earlier release stored the chunk, if
+            that release made another text of it.
         origin_values: What the origin says of the fields that the owner set, by field name.
     """
 
@@ -87,23 +93,23 @@ class ChunkedSource:
     former_ids: Mapping[str, str] = field(default_factory=dict)
     origin_values: Mapping[str, Any] = field(default_factory=dict)
 
-    def overridden(self, values: Mapping[str, Any]) -> ChunkedSource:
-        """Return the source with what the owner set, by field name, in place of these fields."""
+    def override(self, values: Mapping[str, Any]) -> ChunkedSource:
+        """Return the source with the values that the owner set, by field name."""
         if not values:
             return self
         origin_values = {name: getattr(self.source, name) for name in values}
         source = replace(self.source, **values)
-        chunks = [updated_chunk(chunk, source, origin_values) for chunk in self.chunks]
+        chunks = [apply_source_fields(chunk, source, origin_values) for chunk in self.chunks]
         return replace(self, source=source, chunks=chunks, origin_values=origin_values)
 
     @classmethod
     def deleted(cls, source_id: str) -> ChunkedSource:
-        """Return a source without chunks, which `Ingestion.save` deletes."""
+        """Return the source without chunks, so that `Ingestion.save` deletes it."""
         return cls(Source(source_id, title=source_id), [])
 
     @property
     def stored_chunks(self) -> list[Chunk]:
-        """The chunks to store."""
+        """The chunks to store: all except the forgotten ones."""
         return [
             chunk
             for chunk in self.chunks
@@ -116,21 +122,25 @@ class ChunkedSource:
     def content_hash(self) -> str:
         """A hash of everything that ingest writes of the source and its chunks."""
         parts = [
-            source_fields(self.source) | origin_fields(self.origin_values),
-            *(documents.fingerprint(chunk) for chunk in self.chunks),
+            build_source_fields(self.source) | build_origin_fields(self.origin_values),
+            *(documents.compute_fingerprint(chunk) for chunk in self.chunks),
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def excess(self) -> str | None:
-        """What is too large for a document, for people; None if everything fits."""
-        largest = max(map(documents.write_size, self.chunks), default=0)
+        """A message that says what is too large for a document, or None if everything fits."""
+        largest = max(map(documents.estimate_write_size, self.chunks), default=0)
         if largest > MAX_CHUNK_BYTES:
             return (
                 f"has a passage of {largest:,} bytes with its tags; at most {MAX_CHUNK_BYTES:,} are"
                 " allowed: remove tags from it"
             )
-        tags = [facet for facet in source_facets(self.stored_chunks) if facet.startswith(Kind.TAG)]
+        tags = [
+            facet
+            for facet in collect_source_facets(self.stored_chunks)
+            if facet.startswith(Kind.TAG)
+        ]
         tag_bytes = sum(len(tag.encode()) for tag in tags)
         if len(tags) > MAX_TAGS or tag_bytes > MAX_TAG_BYTES:
             return (
@@ -145,10 +155,10 @@ class SaveResult:
     """The result of saving sources.
 
     Attributes:
-        counts: The counts of `Ingestion.save`.
-        refused: The ids of the sources that the database refuses, each with the reason.
-        missing: The ids of sources that were forgotten while their origin did not have them. They
-            are not saved: restore them first.
+        counts: The counts that `Ingestion.save` returns.
+        refused: Why the database refuses sources, by source id.
+        missing: The ids of sources that ingest forgot because their origin did not have them. They
+            are not saved. Restore them first, and save them again.
     """
 
     counts: Counter[str]
@@ -158,7 +168,7 @@ class SaveResult:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A write: the count that it adds to, and its approximate size in bytes."""
+    """A write, the name of the count that it adds to, and its approximate size in bytes."""
 
     kind: str
     write: Write
@@ -171,11 +181,12 @@ class Ingestion:
     def __init__(
         self, database: Database, keep_revision: KeepRevision = lambda _note, _now: []
     ) -> None:
-        """Use this database.
+        """Store the arguments. Nothing is read yet.
 
         Args:
             database: The database.
-            keep_revision: Keeps a note that an export replaces. By default it is not kept.
+            keep_revision: Builds the writes that keep a note that an export replaces. By default,
+                the replaced note is lost.
         """
         self._database = database
         self._keep_revision = keep_revision
@@ -183,32 +194,33 @@ class Ingestion:
     async def save(self, sources: Sequence[ChunkedSource], now: datetime) -> Counter[str]:
         """Write what differs from the database.
 
-        Every commit also writes the documents of its sources, on the condition that nobody changed
-        them. So nothing of a source that is forgotten meanwhile is written, and no chunk is without
-        its source. A source that takes several commits gets its content hash with the last one: if
-        the run is killed before, the next one compares the source again.
+        Every commit also writes the documents of its sources, on the condition that they have not
+        changed. Therefore no chunk is ever without its source, and nothing is written of a source
+        that is forgotten in the meantime. A source that takes several commits gets its content hash
+        with the last one. If the run is killed before that, the next run compares the source again.
 
         Args:
-            sources: At most 30 sources with different ids. One without chunks is deleted.
+            sources: At most BATCH_SIZE sources with different ids. A source without chunks is
+                deleted.
             now: The time of writing.
 
         Returns:
-            The number of `sources` that differed, and of chunks `created`, `updated`, `deleted`;
-            and of sources that were `forgotten`, of which nothing is written, or of which `edits
-            kept` what the owner set.
+            The number of `sources` that differed, and of chunks that were `created`, `updated` and
+            `deleted`. Also the number of sources that are not written because they are
+            `forgotten`, and of `edits kept`, which are sources with values that the owner set.
 
         Raises:
-            PlatformFault: The database refuses a source; others may have been written.
+            PlatformFault: The database refuses a source. Other sources may have been written.
         """
         counts: Counter[str] = Counter()
         await self._save(sources, now, counts)
         return counts
 
     async def save_each(self, sources: Sequence[ChunkedSource], now: datetime) -> SaveResult:
-        """Write what differs; a source that the database refuses does not stop the others.
+        """Write what differs, even if the database refuses some of the sources.
 
-        Nothing of a new source that is refused stays. One that was stored before keeps its old
-        document, so that the next run tries it again.
+        Of a new source that is refused, nothing stays. A refused source that was stored before
+        keeps its old document, so that the next run tries it again.
         """
         counts: Counter[str] = Counter()
         refused: dict[str, str] = {}
@@ -227,37 +239,43 @@ class Ingestion:
                 log.warning("source_refused", **error_fields(refusal))
                 [source] = batch
                 refused[source.source.source_id] = str(refusal)
-                await self._take_back(source, now, counts)
+                await self._undo_new_source(source, now, counts)
         return SaveResult(counts, refused, frozenset(missing))
 
     async def delete_remains(self, source_ids: Sequence[str], now: datetime) -> Counter[str]:
-        """Delete the chunks of sources that are not stored, and count them as `deleted`.
+        """Delete the chunks of sources that are not stored, and count the chunks as `deleted`.
 
-        Earlier releases left such chunks when a run was killed. Chunks that change meanwhile stay.
+        Earlier releases left such chunks when a run was killed. Chunks that change in the meantime
+        stay.
         """
         references = [self._get_reference(COLLECTION, source_id) for source_id in source_ids]
         stored = {snapshot.id for snapshot in await self._database.get_all(references, ["title"])}
         chunks = await self._load_stored_chunks([name for name in source_ids if name not in stored])
         writes = [
-            put_if_unchanged(chunk, documents.deletion_update(now))
+            put_if_unchanged(chunk, documents.build_deletion_update(now))
             for source_chunks in chunks.values()
             for chunk in source_chunks.values()
         ]
         deleted = await self._database.commit_skipping_conflicts(writes) if writes else 0
         return Counter(deleted=deleted) if deleted else Counter()
 
-    async def _take_back(self, source: ChunkedSource, now: datetime, counts: Counter[str]) -> None:
+    async def _undo_new_source(
+        self, source: ChunkedSource, now: datetime, counts: Counter[str]
+    ) -> None:
         """Delete what was written of a new source before the database refused the rest."""
         stored = await self._load_stored_sources([source])
-        if any(INCOMPLETE in _get_fields(snapshot) for snapshot in stored.values()):
+        if any(INCOMPLETE in get_fields(snapshot) for snapshot in stored.values()):
             await self._save([ChunkedSource(source.source, [])], now, counts)
 
     async def _save(
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
     ) -> set[str]:
-        """Write what differs, count the writes of each commit, and return what to restore first.
+        """Write what differs, and count the writes of each commit.
 
-        What is forgotten or changed by somebody else in the meantime is read again.
+        After a conflict with another writer, everything is read again.
+
+        Returns:
+            The ids of sources to restore first, as in `SaveResult.missing`.
         """
         forgotten: Mapping[str, ForgottenSource] = await self._database.retry_on_conflict(
             lambda: self._attempt(sources, now, counts)
@@ -270,7 +288,7 @@ class Ingestion:
     async def _attempt(
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
     ) -> dict[str, ForgottenSource]:
-        """Write what differs, and return what was forgotten of it."""
+        """Write what differs, and return what was forgotten of these sources, by source id."""
         stored = await self._load_stored_sources(sources)
         sources = [_apply_overrides(source, stored) for source in sources]
         different = [source for source in sources if _has_changed(source, stored)]
@@ -278,9 +296,9 @@ class Ingestion:
         forgotten: dict[str, ForgottenSource]
         chunks, forgotten = await asyncio.gather(
             self._load_stored_chunks(source_ids),
-            ForgottenSources(self._database).of_sources(source_ids),
+            ForgottenSources(self._database).get_many(source_ids),
         )
-        small: list[list[Change]] = []
+        small_sources: list[list[Change]] = []
         for source in _skip_forgotten(different, forgotten):
             source_id = source.source.source_id
             document, stored_chunks = stored.get(source_id), chunks.get(source_id, {})
@@ -289,13 +307,17 @@ class Ingestion:
                 split_commits([*changes, *self._build_source_change(source, document, now)])
             )
             if len(parts) > 1 and (document or source.stored_chunks):
-                count = len(stored_chunks)
                 await self._commit_parts(
-                    source, document, parts, chunk_count=count, now=now, counts=counts
+                    source,
+                    document,
+                    parts,
+                    chunk_count=len(stored_chunks),
+                    now=now,
+                    counts=counts,
                 )
             else:
-                small += parts
-        for commit in pack_commits(small):
+                small_sources += parts
+        for commit in pack_commits(small_sources):
             await self._database.commit(change.write for change in commit)
             counts.update(change.kind for change in commit)
         edited = sum(bool(source.origin_values) for source in sources)
@@ -312,13 +334,14 @@ class Ingestion:
         now: datetime,
         counts: Counter[str],
     ) -> None:
-        """Commit the changes of a large source, the last of which is that of its document.
+        """Commit the changes of a source that is too large for one commit.
 
-        The earlier commits change the document, too, but leave it without a content hash.
+        The last change is that of the source's document. The earlier commits change the document,
+        too, but leave it without a content hash, so that the next run repeats an interrupted one.
 
         Args:
             source: The source.
-            stored: Its document.
+            stored: Its document, or None if it is new.
             parts: The changes of each commit.
             chunk_count: The number of its stored chunks.
             now: The time of writing.
@@ -334,14 +357,14 @@ class Ingestion:
             chunk_count += kinds["created"] - kinds["deleted"]
             fields = READ_AGAIN | {"chunk_count": chunk_count}
             if update_time is None:
-                first = source_document(source, now) | _build_dates(source.source, now)
+                first = build_source_document(source, now) | _build_dates(source.source, now)
                 fields = first | fields | {INCOMPLETE: True}
             writes = [change.write for change in part]
             results = await self._database.commit([*writes, _put(reference, fields, update_time)])
             counts.update(kinds)
             update_time = (
                 results[-1].update_time
-                if results
+                if results  # There are none if the response was lost.
                 else (await self._database.get(reference, [])).update_time
             )
         last = [*parts[-1][:-1], *self._build_source_change(source, stored, now, update_time)]
@@ -353,7 +376,7 @@ class Ingestion:
             self._get_reference(COLLECTION, source.source.source_id) for source in sources
         ]
         fields = ["content_hash", "revision", INCOMPLETE, *OVERRIDE_FIELDS]
-        # A note is read whole, because it is kept if it is replaced.
+        # Notes are read with all fields, because a note that is replaced is kept.
         with_notes = any(source.source.note for source in sources)
         snapshots = await self._database.get_all(references, None if with_notes else fields)
         return {snapshot.id: snapshot for snapshot in snapshots}
@@ -361,7 +384,7 @@ class Ingestion:
     async def _load_stored_chunks(
         self, source_ids: Sequence[str]
     ) -> dict[str, dict[str, Document]]:
-        """Load fields of the stored chunks, by source id and chunk id."""
+        """Load the fields to compare of the stored chunks, by source id and chunk id."""
         chunks: dict[str, dict[str, Document]] = {}
         if source_ids:
             query = chunks_of_sources_query(self._database.client, source_ids)
@@ -382,11 +405,13 @@ class Ingestion:
             yield self._build_deletion(stored[chunk_id], now, has_source=document is not None)
 
     def _build_deletion(self, chunk: Document, now: datetime, *, has_source: bool) -> Change:
-        """Mark a chunk as deleted; the index job removes it from the index, and deletes it.
+        """Mark a chunk as deleted. The index job removes it from the postings, and deletes it.
 
-        The commit changes its source, too. Without one, the chunk itself must not have changed.
+        A chunk with a source needs no condition of its own, because the commit also writes the
+        source's document, on the condition that it is unchanged. A chunk without one must itself be
+        unchanged.
         """
-        update = documents.deletion_update(now)
+        update = documents.build_deletion_update(now)
         if has_source:
             return Change(
                 "deleted", lambda batch: batch.update(chunk.reference, update), _DELETION_BYTES
@@ -400,26 +425,28 @@ class Ingestion:
         now: datetime,
         update_time: Any = None,
     ) -> Iterator[Change]:
-        """Yield the last change of a source, which a commit has in full.
+        """Yield the change of a source's document that completes the source.
 
         Args:
             source: The source.
             stored: Its document, as it was read.
             now: The time of writing.
-            update_time: The update time of the document, if an earlier commit has changed it.
+            update_time: The update time of the document, if an earlier commit of this run wrote it.
         """
         reference = self._get_reference(COLLECTION, source.source.source_id)
         update_time = update_time or (stored.update_time if stored else None)
         if source.stored_chunks:
-            data = source_document(source, now)
+            data = build_source_document(source, now)
             # A chunk repeats the metadata of its source.
-            size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
-            if stored and INCOMPLETE not in _get_fields(stored):
-                data |= _build_note_update(source.source, _get_fields(stored))
+            size = documents.estimate_write_size(source.chunks[0]) + 4 * sum(
+                map(len, data["facets"])
+            )
+            if stored and INCOMPLETE not in get_fields(stored):
+                data |= _build_note_update(source.source, get_fields(stored))
             else:
                 data |= _build_first_fields(source.source, now)
             if update_time:
-                data |= removed_fields(source.source) | {INCOMPLETE: DELETE_FIELD}
+                data |= build_removed_fields(source.source) | {INCOMPLETE: DELETE_FIELD}
             kept = self._keep_revision(stored, now) if stored and source.source.note else []
             write = _put(reference, data, update_time)
             yield Change("sources", combine_writes([write, *kept]), size)
@@ -431,14 +458,14 @@ class Ingestion:
         self, chunk: Chunk, snapshot: Document | None, now: datetime
     ) -> Iterator[Change]:
         reference = self._get_reference(CHUNKS, chunk.chunk_id)
-        size = documents.write_size(chunk)
-        stored = _get_fields(snapshot)
+        size = documents.estimate_write_size(chunk)
+        stored = get_fields(snapshot)
         if not stored:
-            new = documents.new_document(chunk, now)
+            new = documents.build_new_document(chunk, now)
             yield Change("created", lambda batch: batch.set(reference, new, merge=True), size)
-        elif stored["fingerprint"] != documents.fingerprint(chunk):
+        elif stored["fingerprint"] != documents.compute_fingerprint(chunk):
             same_text = stored["content_hash"] == chunk.content_hash
-            update = documents.edit_update if same_text else documents.rewrite_update
+            update = documents.build_edit_update if same_text else documents.build_rewrite_update
             edit = update(chunk, stored, now)
             yield Change("updated", lambda batch: batch.update(reference, edit), size)
 
@@ -447,7 +474,7 @@ class Ingestion:
 
 
 def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> AsyncQuery:
-    """Return the fields to compare of all chunks of up to 30 sources."""
+    """Build the query for the fields to compare of all chunks of up to BATCH_SIZE sources."""
     return (
         client.collection(CHUNKS)
         .where(filter=FieldFilter("source_id", "in", list(source_ids)))
@@ -461,12 +488,12 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _apply_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> ChunkedSource:
-    """Apply what the owner set of a stored source, or of a new one from an export."""
+    """Apply the values that the owner set: the stored ones, or for a new source, the export's."""
     if not source.chunks:
         return source
     document = stored.get(source.source.source_id)
-    values = stored_overrides(_get_fields(document)) if document else source.source.overrides
-    return source.overridden(values)
+    values = read_overrides(get_fields(document)) if document else source.source.overrides
+    return source.override(values)
 
 
 def _skip_forgotten(
@@ -474,8 +501,9 @@ def _skip_forgotten(
 ) -> Iterator[ChunkedSource]:
     """Leave out what was forgotten.
 
-    A source that is being forgotten is left alone, and so is one to restore. One that is forgotten
-    has nothing to store, so that what an interrupted run wrote of it is deleted.
+    A source that is being moved, and a source that must be restored first, are left out. A source
+    that is forgotten stays in, but without chunks to store, so that what an interrupted run wrote
+    of it is deleted.
     """
     for source in sources:
         record = forgotten.get(source.source.source_id)
@@ -488,22 +516,23 @@ def _skip_forgotten(
 
 
 def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
-    """Return whether to write a source; one to delete always is: it may have left chunks behind.
+    """Return whether a source must be written.
 
-    A note of an export is written over an earlier revision only.
+    A source to delete always is, because it may have left chunks behind. A note from an export only
+    replaces an earlier revision.
     """
-    data = _get_fields(stored.get(source.source.source_id))
+    data = get_fields(stored.get(source.source.source_id))
     if source.source.note and source.chunks:
         return bool(data.get("revision", 0) < source.source.note.revision)
     return not source.chunks or data.get("content_hash") != source.content_hash
 
 
-def source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
+def build_source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
     """Return the fields that every write of a source sets."""
-    fields = source_fields(source.source) | origin_fields(source.origin_values)
+    fields = build_source_fields(source.source) | build_origin_fields(source.origin_values)
     return fields | {
-        "title_key": title_key(source.source.title),
-        "facets": source_facets(source.stored_chunks),
+        "title_key": make_title_key(source.source.title),
+        "facets": collect_source_facets(source.stored_chunks),
         "chunk_count": len(source.stored_chunks),
         "content_hash": source.content_hash,
         "updated_at": now,
@@ -511,8 +540,8 @@ def source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
 
 
 def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:
-    """Return what a new source has at first: its dates, and in an export what makes it a note."""
-    return _build_dates(source, now) | (note_fields(source.note) if source.note else {})
+    """Return the fields that only a source's first write sets: its dates, and those of a note."""
+    return _build_dates(source, now) | (build_note_fields(source.note) if source.note else {})
 
 
 def _build_dates(source: Source, now: datetime) -> dict[str, Any]:
@@ -521,14 +550,19 @@ def _build_dates(source: Source, now: datetime) -> dict[str, Any]:
 
 
 def _build_note_update(source: Source, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what makes a stored source the note of an export; who saved it there stays."""
+    """Return the fields by which a note from an export replaces a stored one.
+
+    The stored `saved_by` stays.
+    """
     if not source.note:
         return {}
-    return note_fields(replace(source.note, saved_by=stored.get("saved_by", source.note.saved_by)))
+    return build_note_fields(
+        replace(source.note, saved_by=stored.get("saved_by", source.note.saved_by))
+    )
 
 
-def source_facets(chunks: Iterable[Chunk]) -> list[str]:
-    """Return the ids of the facets of chunks that their source can be filtered by."""
+def collect_source_facets(chunks: Iterable[Chunk]) -> list[str]:
+    """Return the ids of the chunks' facets by which their source can be filtered, sorted."""
     facets = {facet for chunk in chunks for facet in chunk.facets}
     return sorted(facet.id for facet in facets if facet.kind in _SOURCE_FILTERS)
 
@@ -541,16 +575,12 @@ def _put(reference: AsyncDocumentReference, data: dict[str, Any], update_time: A
     return lambda batch: batch.update(reference, data, option)
 
 
-def _get_fields(snapshot: Document | None) -> dict[str, Any]:
-    return (snapshot.to_dict() or {}) if snapshot else {}
-
-
 class _Refusal(Exception):
-    """The database refuses a source for what it is; the message says why, for people."""
+    """The database refuses a source because of its content. The message says why, for people."""
 
 
 def _explain_refusal(error: PlatformFault | ValueError) -> str | None:
-    """Why the database refuses a source for what it is; None if the fault is another one."""
+    """Return why the database refuses a source's content, or None for any other fault."""
     cause = error.__cause__ if isinstance(error, PlatformFault) else error
     if isinstance(cause, InvalidArgument | ValueError):
         return f"is refused by the database ({type(cause).__name__})"
@@ -558,12 +588,12 @@ def _explain_refusal(error: PlatformFault | ValueError) -> str | None:
 
 
 def split_commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """Split changes into commits that Firestore accepts, in order."""
+    """Split changes into commits that Firestore accepts. The order stays."""
     return pack_commits([[change] for change in changes])
 
 
 def pack_commits(groups: Iterable[Sequence[Change]]) -> Iterator[list[Change]]:
-    """Pack groups of changes into commits that Firestore accepts, in order; no group is split."""
+    """Pack groups of changes into commits that Firestore accepts. No group is split."""
     commit: list[Change] = []
     size = 0
     for group in groups:

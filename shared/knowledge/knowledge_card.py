@@ -1,4 +1,4 @@
-"""A knowledge card: what a chunk says, in brief."""
+"""A knowledge card: the summary and the takeaways of a chunk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class KnowledgeCard:
     Attributes:
         summary: The passage in a sentence or two.
         takeaways: Its main points.
-        model: The model that made a stored card, or who wrote it.
-        generated_at: When a stored card was made.
+        model: The model that made the card, or `BY_HAND` if a person wrote it. Set if it is stored.
+        generated_at: When the card was made. Set if it is stored.
     """
 
     summary: str

@@ -1,18 +1,19 @@
 """`meta/map` and `map/{version}-{page}`: the map of the knowledge base, without any text.
 
-A page maps chunk ids to points of six bytes. A hash of the chunk's id picks its page, so each page
-is a random sample, and a point can be added or removed without reading anything.
+A page maps chunk ids to points of six bytes. The page of a chunk is determined by a hash of its id.
+Each page is therefore a random sample, and a point can be added or removed without a read.
 
-Only the cluster job draws a map, adds points to it and updates its clusters: one run at a time,
-since each commit of a run fails if the run has lost the job's lease. The job writes a new map to
-pages of its own. Then one write makes `meta/map` describe these pages, and the old pages are
-deleted. So readers see either the old map or the new one.
+Only the cluster job draws a map, adds points to it and updates its clusters. Its runs do not
+overlap, because each commit of a run fails if the run has lost the job's lease. The job writes a
+new map to new pages. Then one write makes `meta/map` describe these pages, and the old pages are
+deleted. Readers therefore see either the old map or the new one.
 
-Other jobs may delete chunks while a map is drawn. So `meta/map` announces the pages of the draft
-before the job reads any chunk, and whoever deletes a chunk also adds the hash of its id to `gone`
-in its page of the draft. Once the draft's points are written, a removal deletes them directly, and
-`gone` is no longer needed. A removal that is committed just after the old pages were deleted
-creates an old page again, without points; the next drawing deletes it.
+Other jobs may delete chunks while a map is drawn. For that case, `meta/map` announces the pages of
+the new map, the draft, before the job reads any chunk. Whoever deletes a chunk also adds the hash
+of its id to `gone` in its page of the draft. Once the points of the draft are written, a removal
+deletes the point directly, and `gone` is not needed any longer. A removal that is committed just
+after the old pages were deleted creates one of them again, without points. The next drawing deletes
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import struct
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from google.cloud.firestore import DELETE_FIELD, ArrayUnion, Increment
 
@@ -39,19 +40,21 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "map"
 POINTS_PER_PAGE: Final = 1_000
-"""A new map has about this many points per page."""
+"""The approximate number of points on a page of a new map."""
 MAX_POINTS_PER_PAGE: Final = 4_000
-"""A map is full when its pages contain this many points on average. With the longest ids, such a
-page takes 0.9 MB; Firestore limits a document to 1 MiB. Callers of `build_point_writes` must check
+"""The mean number of points on a page at which a map is full. With the longest ids, such a page
+takes 0.9 MB, and Firestore limits a document to 1 MiB. Callers of `build_point_writes` must check
 `KnowledgeMap.remaining_capacity`."""
 PAGES_PER_COMMIT: Final = 8
-"""A new page takes up to about 0.25 MB, and a commit may have 4 MB."""
+"""The number of new pages in a commit. A new page takes up to about 0.25 MB, and a commit may have
+4 MB."""
 _POINT: Final = struct.Struct("<HHH")
 _PATH: Final = ("meta", "map")
 _HASH_BYTES: Final = 7
-"""Firestore stores signed 64-bit integers, so eight bytes would not always fit."""
+"""The length of hashes. Firestore stores signed 64-bit integers, so eight bytes would not always
+fit."""
 _MAX_ATTEMPTS: Final = 3
-"""How often to try to read a map, which fails if a new map replaces it meanwhile."""
+"""How often to try to read a map. An attempt fails if a new map replaces it in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,8 @@ class KnowledgeMap:
         axes: The horizontal and then the vertical axis, as little-endian single-precision floats.
         clusters: Its clusters. Points refer to them by index.
         drawn_count: How many points the map had when it was drawn.
-        added_count: How many points were written since. Points that moved count again, and removed
-            points still count, so that no write has to read. A new map starts from zero.
+        added_count: How many points were written since. Moved points count again, and removed
+            points still count, so that no write has to read.
     """
 
     version: int
@@ -131,7 +134,7 @@ class KnowledgeMap:
 
     @property
     def remaining_capacity(self) -> int:
-        """How many points can certainly be added before the map is full and must be drawn again."""
+        """How many points at least can be added before the map is full and must be drawn again."""
         return self.page_count * MAX_POINTS_PER_PAGE - self.drawn_count - self.added_count
 
 
@@ -154,6 +157,14 @@ class MapSample:
 
     points: dict[str, bytes]
     total: int
+
+
+class PointColumns(NamedTuple):
+    """Points as columns: a list for each attribute of `MapPoint`."""
+
+    x: list[int]
+    y: list[int]
+    clusters: list[int]
 
 
 _CLUSTER: Final = Codec(MapCluster)
@@ -193,7 +204,7 @@ class Maps:
                 return None
             pages = await self._load_pages(current, limit)
             if pages is not None:
-                return current, _sample(pages, limit, current.page_count)
+                return current, _sample_points(pages, limit, current.page_count)
         raise Unavailable("The map is being drawn again. Try again in a minute.", retry_after=60)
 
     async def _load_pages(
@@ -202,6 +213,7 @@ class Maps:
         """Load as many pages as contain `limit` points. Return None if a page was deleted."""
         pages: list[Mapping[str, bytes]] = []
         needed = _estimate_page_count(limit, current.drawn_count + current.added_count, current)
+        # Removed points still count, so the first pages may have fewer points than estimated.
         while len(pages) < needed:
             numbers = range(len(pages), needed)
             references = [self._page_reference(current, number) for number in numbers]
@@ -222,7 +234,7 @@ class Maps:
         Deletes the pages of drafts that were never completed.
 
         Args:
-            point_count: About how many points the map will have.
+            point_count: The approximate number of points that the map will have.
         """
         data = (await self._database.get(self._head)).to_dict() or {}
         version = data.get("version", 0)
@@ -236,11 +248,11 @@ class Maps:
     async def complete(self, new_map: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
         """Store an announced map with its points, and replace the current map with it.
 
-        Writes each page once or twice and reads it once; old pages cost a read and a write each.
+        Each page costs one read, and one or two writes. Each old page costs one read and one write.
         """
-        by_page = _group_by_page(points, new_map.page_count)
-        await self._write_pages(new_map, points, by_page)
-        await self._remove_gone(new_map, by_page)
+        chunk_ids_by_page = _group_by_page(points, new_map.page_count)
+        await self._write_pages(new_map, points, chunk_ids_by_page)
+        await self._remove_gone(new_map, chunk_ids_by_page)
         head, data = self._head, _MAP.write(new_map)
         await self._database.commit([lambda batch: batch.set(head, data)])
         await self._delete_other_pages(new_map.version)
@@ -270,8 +282,8 @@ class Maps:
     ) -> list[Write]:
         """Build the writes that add points or move existing ones, without reading anything.
 
-        Only the cluster job may commit them, and not between `begin` and `complete`: a draft would
-        not get the points.
+        Only the cluster job may commit them, and not between `begin` and `complete`, because a
+        draft would not get the points.
         """
         if not points:
             return []
@@ -291,8 +303,8 @@ class Maps:
         """Build the writes that remove the points of deleted chunks from the map and from a draft.
 
         Mark the chunks as deleted before calling this, so that a map that is announced later does
-        not include them. Whoever marks them in the same commit leaves a repetition to the index
-        job. Costs one read and one round trip, or nothing without chunks.
+        not include them. If the chunks are marked only in the same commit, the index job must
+        remove their points again. Costs one read, or nothing without chunks.
         """
         if not chunk_ids:
             return []
@@ -320,15 +332,16 @@ class Maps:
         self,
         new_map: KnowledgeMap,
         points: Mapping[str, MapPoint],
-        by_page: Mapping[int, list[str]],
+        chunk_ids_by_page: Mapping[int, list[str]],
     ) -> None:
-        """Write all pages, even empty ones: to a reader, a missing page means a deleted map."""
+        """Write all pages, even empty ones: to readers, a missing page means a deleted map."""
         writes = [
             self._build_merge(
                 self._page_reference(new_map, page),
                 {
                     "points": {
-                        chunk_id: points[chunk_id].pack() for chunk_id in by_page.get(page, ())
+                        chunk_id: points[chunk_id].pack()
+                        for chunk_id in chunk_ids_by_page.get(page, ())
                     }
                 },
             )
@@ -348,7 +361,9 @@ class Maps:
     def _build_merge(self, page: AsyncDocumentReference, data: dict[str, Any]) -> Write:
         return lambda batch: batch.set(page, data, merge=True)
 
-    async def _remove_gone(self, new_map: KnowledgeMap, by_page: Mapping[int, list[str]]) -> None:
+    async def _remove_gone(
+        self, new_map: KnowledgeMap, chunk_ids_by_page: Mapping[int, list[str]]
+    ) -> None:
         """Remove the points of chunks that were deleted before their points were written."""
         references = [self._page_reference(new_map, page) for page in range(new_map.page_count)]
         snapshots = await self._database.get_all(references, ["gone"])
@@ -357,7 +372,9 @@ class Maps:
         for page, reference in enumerate(references):
             if gone := fields.get(reference.id, {}).get("gone"):
                 removed = [
-                    chunk_id for chunk_id in by_page.get(page, ()) if _hash(chunk_id) in gone
+                    chunk_id
+                    for chunk_id in chunk_ids_by_page.get(page, ())
+                    if _hash(chunk_id) in gone
                 ]
                 points = {"points": dict.fromkeys(removed, DELETE_FIELD)} if removed else {}
                 writes.append(self._build_merge(reference, {"gone": DELETE_FIELD} | points))
@@ -380,32 +397,38 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield pages_query(client)
 
 
-def unpack_points(points: Iterable[bytes]) -> tuple[list[int], list[int], list[int]]:
-    """Unpack points to the lists of their x, their y and the indexes of their clusters."""
+def unpack_points(points: Iterable[bytes]) -> PointColumns:
+    """Decode points that `MapPoint.pack` encoded."""
     rows = list(_POINT.iter_unpack(b"".join(points)))
-    return [x for x, _, _ in rows], [y for _, y, _ in rows], [stored - 1 for *_, stored in rows]
+    return PointColumns(
+        x=[x for x, _, _ in rows],
+        y=[y for _, y, _ in rows],
+        clusters=[stored_cluster - 1 for *_, stored_cluster in rows],
+    )
 
 
 def _estimate_page_count(limit: int, total: int, current: KnowledgeMap) -> int:
-    """Return how many pages contain about `limit` points, if all pages contain `total` points."""
+    """Estimate how many pages contain `limit` points, if all pages together contain `total`."""
     return min(current.page_count, ceil(limit * current.page_count / max(total, 1)))
 
 
-def _sample(pages: Sequence[Mapping[str, bytes]], limit: int, page_count: int) -> MapSample:
+def _sample_points(pages: Sequence[Mapping[str, bytes]], limit: int, page_count: int) -> MapSample:
+    """Choose `limit` points of these pages at random, and estimate the total over all pages."""
     points = {chunk_id: point for page in pages for chunk_id, point in page.items()}
     total = round(len(points) * page_count / max(len(pages), 1))
     if len(points) > limit:
-        # In a page, points are sorted by chunk id, so the first would be of a few sources.
+        # On a page, points are sorted by chunk id, so the first ones would be of only a few
+        # sources.
         points = {chunk_id: points[chunk_id] for chunk_id in sorted(points, key=_hash)[:limit]}
     return MapSample(points, total)
 
 
 def _group_by_page(chunk_ids: Iterable[str], page_count: int) -> dict[int, list[str]]:
-    """Group chunk ids by page number. Pages without any are left out."""
-    by_page: defaultdict[int, list[str]] = defaultdict(list)
+    """Group chunk ids by page number. Pages without chunk ids are left out."""
+    chunk_ids_by_page: defaultdict[int, list[str]] = defaultdict(list)
     for chunk_id in chunk_ids:
-        by_page[_hash(chunk_id) % page_count].append(chunk_id)
-    return dict(by_page)
+        chunk_ids_by_page[_hash(chunk_id) % page_count].append(chunk_id)
+    return dict(chunk_ids_by_page)
 
 
 def _hash(chunk_id: str) -> int:

@@ -1,8 +1,8 @@
 """Overrides: a title, an author or tags that the owner set, in place of what the origin says.
 
-The field of a source holds what the owner set, and `origin_values` beside it what its origin says:
-its file, the bucket or Readwise. Ingest brings `origin_values` up to date and leaves the field
-alone, so that the owner can go back to the origin at any time.
+The field of the source contains what the owner set. `origin_values` contains what the origin says,
+which is the source's file, bucket or Readwise. Ingest updates only `origin_values`, so that the
+owner can return to the origin's value at any time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EDITABLE: Final = ("title", "author", "tags")
 
 
 def read_values(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the editable fields that are in a stored map, which has tags as a list."""
+    """Read those editable fields that stored data contains. It contains tags as a list."""
     return {
         name: tuple(data[name]) if name == "tags" else data[name]
         for name in EDITABLE
@@ -32,27 +32,29 @@ def read_values(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def own_tags(chunk: Chunk, origin_tags: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tags of a chunk that are not those of its source.
+def get_own_tags(chunk: Chunk, origin_tags: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tags of a chunk that its source does not have.
 
     Args:
         chunk: The chunk.
-        origin_tags: The tags that the source has at its origin.
+        origin_tags: The tags of the source at its origin.
     """
     if chunk.own_tags is not None:
         return chunk.own_tags
     return tuple(tag for tag in chunk.tags if tag not in origin_tags)
 
 
-def updated_chunk(chunk: Chunk, source: SourceFields, origin_values: FieldValues) -> Chunk:
-    """Return a chunk with the title, the author and the tags of its source, and its own tags.
+def apply_source_fields(chunk: Chunk, source: SourceFields, origin_values: FieldValues) -> Chunk:
+    """Return a chunk with the title, the author and the tags of its edited source.
+
+    The chunk keeps its own tags.
 
     Args:
-        chunk: The chunk, before or after an edit of its source.
-        source: The source after it.
-        origin_values: What the origin says of the overridden fields.
+        chunk: The chunk, whether or not the edit was applied to it before.
+        source: The source after the edit.
+        origin_values: What the origin says of the fields that the owner set.
     """
-    own = own_tags(chunk, origin_values.get("tags", source.tags))
+    own = get_own_tags(chunk, origin_values.get("tags", source.tags))
     return replace(
         chunk,
         title=source.title,

@@ -1,4 +1,9 @@
-"""The chunks that wait for a step of the pipeline, and what came of them."""
+"""The queue of each step of the pipeline: the chunks that wait for it, and the step's results.
+
+The queue is in the chunks themselves: the field `pending` maps each step that a chunk waits for to
+the time from which it may be tried, `tries` counts the failed attempts, and `parked` has the reason
+why a step is not tried again.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from shared.core.deferral import schedule_retry
 from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
-from shared.index.stored_vector import vector_fields
+from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk import embedding_text
 from shared.knowledge.chunk_repository import COLLECTION, STEPS
@@ -31,15 +36,16 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 ExtractionSummaries = Mapping[str, Mapping[str, Any]]
-"""Extraction id to `{type, topics, says, duplicate?}`. A duplicate is not shown and has no topics.
-`says` is a digest of its content, by which an unchanged extraction is recognised."""
+"""What a chunk stores of its extractions: `{type, topics, says, duplicate?}` by extraction id.
+`says` is a digest of the content, by which an unchanged extraction is recognised. A duplicate is
+not shown and has no topics."""
 MAX_WRITES: Final = 100
-"""Results of at most this many chunks are stored in one commit."""
+"""The maximum number of chunks whose results are stored in one commit."""
 PENDING_FIELDS: Final = ("source_id", "title", "content", "content_hash", "tries", "extracted")
 
 
 class QueuedChunk(Protocol):
-    """A chunk as it was read, with the number of failed tries of a step."""
+    """A chunk at the time of a read, with the number of failed attempts at a step."""
 
     @property
     def chunk_id(self) -> str: ...  # noqa: D102 - as in every value that stands for a chunk
@@ -51,12 +57,17 @@ class QueuedChunk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PendingChunk:
-    """A chunk that waits for a step, as it was read.
+    """A chunk that waits for a step, at the time of a read.
 
     Attributes:
-        content_hash: Changes with the text and the title.
-        tries: How often the step failed on it.
-        extracted: Its extractions.
+        chunk_id: Its id.
+        source_id: The id of its source.
+        title: The title of its source.
+        content: Its text.
+        content_hash: A hash of the title and the text.
+        tries: The number of failed attempts at the step.
+        update_time: The time of its last write before the read.
+        extracted: What it stores of its extractions.
     """
 
     chunk_id: str
@@ -76,7 +87,7 @@ class PendingChunk:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step made of a chunk.
+    """The result of a step for one chunk.
 
     Attributes:
         chunk: The chunk as it was read.
@@ -98,7 +109,7 @@ class DeadLetter:
 
 
 class RefusedChunks(PlatformFault):
-    """The database refuses the results of some chunks; the others are stored.
+    """The database refuses the results of some chunks. The other results are stored.
 
     Attributes:
         stored: The number of chunks whose results were stored.
@@ -106,21 +117,21 @@ class RefusedChunks(PlatformFault):
     """
 
     def __init__(self, stored: int, chunks: Sequence[PendingChunk]) -> None:
-        """Make the error."""
+        """Store what the database refused."""
         super().__init__("The database refuses the result for this passage: it may be too large.")
         self.stored = stored
         self.chunks = list(chunks)
 
 
 class ChunkQueue:
-    """The queue of each step: pending chunks, results, retries and dead letters."""
+    """Loads the chunks that wait for a step, and stores results, retries and dead letters."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
-    async def pending(self, step: str, now: datetime, limit: int) -> list[PendingChunk]:
-        """Load chunks that wait for `step` and are due, the longest waiting first."""
+    async def load_pending(self, step: str, now: datetime, limit: int) -> list[PendingChunk]:
+        """Load chunks for which `step` is due, the longest waiting first. Costs one round trip."""
         query = due_query(self._database.client, step, now, limit).select(PENDING_FIELDS)
         return [to_pending(step, snapshot) for snapshot in await self._database.find(query)]
 
@@ -148,20 +159,21 @@ class ChunkQueue:
         results = [
             StepResult(
                 chunk,
-                vector_fields(vector, model) | documents.step_pending("cluster", now),
+                build_vector_fields(vector, model) | documents.build_step_pending("cluster", now),
             )
             for chunk, vector in zip(chunks, vectors, strict=True)
         ]
         return await self.complete("embed", results)
 
     async def complete(self, step: str, results: Sequence[StepResult]) -> int:
-        """Store results; a chunk whose text was edited since it was read stays pending.
+        """Store results, and end the step. A chunk that was edited since the read stays pending.
 
         Returns:
             The number of chunks whose results were stored.
 
         Raises:
-            RefusedChunks: The database refuses some results for what they are; the rest is stored.
+            RefusedChunks: The database refuses some results because of their content. The others
+                are stored.
         """
         refused: list[PendingChunk] = []
         stored = 0
@@ -174,19 +186,23 @@ class ChunkQueue:
     async def _complete(
         self, step: str, results: Sequence[StepResult], refused: list[PendingChunk]
     ) -> int:
+        """Store results in one commit. Add the chunks whose results are refused to `refused`."""
+
         async def commit(results: Sequence[StepResult]) -> None:
-            await self._database.commit([self._write(step, result) for result in results])
+            await self._database.commit(
+                [self._build_result_write(step, result) for result in results]
+            )
 
         try:
             await commit(results)
         except WriteConflict:
-            # Other steps write to chunks too: only the text shows whether a chunk was edited.
+            # Other steps write to chunks, too. Only the text shows whether a chunk was edited.
             results = await self._filter_unedited(step, results)
         except (PlatformFault, ValueError):
             pass
         else:
             return len(results)
-        # A ValueError means that Google's client cannot make a request of the data.
+        # A ValueError means that Google's client cannot encode the data as a request.
         stored = 0
         async for batch, outcome in bisect_batch(
             results, commit, (WriteConflict, PlatformFault, ValueError)
@@ -197,12 +213,12 @@ class ChunkQueue:
                 refused.append(batch[0].chunk)
         return stored
 
-    def _write(self, step: str, result: StepResult) -> Write:
-        change = {**result.change, **documents.step_done(step)}
+    def _build_result_write(self, step: str, result: StepResult) -> Write:
+        change = {**result.change, **documents.build_step_done(step)}
         return combine_writes([self._build_update(result.chunk, change), *result.writes])
 
     async def _filter_unedited(self, step: str, results: Sequence[StepResult]) -> list[StepResult]:
-        """The results whose chunks still have the same text, with their present update times."""
+        """Return the results of chunks with unchanged text, with the chunks' new update times."""
         by_id = {result.chunk.chunk_id: result for result in results}
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
         snapshots = await self._database.get_all(references, ["content_hash", "extracted"])
@@ -213,7 +229,7 @@ class ChunkQueue:
         ]
 
     async def defer(self, step: str, chunk: QueuedChunk, reason: str, now: datetime) -> None:
-        """Retry the step later, after a longer pause each time; dead-letter it after five tries."""
+        """Retry the step after a pause, longer each time. After five tries, dead-letter it."""
         tries = chunk.tries + 1
         due = schedule_retry(tries, now)
         change: dict[str, Any] = {f"tries.{step}": tries, f"pending.{step}": due or DELETE_FIELD}
@@ -221,8 +237,8 @@ class ChunkQueue:
             change[f"parked.{step}"] = reason
         await self._database.commit_skipping_conflicts([self._build_update(chunk, change)])
 
-    async def dead_letters(self, step: str, limit: int) -> list[DeadLetter]:
-        """Load chunks on which `step` is not retried, with the reasons."""
+    async def load_dead_letters(self, step: str, limit: int) -> list[DeadLetter]:
+        """Load chunks on which `step` is not retried, with the reasons. Costs one round trip."""
         query = dead_letter_query(self._database.client, step).select([f"parked.{step}"])
         snapshots = await self._database.find(query.limit(limit))
         return [DeadLetter(snapshot.id, snapshot.get(f"parked.{step}")) for snapshot in snapshots]
@@ -232,16 +248,16 @@ class ChunkQueue:
         return await self._database.count(dead_letter_query(self._database.client, step))
 
     async def retry(self, step: str, now: datetime) -> int:
-        """Queue all dead letters of a step again; return how many there were."""
+        """Queue all dead letters of a step again. Return their number."""
         count = 0
-        while letters := await self.dead_letters(step, MAX_WRITES):
-            writes = [self._requeue(letter, step, now) for letter in letters]
+        while letters := await self.load_dead_letters(step, MAX_WRITES):
+            writes = [self._build_requeue_write(letter, step, now) for letter in letters]
             count += await self._database.commit_skipping_conflicts(writes)
         return count
 
-    def _requeue(self, letter: DeadLetter, step: str, now: datetime) -> Write:
+    def _build_requeue_write(self, letter: DeadLetter, step: str, now: datetime) -> Write:
         reference = self._database.document(COLLECTION, letter.chunk_id)
-        return lambda batch: batch.update(reference, documents.step_pending(step, now))
+        return lambda batch: batch.update(reference, documents.build_step_pending(step, now))
 
     def _build_update(self, chunk: QueuedChunk, change: dict[str, Any]) -> Write:
         reference = self._database.document(COLLECTION, chunk.chunk_id)
@@ -250,18 +266,18 @@ class ChunkQueue:
 
 
 def pending_query(client: AsyncClient, step: str) -> AsyncQuery:
-    """Chunks that wait for a step, due or not, the longest waiting first."""
+    """Build the query for chunks that wait for a step, due or not, the longest waiting first."""
     return client.collection(COLLECTION).order_by(f"pending.{step}")
 
 
 def due_query(client: AsyncClient, step: str, now: datetime, limit: int) -> AsyncQuery:
-    """Chunks that wait for a step and are due, the longest waiting first."""
+    """Build the query for chunks for which a step is due, the longest waiting first."""
     due = FieldFilter(f"pending.{step}", "<=", now)
     return pending_query(client, step).where(filter=due).limit(limit)
 
 
 def dead_letter_query(client: AsyncClient, step: str) -> AsyncQuery:
-    """Chunks on which a step is not retried."""
+    """Build the query for chunks on which a step is not retried."""
     return client.collection(COLLECTION).order_by(f"parked.{step}")
 
 
@@ -276,12 +292,12 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 def _is_unedited(snapshot: DocumentSnapshot[Any], chunk: PendingChunk, step: str) -> bool:
     data = snapshot.to_dict() or {}
     same_text = data.get("content_hash") == chunk.content_hash
-    # Only the step that replaces extractions depends on those it read.
+    # Only the step that replaces extractions depends on the extractions that it read.
     return same_text and (step != "extract" or (data.get("extracted") or {}) == chunk.extracted)
 
 
 def to_pending(step: str, snapshot: DocumentSnapshot[Any]) -> PendingChunk:
-    """Convert the document of a chunk that waits for a step."""
+    """Read a chunk that waits for a step from its document."""
     data = snapshot.to_dict() or {}
     return PendingChunk(
         chunk_id=snapshot.id,

@@ -1,7 +1,7 @@
-"""`meta/readwise`: the progress of synchronizing a Readwise library.
+"""`meta/readwise`: how far a Readwise library is synchronized.
 
-The document has the fields of `SyncProgress`, and the `layout` of the chunks at the time: when the
-layout has changed since, the whole library is read again.
+The document has the fields of `SyncProgress`, and the `layout` of chunks with which they were
+stored. If that layout is not the current one, the whole library is read again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 MAX_FAILED_BOOKS: Final = 500
-"""The maximum number of failed books that are stored. Firestore's limit is a megabyte."""
+"""The maximum number of failed books that are stored, since a document may have at most 1 MiB."""
 _PATH: Final = ("meta", "readwise")
 
 
@@ -51,8 +51,8 @@ class UnfinishedRun:
     """A run that ended before all changes were read.
 
     Attributes:
-        began_at: The start of the run by Readwise's clock.
-        done: The id of the last saved book.
+        began_at: When the run began, by Readwise's clock.
+        done: The id of the last book that was saved.
     """
 
     began_at: datetime
@@ -61,13 +61,13 @@ class UnfinishedRun:
 
 @dataclass(frozen=True, slots=True)
 class SyncProgress:
-    """The progress of synchronizing a library.
+    """How far a library is synchronized.
 
     Attributes:
-        updated_after: All changes before this time are stored, except those of `missed`; None at
-            first.
-        missed: The books that could not be read, by their ids.
-        under_way: The run to continue.
+        updated_after: All changes before this time are stored, except those of the `missed` books.
+            None before the first complete run.
+        missed: The books that could not be read, by book id.
+        under_way: The run to continue, if there is one.
     """
 
     updated_after: datetime | None = None
@@ -76,7 +76,7 @@ class SyncProgress:
 
     @property
     def retryable(self) -> dict[str, FailedBook]:
-        """The failed books to read again, by their ids."""
+        """The failed books to read again, by book id."""
         return {book_id: book for book_id, book in self.missed.items() if not book.dead_lettered}
 
 
@@ -93,28 +93,31 @@ _CODEC: Final = Codec(
 
 
 class ReadwiseSync:
-    """Stores the progress of synchronizing a library."""
+    """Stores how far a library is synchronized."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
-    async def progress(self) -> SyncProgress:
-        """Load the progress, which is empty if the layout of chunks has changed. One round trip."""
+    async def load_progress(self) -> SyncProgress:
+        """Load the progress. It is empty if the layout of chunks has changed.
+
+        Costs one round trip.
+        """
         snapshot = await self._database.get(self._database.document(*_PATH))
         data = snapshot.to_dict() or {}
         return _CODEC.load(data) if data.get("layout") == LAYOUT else SyncProgress()
 
-    async def dead_letters(self) -> list[FailedBook]:
-        """Load the books that are not read again until they change."""
-        return [book for book in (await self.progress()).missed.values() if book.dead_lettered]
+    async def load_dead_letters(self) -> list[FailedBook]:
+        """Load the books that are not read again until they change. Costs one round trip."""
+        return [book for book in (await self.load_progress()).missed.values() if book.dead_lettered]
 
     async def retry(self) -> int:
-        """Queue the dead-lettered books again, and return their number."""
+        """Queue the dead-lettered books again. Return their number."""
         return await self._database.retry_on_conflict(self._retry)
 
     async def store(self, progress: SyncProgress) -> None:
-        """Store the progress. One round trip."""
+        """Store the progress. Costs one round trip."""
         reference = self._database.document(*_PATH)
         missed = dict(islice(progress.missed.items(), MAX_FAILED_BOOKS))
         data = _CODEC.write(replace(progress, missed=missed)) | {"layout": LAYOUT}

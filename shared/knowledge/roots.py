@@ -1,7 +1,7 @@
-"""`meta/roots`: the registered folders, whose names are part of the ids of their sources.
+"""`meta/roots`: the folders that were ingested, whose names are part of the ids of their sources.
 
-Its field `roots` is a list of {path, number, whole, files}; a renamed folder has its former `name`.
-The path is a `file://` URI, and all names are quoted as in a URI.
+The field `roots` is a list of {path, number, whole, files}. A folder that was renamed also has its
+former `name`. The path is a `file://` URI, and all names are quoted as in a URI.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from shared.firestore.writes import put_if_unchanged
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
-_SCHEME = "file://"
+_SCHEME: Final = "file://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Root:
     """A folder that was ingested.
 
     Attributes:
-        path: An absolute path without links.
-        number: 1 for the first folder of its name, 2 for another one, and so on.
+        path: Its absolute path without symbolic links.
+        number: 1 for the first folder of its name, 2 for the second, and so on.
         whole: Whether the folder itself was ingested, rather than only some of its files.
-        files: The names of files that were ingested one by one, before any folder that contains
-            them.
+        files: The names of files in it that were ingested one by one, before a folder that
+            contains them was.
         former_name: The name under which it was registered, if it was renamed since.
     """
 
@@ -45,7 +45,7 @@ class Root:
 
     @property
     def registered_name(self) -> str:
-        """The name of the folder when it was registered, which stays."""
+        """The name of the folder when it was registered. It does not change."""
         return self.former_name or self.path.name
 
     @property
@@ -58,8 +58,9 @@ class Root:
     def collection(self) -> str:
         """The prefix of the ids of its sources.
 
-        A NUL character, which cannot be in the name of a folder or the id of a record, separates
-        the number: otherwise record 7 of the second `data` would have the id of the first's 2-7.
+        The number follows a NUL character, which neither names of folders nor ids of records can
+        contain. With a hyphen, record 7 of the second folder `data` would have the same id as
+        record 2-7 of the first.
         """
         name = self.registered_name
         return name if self.number == 1 else f"{name}\0{self.number}"
@@ -69,7 +70,7 @@ class Roots:
     """Stores the registered folders."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def read(self) -> StoredRoots:

@@ -1,4 +1,4 @@
-"""The arguments by which people name and tag what is in the knowledge base."""
+"""Arguments of tools for the titles and tags that people give to sources."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ Title = Annotated[
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_validate_tag)]
 
 
-def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return tags in their order, without duplicates and empty ones."""
+def drop_duplicate_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags in their order, without duplicates and empty tags."""
     return tuple(dict.fromkeys(filter(None, tags)))

@@ -39,24 +39,24 @@ class Locator:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a source that no chunk crosses: one highlight, or a whole document.
+    """A part of a source that is split into chunks by itself: a highlight, or a whole document.
 
     Attributes:
         text: The text, not empty.
-        tags: Tags of this section alone; a chunk has them in addition to the source's.
+        tags: The tags of this section alone. Its chunks have them in addition to the source's.
         readwise_url: The highlight's page in Readwise.
         highlight_url: The highlight in the original, as a deep link.
         highlighted_at: When the reader highlighted it.
         locators: Positions in the original, in order, each with the offset in `text` where it
-            begins. A chunk has the one in which it begins.
-        written_at: When it was written, if its file says so. It becomes the date of a text that is
-            not a highlight, when that is first stored.
-        former_text: The text by which an earlier release stored it, if that was another one. What
-            was forgotten of that stays forgotten.
-        start: The offset in the source's text, if the section is a chunk of an export: it is not
-            cut again. None if it is to be cut.
-        chunk_id: The id of that chunk.
-        card: The knowledge card of an exported chunk. A new chunk is stored with it.
+            begins. A chunk gets the position in which it begins.
+        written_at: When it was written, if its file says so. When a text that is not a highlight is
+            first stored, this becomes its date.
+        former_text: The text that an earlier release made of it, if that was different. Chunks of
+            that text that were forgotten stay forgotten.
+        start: If the section is a chunk from an export, its offset in the source's text. Such a
+            section is not split again. Otherwise None.
+        chunk_id: The id of the chunk from an export.
+        card: The knowledge card of the chunk from an export.
     """
 
     text: str
@@ -71,8 +71,8 @@ class Section:
     chunk_id: str | None = None
     card: KnowledgeCard | None = None
 
-    def locator_at(self, offset: int) -> Locator:
-        """Return the position in the original of a character of the text; empty if unknown."""
+    def find_locator(self, offset: int) -> Locator:
+        """Return the position in the original of the character at an offset, empty if unknown."""
         begun = [locator for start, locator in self.locators if start <= offset]
         return begun[-1] if begun else Locator()
 
@@ -82,17 +82,18 @@ class SourceFields:
     """The fields of a source, which each of its chunks repeats.
 
     Attributes:
-        source_id: A legal Firestore document id (see `safe_id`), stable across runs.
+        source_id: A valid Firestore document id (see `safe_id`), the same in every run.
         title: Its title, not empty.
         author: Who wrote it, if known.
         origin: Where it came from: `kindle`, `reader`, `file`, `jsonl` ...
         category: What it is: `books`, `articles`, `documents` ...
-        tags: Tags of the whole source; in a chunk, those of its section too.
-        readwise_url: The source's page in Readwise; in a chunk, the highlight's if it has one.
+        tags: The tags of the whole source. A chunk also has the tags of its section.
+        readwise_url: The source's page in Readwise. A chunk has the page of its highlight instead,
+            if there is one.
         source_url: The original on the web.
         language: The language that its file names, such as `en`.
         about_chunk_id: The chunk that a note is about.
-        about_source_id: The source of that chunk.
+        about_source_id: The source of the chunk that a note is about.
     """
 
     source_id: str
@@ -110,17 +111,18 @@ class SourceFields:
 
 
 SOURCE_FIELDS: Final = tuple(declared.name for declared in fields(SourceFields))
+"""The names of the fields of a source."""
 FACET_FIELDS: Final = {
     declared.name: declared.metadata["facet"]
     for declared in fields(SourceFields)
     if "facet" in declared.metadata
 }
-"""The fields that declare a facet of their own, with its kind."""
+"""The names of the fields that declare a facet, each with the kind of the facet."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoteFields:
-    """What the document of a note has beside the fields of any source.
+    """The fields that only the document of a note has.
 
     Attributes:
         text: The whole text.
@@ -140,12 +142,13 @@ class Source(SourceFields):
     Attributes:
         sections: The text in sections. Empty if the source was deleted.
         warnings: What could not be read, for people.
-        links_to: The ids of the sources that its text links to, stored or not; None without any.
-        created_at: When it was first stored, if it comes from an export.
-        updated_at: When it last changed, likewise.
-        note: What makes it a note, likewise.
-        overrides: What the owner set in place of the fields here, by field name, likewise. It
-            applies to a new source; one that is stored has its own.
+        links_to: The ids of the sources that its text links to, whether or not they are stored.
+            None if there are no links.
+        created_at: When it was first stored. Set if it comes from an export.
+        updated_at: When it last changed. Set if it comes from an export.
+        note: The fields of a note. Set if it is a note that comes from an export.
+        overrides: What the owner set in place of the origin's values, by field name. Set if it
+            comes from an export. Only a new source gets them; a stored source keeps its own.
     """
 
     sections: tuple[Section, ...] = ()
@@ -158,7 +161,7 @@ class Source(SourceFields):
 
     @property
     def text(self) -> str:
-        """The whole text: sections joined by a blank line. Chunks are slices of it."""
+        """The whole text: the sections, joined by blank lines. Chunks are slices of it."""
         return SECTION_SEPARATOR.join(section.text for section in self.sections)
 
 

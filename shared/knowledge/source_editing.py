@@ -1,8 +1,8 @@
-"""Editing a source: its document first, then its chunks, which repeat its fields.
+"""Editing a source: its document first, and then its chunks, which repeat its fields.
 
-The commit that changes the source also sets its field `rewriting` and rewrites the first chunks.
-The index job rewrites the rest, and then deletes the field. It compares every chunk with the
-source, so that a run that was killed is repeated.
+The commit that changes the source also sets its field `rewriting`, and rewrites the first chunks.
+The index job rewrites the other chunks, and then deletes the field. Because the job compares every
+chunk with the source, the next run completes one that was killed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.firestore.writes import put_if_unchanged
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import of_source_query
-from shared.knowledge.ingestion import MAX_WRITES, Change, source_facets, split_commits
-from shared.knowledge.overrides import updated_chunk
+from shared.knowledge.ingestion import MAX_WRITES, Change, collect_source_facets, split_commits
+from shared.knowledge.overrides import apply_source_fields
 from shared.knowledge.source_repository import (
     COLLECTION,
+    MOVING,
     READ_AGAIN,
     REWRITE,
-    edited_fields,
-    title_key,
+    build_edited_fields,
+    make_title_key,
     to_source,
 )
 
@@ -46,52 +47,58 @@ _CHUNK_FIELDS: Final = (*documents.READ_FIELDS, "created_at")
 
 @dataclass(frozen=True, slots=True)
 class EditableSource:
-    """A source as it was read.
+    """A source with its first chunks, at the time of a read.
 
     Attributes:
         source: The source.
         saved_by: The user who saved it, if it is a note.
-        is_leaving: Whether it is being forgotten.
+        is_moving: Whether it is being forgotten or restored.
         snapshot: Its document. A write fails if the document has changed since.
         chunks: The documents of its first chunks. A write fails if one has changed since.
     """
 
     source: StoredSource
     saved_by: str | None
-    is_leaving: bool
+    is_moving: bool
     snapshot: Snapshot
     chunks: list[Snapshot]
 
 
 @dataclass(frozen=True, slots=True)
 class _Rewriting:
-    """An edited source whose chunks are rewritten."""
+    """An edited source whose chunks are rewritten.
+
+    Attributes:
+        source: The source after the edit.
+        now: The time to record.
+        is_note: Whether it is a note.
+    """
 
     source: StoredSource
     now: datetime
     is_note: bool
 
-    def changes(self, chunks: Iterable[Snapshot]) -> Iterator[Change]:
-        """Yield the writes of those chunks that differ from the source."""
+    def build_changes(self, chunks: Iterable[Snapshot]) -> Iterator[Change]:
+        """Yield a write for each of these chunks that differs from the source."""
         for snapshot in chunks:
             former, data = _to_chunk(snapshot), snapshot.to_dict() or {}
-            chunk = self.rewritten(former)
+            chunk = self.rewrite(former)
             if chunk == former:
                 continue
             same_text = chunk.content_hash == former.content_hash
-            update = documents.edit_update if same_text else documents.rewrite_update
+            update = documents.build_edit_update if same_text else documents.build_rewrite_update
             write = put_if_unchanged(snapshot, update(chunk, data, self.now))
-            yield Change("updated", write, documents.write_size(chunk))
+            yield Change("updated", write, documents.estimate_write_size(chunk))
 
-    def rewritten(self, chunk: Chunk) -> Chunk:
-        """Return a chunk with the fields of the source. Chunks of a note have no other tags."""
+    def rewrite(self, chunk: Chunk) -> Chunk:
+        """Return a chunk with its source's fields. Chunks of a note have no tags of their own."""
         if self.is_note:
             return replace(chunk, title=self.source.title, tags=self.source.tags)
-        return updated_chunk(chunk, self.source, self.source.origin_values or {})
+        return apply_source_fields(chunk, self.source, self.source.origin_values or {})
 
 
 class SourceEditing:
-    """Sources to edit, and the writes that edit them."""
+    """Loads sources to edit, and writes the edits."""
 
     def __init__(self, database: Database) -> None:
         """Store the database client. Nothing is read yet."""
@@ -107,31 +114,33 @@ class SourceEditing:
         if data is None:
             return None
         return EditableSource(
-            to_source(snapshot), data.get("saved_by"), "forgotten_at" in data, snapshot, chunks
+            to_source(snapshot), data.get("saved_by"), MOVING in data, snapshot, chunks
         )
 
-    def writes(self, stored: EditableSource, edited: StoredSource, now: datetime) -> list[Write]:
-        """Build the writes that replace the fields of a source, in it and in its first chunks.
+    def build_writes(
+        self, stored: EditableSource, edited: StoredSource, now: datetime
+    ) -> list[Write]:
+        """Build the writes that replace the fields of a source, and those of its first chunks.
 
-        The next ingest compares all chunks, in case that one is running.
+        They also make the next ingest compare all chunks, in case an ingest is running now.
         """
-        data = edited_fields(edited) | READ_AGAIN | REWRITE
+        data = build_edited_fields(edited) | READ_AGAIN | REWRITE
         data |= {
-            "title_key": title_key(edited.title),
+            "title_key": make_title_key(edited.title),
             "facets": _compute_edited_facets(stored.source, edited),
             "updated_at": now,
         }
         rewriting = _Rewriting(edited, now, is_note=stored.saved_by is not None)
-        first = next(split_commits(list(rewriting.changes(stored.chunks))), [])
+        first = next(split_commits(list(rewriting.build_changes(stored.chunks))), [])
         return [put_if_unchanged(stored.snapshot, data), *(change.write for change in first)]
 
-    async def unfinished(self, limit: int) -> list[str]:
-        """Load the ids of sources whose chunks may have former values. Costs one round trip."""
+    async def load_unfinished(self, limit: int) -> list[str]:
+        """Load ids of sources whose chunks may not be rewritten yet. Costs one round trip."""
         query = unfinished_query(self._database.client, limit)
         return [snapshot.id for snapshot in await self._database.find(query)]
 
     async def rewrite_chunks(self, source_id: str, now: datetime) -> AsyncIterator[int]:
-        """Rewrite the chunks that differ from their source; yield the number of each commit.
+        """Rewrite the chunks that differ from their source. Yield the number in each commit.
 
         Raises:
             WriteConflict: The source or a chunk changed since it was read.
@@ -144,16 +153,17 @@ class SourceEditing:
         facets: set[str] = set()
         first = 1
         while page := await self._load_page(source_id, first):
-            for commit in split_commits(list(rewriting.changes(page))):
-                # The condition is that the source has not changed. Its own write changes nothing.
+            for commit in split_commits(list(rewriting.build_changes(page))):
+                # This write changes nothing, not even the update time. It is there for its
+                # condition: the source is unchanged.
                 unchanged = put_if_unchanged(snapshot, REWRITE)
                 await self._database.commit([unchanged, *(change.write for change in commit)])
                 yield len(commit)
-            chunks = [rewriting.rewritten(_to_chunk(item)) for item in page]
-            facets.update(source_facets(chunks))
+            chunks = [rewriting.rewrite(_to_chunk(chunk_snapshot)) for chunk_snapshot in page]
+            facets.update(collect_source_facets(chunks))
             first = chunks[-1].position + 1
-        done = {"rewriting": DELETE_FIELD, "facets": sorted(facets)}
-        await self._database.commit([put_if_unchanged(snapshot, done)])
+        finished = {"rewriting": DELETE_FIELD, "facets": sorted(facets)}
+        await self._database.commit([put_if_unchanged(snapshot, finished)])
 
     async def _load_page(self, source_id: str, first: int) -> list[Snapshot]:
         query = of_source_query(self._database.client, source_id, MAX_WRITES, first)
@@ -161,7 +171,7 @@ class SourceEditing:
 
 
 def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
-    """Build the query for sources whose chunks may have former values."""
+    """Build the query for sources whose chunks may not be rewritten yet."""
     unfinished = FieldFilter("rewriting", "==", value=True)
     return client.collection(COLLECTION).where(filter=unfinished).select([]).limit(limit)
 
@@ -173,15 +183,16 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _compute_edited_facets(before: StoredSource, after: StoredSource) -> list[str]:
-    """Return the facets of an edited source, until those of all its chunks are counted again."""
-    kept = before.facets - set(_iterate_own_facets(before))
-    return sorted(kept | set(_iterate_own_facets(after)))
+    """Return the facets of an edited source, until the index job collects them from all chunks."""
+    other_facets = before.facets - set(_iterate_own_facets(before))
+    return sorted(other_facets | set(_iterate_own_facets(after)))
 
 
 def _iterate_own_facets(source: StoredSource) -> Iterator[str]:
+    """Yield the ids of the facets of the editable fields."""
     if source.author:
-        yield named_facet(Kind.AUTHOR, source.author).id
-    yield from (named_facet(Kind.TAG, tag).id for tag in source.tags)
+        yield make_named_facet(Kind.AUTHOR, source.author).id
+    yield from (make_named_facet(Kind.TAG, tag).id for tag in source.tags)
 
 
 def _to_chunk(snapshot: Snapshot) -> Chunk:

@@ -1,4 +1,4 @@
-"""`sources/{source_id}`: books, articles, documents."""
+"""`sources/{source_id}`: books, articles, documents and notes, without their chunks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.codec import Codec, added_field
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.knowledge.overrides import EDITABLE, read_values
 from shared.knowledge.source import SOURCE_FIELDS, NoteFields, SourceFields
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Source
 
     SourceCursor = tuple[int | str, str]
-    """The place of a source in an order: its sort key and its id."""
+    """A position in a list of sources: the sort key and the id of a source."""
 
 COLLECTION: Final = "sources"
 MOVING: Final = "forgotten_at"
-"""A source has this field while it is being forgotten or restored. Then nobody else changes it."""
+"""The field that a source has while it is being forgotten or restored. Until then, no other call or
+job changes the source."""
 _KEY_LENGTH: Final = 300
-"""Number of characters of a title that sources are sorted by. Cursors contain them too."""
+"""The number of characters of a title by which sources are sorted. Cursors contain them, too."""
 _UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING
 
 
@@ -50,15 +51,17 @@ class StoredSource(SourceFields):
     """A stored source, without its text.
 
     Attributes:
-        facets: The ids of its author, its category and the tags of it and its highlights.
+        chunk_count: The number of its chunks.
+        facets: The ids of the facets of its author, its category, and the tags of it and its
+            chunks.
         title_key: The title in the form used for comparison and sorting.
         updated_at: When it last changed.
         created_at: When it was first stored.
-        revision: The number of its revision, which each edit raises. A note begins with 1, and any
-            other source without one.
+        revision: The number of its revision. Each edit increments it. A note begins with 1, any
+            other source with None.
         origin_values: What its origin says of the fields that the owner set, by field name.
         links_to: The ids of the sources that its text links to, some of which may not be stored.
-            Lists of sources are read without them.
+            Lists of sources do not have it.
     """
 
     chunk_count: int
@@ -72,7 +75,7 @@ class StoredSource(SourceFields):
 
     @property
     def edited(self) -> list[str]:
-        """The fields that the owner set."""
+        """The names of the fields that the owner set."""
         return list(self.origin_values or ())
 
     @property
@@ -81,7 +84,7 @@ class StoredSource(SourceFields):
         return f"{self.updated_at:%Y-%m-%d}"
 
     def cursor(self, order: SourceOrder) -> SourceCursor:
-        """Return the cursor after this source in an order."""
+        """Return the cursor after this source in a list with this order."""
         match order:
             case SourceOrder.RECENT:
                 return to_microseconds(self.updated_at), self.source_id
@@ -90,14 +93,14 @@ class StoredSource(SourceFields):
 
 
 STORED_AS: Final = {"origin": "source", "category": "type", "source_url": "url"}
-"""The stored names of fields of a source, where the two differ."""
+"""The stored names of those fields of a source whose names in code differ."""
 READ_AGAIN: Final = {"content_hash": ""}
-"""With this update of a source, the next ingest compares all its chunks."""
+"""The update of a source that makes the next ingest compare all its chunks."""
 REWRITE: Final = {"rewriting": True}
-"""With this update of a source, the index job rewrites chunks that have former values of it, and
-counts the source's facets again."""
+"""The update of a source that makes the index job rewrite the chunks that differ from it, and
+collect its facets again."""
 OVERRIDE_FIELDS: Final = ("origin_values", *EDITABLE)
-"""The stored fields that show what the owner set."""
+"""The stored fields from which `read_overrides` reads what the owner set."""
 _CODEC: Final = Codec(
     StoredSource, "source_id", stored_as=STORED_AS, readers={"origin_values": read_values}
 )
@@ -107,25 +110,25 @@ _LISTED: Final = tuple(name for name in _CODEC.stored_names if name != "links_to
 """The stored fields to select for lists: a source may have hundreds of links."""
 
 
-def source_fields(source: Source) -> dict[str, Any]:
+def build_source_fields(source: Source) -> dict[str, Any]:
     """Return the stored fields of a source."""
     return _CODEC.write(source, _INGESTED)
 
 
-def note_fields(note: NoteFields) -> dict[str, Any]:
+def build_note_fields(note: NoteFields) -> dict[str, Any]:
     """Return the stored fields that make a source a note."""
     return _NOTE.write(note)
 
 
-def edited_fields(source: StoredSource) -> dict[str, Any]:
+def build_edited_fields(source: StoredSource) -> dict[str, Any]:
     """Build the part of an update that stores what the owner set, or deletes what was reset."""
     names = (*EDITABLE, "origin_values", "revision")
     absent = dict.fromkeys(_CODEC.list_absent_names(source, names), DELETE_FIELD)
     return _CODEC.write(source, names) | absent
 
 
-def origin_fields(origin_values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored field of what an origin says of overridden fields; none without any."""
+def build_origin_fields(origin_values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored field `origin_values`, or no field if the owner set nothing."""
     values = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in origin_values.items()
@@ -133,12 +136,12 @@ def origin_fields(origin_values: Mapping[str, Any]) -> dict[str, Any]:
     return {"origin_values": values} if values else {}
 
 
-def stored_overrides(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the owner set of a source, by field name, from its `OVERRIDE_FIELDS`."""
+def read_overrides(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what the owner set of a source, by field name, from its `OVERRIDE_FIELDS`."""
     return read_values({name: data[name] for name in data.get("origin_values") or ()})
 
 
-def removed_fields(source: Source) -> dict[str, Any]:
+def build_removed_fields(source: Source) -> dict[str, Any]:
     """Build the part of an update that deletes optional fields that the source does not have."""
     return dict.fromkeys(_CODEC.list_absent_names(source, _INGESTED), DELETE_FIELD)
 
@@ -151,11 +154,11 @@ class Sources:
         self._database = database
 
     async def get(self, source_id: str) -> StoredSource | None:
-        """Load the source of this id, or None. Costs one round trip."""
+        """Load a source, or None. Costs one round trip."""
         return next(iter(await self._load([source_id], _CODEC.stored_names)), None)
 
     async def get_with_note(self, source_id: str) -> tuple[StoredSource | None, NoteFields | None]:
-        """Load the source of this id, with what makes it a note. Costs one round trip."""
+        """Load a source and, if it is a note, the fields of the note. Costs one round trip."""
         fields = {*_CODEC.stored_names, *_NOTE.stored_names}
         snapshots = await self._database.get_all(
             [self._database.document(COLLECTION, source_id)], sorted(fields)
@@ -172,7 +175,7 @@ class Sources:
         sources = {snapshot.id: to_source(snapshot) for snapshot in snapshots}
         return [sources[source_id] for source_id in source_ids if source_id in sources]
 
-    async def page(
+    async def load_page(
         self,
         order: SourceOrder,
         limit: int,
@@ -183,19 +186,23 @@ class Sources:
 
         Args:
             order: The order: last changed first, or by title.
-            limit: Maximum number of sources.
-            facet: An author, a category or a tag that the sources have.
+            limit: The maximum number of sources.
+            facet: A facet that the sources must have: an author, a category or a tag.
             after: The cursor of the previous page's last source.
         """
         query = list_query(self._database.client, order, limit, facet, after)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
-    async def after(
+    async def load_after(
         self, source_id: str | None, limit: int
     ) -> list[tuple[StoredSource, NoteFields | None]]:
-        """Load the sources after one by id, or the first ones, each with what makes it a note.
+        """Load the next sources by id, those that are notes with the fields of a note.
 
         Costs one round trip.
+
+        Args:
+            source_id: The last source of the previous page, or None for the first page.
+            limit: The maximum number of sources.
         """
         fields = {*_CODEC.stored_names, *_NOTE.stored_names}
         query = sources_query(self._database.client).select(fields).limit(limit)
@@ -204,12 +211,12 @@ class Sources:
         return [_to_source_with_note(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_by_title_prefix(self, beginning: str, limit: int) -> list[StoredSource]:
-        """Load the sources whose title begins with a prefix in any case. Costs one round trip."""
-        query = title_prefix_query(self._database.client, title_key(beginning), limit)
+        """Load the sources whose title begins with a prefix, in any case. Costs one round trip."""
+        query = title_prefix_query(self._database.client, make_title_key(beginning), limit)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
-    async def linking_to(self, source_id: str, limit: int) -> list[StoredSource]:
-        """Load the sources that link to a source, by id. Costs one round trip."""
+    async def list_linking_to(self, source_id: str, limit: int) -> list[StoredSource]:
+        """Load sources that link to a source, sorted by id. Costs one round trip."""
         query = linking_query(self._database.client, source_id, limit)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
@@ -218,9 +225,9 @@ class Sources:
         return await self._database.count(sources_query(self._database.client))
 
 
-def title_key(title: str) -> str:
-    """Return the sort key of a title, or of the beginning of one."""
-    return named_facet(Kind.TITLE, title).key[:_KEY_LENGTH]
+def make_title_key(title: str) -> str:
+    """Return the sort key of a title, or of its beginning."""
+    return make_named_facet(Kind.TITLE, title).key[:_KEY_LENGTH]
 
 
 def list_query(
@@ -230,7 +237,7 @@ def list_query(
     facet: Facet | None,
     after: SourceCursor | None,
 ) -> AsyncQuery:
-    """Build the query for a page of sources. `__name__` is sorted in the same direction."""
+    """Build the query for a page of sources. Ids are sorted in the same direction as sort keys."""
     collection = client.collection(COLLECTION)
     field, direction = _ORDERS[order]
     query = collection.order_by(field, direction=direction)
@@ -266,7 +273,7 @@ def linking_query(client: AsyncClient, source_id: str, limit: int) -> AsyncQuery
 
 
 def sources_query(client: AsyncClient) -> AsyncQuery:
-    """Build the query for every source by id."""
+    """Build the query for all sources, sorted by id."""
     return client.collection(COLLECTION).order_by("__name__")
 
 

@@ -1,4 +1,4 @@
-"""The results by which several tools show chunks, sources and clusters."""
+"""The result models with which tools show chunks, sources and clusters."""
 
 from __future__ import annotations
 
@@ -45,32 +45,39 @@ class Passage(Addresses):
 PassageT = TypeVar("PassageT", bound=Passage)
 
 
-def passage_view(kind: type[PassageT], chunk: Chunk, **given: Any) -> PassageT:
-    """Convert a chunk to a passage, with its beginning as the default snippet."""
-    excerpt = given.pop("snippet", None)
-    text = make_snippet(chunk.content) if excerpt is None else excerpt
-    return kind.of(chunk, source=chunk.origin, snippet=text, **given)
+def to_passage(kind: type[PassageT], chunk: Chunk, **fields: Any) -> PassageT:
+    """Convert a chunk to a passage of a kind.
+
+    Args:
+        kind: The class of the result.
+        chunk: The chunk.
+        fields: Other fields of the result. The default `snippet` is the beginning of the chunk.
+    """
+    snippet = fields.pop("snippet", None)
+    if snippet is None:
+        snippet = make_snippet(chunk.content)
+    return kind.of(chunk, source=chunk.origin, snippet=snippet, **fields)
 
 
 _INDENT: Final = "   "
 
 
 def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
-    """Return a passage as text, with what a model needs to choose it.
+    """Format a passage as text, with what a model needs to decide whether to read it.
 
-    Programs read the other fields. The texts are indented, so that none can pass for another
-    passage.
+    Programs read the other fields of the result. The texts are indented, so that none of them can
+    look like another passage.
     """
     page = f"page {passage.page}" if passage.page else None
     location = f"location {passage.location}" if passage.location else None
-    place = ", ".join(filter(None, [passage.date, passage.chapter, page or location]))
-    origin = f"{title_by_author(passage.title, passage.author)}{f' ({place})' if place else ''}"
+    details = ", ".join(filter(None, [passage.date, passage.chapter, page or location]))
+    heading = format_title(passage.title, passage.author) + (f" ({details})" if details else "")
     lines = "\n".join(filter(None, [*texts, f"ID: {passage.chunk_id}"]))
-    return f"{origin}\n{indent(lines, _INDENT)}"
+    return f"{heading}\n{indent(lines, _INDENT)}"
 
 
-def title_by_author(title: str, author: str | None) -> str:
-    """Return a title with its author, if that is known."""
+def format_title(title: str, author: str | None) -> str:
+    """Format a title with its author, if the author is known."""
     return f"{title} by {author}" if author else title
 
 
@@ -91,14 +98,14 @@ class SourceSummary(Result):
 
 
 class LinkedSource(Result):
-    """A source at the other end of a link."""
+    """A source that another source links to, or that links to it."""
 
     source_id: str = Field(description="Its id, for get_source.")
     title: str = Field(description="Its title.")
 
 
 MAX_LINKS: Final = 30
-"""A source shows at most this many of its links, and as many links to it."""
+"""The maximum number of links from a source, and of links to it, that a tool shows."""
 
 
 class NoteSummary(Result):
@@ -113,11 +120,11 @@ class NoteSummary(Result):
 
 
 MAX_NOTES: Final = 10
-"""A passage or a source shows at most this many notes about it, the newest."""
+"""The maximum number of notes about a passage or a source that a tool shows, the newest."""
 
 
-def note_summaries(notes: Sequence[Chunk]) -> list[NoteSummary]:
-    """Convert the first chunks of notes."""
+def to_note_summaries(notes: Sequence[Chunk]) -> list[NoteSummary]:
+    """Convert the first chunks of notes to results."""
     return [NoteSummary.of(chunk, text=make_snippet(chunk.content)) for chunk in notes]
 
 

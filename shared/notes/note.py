@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.knowledge.chunk import parse_source_id, split_source
 from shared.knowledge.ingestion import ChunkedSource
 from shared.knowledge.source import Section, Source, SourceFields
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CATEGORY: Final = "note"
 """The category of notes, which is also their origin."""
-NOTES: Final = named_facet(Kind.CATEGORY, CATEGORY)
+NOTES: Final = make_named_facet(Kind.CATEGORY, CATEGORY)
 """The facet, a value to filter by, that all chunks of notes have."""
 _TITLE_LENGTH: Final = 60
 """A title that is made from the text has at most this many characters."""

@@ -20,16 +20,16 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from shared.extractions.extracted_chunks import removal_writes
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
-from shared.index.facets import vector_index_entries
+from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE
-from shared.index.stored_vector import NO_VECTOR, vector_fields
+from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
-from shared.knowledge.ingestion import source_document
-from shared.knowledge.source_repository import COLLECTION, MOVING, STORED_AS, removed_fields
+from shared.knowledge.ingestion import build_source_document
+from shared.knowledge.source_repository import COLLECTION, MOVING, STORED_AS, build_removed_fields
 from shared.notes.note import Note, NoteContent
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Notes:
         """Build the writes that store and index a new note."""
         source_id = note.source.source_id
         reference = self._get_reference(source_id)
-        data = source_document(note, now) | {
+        data = build_source_document(note, now) | {
             "text": note.source.text,
             "saved_by": saved_by,
             "revision": 1,
@@ -199,7 +199,7 @@ class Notes:
             now: The present time.
         """
         former = stored.note
-        data = source_document(note, now) | removed_fields(note.source)
+        data = build_source_document(note, now) | build_removed_fields(note.source)
         data |= {"text": note.source.text, "revision": former.revision + 1}
         return [
             put_if_unchanged(stored.snapshot, data),
@@ -243,7 +243,7 @@ class Notes:
             snapshot = obsolete.pop(chunk.chunk_id, None)
             vector = vectors.by_chunk.get(chunk.chunk_id)
             if snapshot is None:
-                fields = vector_fields(vector, vectors.model) if vector else {}
+                fields = build_vector_fields(vector, vectors.model) if vector else {}
                 remainder = remains.get(chunk.chunk_id)
                 write, difference = self._build_creation(chunk, remainder, fields, now)
             else:
@@ -275,9 +275,9 @@ class Notes:
         """
         state = compute_indexed_state(replace(chunk, dated_at=now))
         steps = ("card", "extract", "cluster" if vector else "embed")
-        data = documents.new_document(chunk, now) | vector
+        data = documents.build_new_document(chunk, now) | vector
         data |= {"pending": dict.fromkeys(steps, now), "indexed": state.to_document()}
-        data |= {"facets": vector_index_entries(state.facets)}
+        data |= {"facets": select_vector_index_facets(state.facets)}
         before = read_indexed_state((remainder and remainder.to_dict()) or {})
         difference = IndexDifference(chunk.chunk_id, before, state)
         if remainder:
@@ -307,13 +307,13 @@ def _build_update(
     former = documents.to_chunk(snapshot.id, data)
     job_fields = {name: getattr(former, name) for name in documents.BY_JOBS}
     state = compute_indexed_state(replace(chunk, **job_fields))
-    update = documents.edit_update(chunk, data, now) | documents.step_done("index")
-    update |= {"indexed": state.to_document(), "facets": vector_index_entries(state.facets)}
+    update = documents.build_edit_update(chunk, data, now) | documents.build_step_done("index")
+    update |= {"indexed": state.to_document(), "facets": select_vector_index_facets(state.facets)}
     if vector:
-        update |= vector_fields(vector, model) | documents.step_done("embed")
-        update |= documents.step_pending("cluster", now)
+        update |= build_vector_fields(vector, model) | documents.build_step_done("embed")
+        update |= documents.build_step_pending("cluster", now)
     elif data["content_hash"] != chunk.content_hash:
-        update |= NO_VECTOR | documents.step_pending("embed", now)
+        update |= NO_VECTOR | documents.build_step_pending("embed", now)
     option = LastUpdateOption(snapshot.update_time)
     difference = IndexDifference(snapshot.id, read_indexed_state(data), state)
     return (lambda batch: batch.update(snapshot.reference, update, option)), difference
@@ -326,7 +326,7 @@ def _build_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Write:
     then the chunk.
     """
     removed = dict.fromkeys(("indexed", "extracted"), DELETE_FIELD)
-    return put_if_unchanged(snapshot, documents.deletion_update(now) | removed)
+    return put_if_unchanged(snapshot, documents.build_deletion_update(now) | removed)
 
 
 def _to_note(snapshot: DocumentSnapshot[Any]) -> Note | None:

@@ -1,8 +1,8 @@
-"""Documents that expire: to-dos, idempotency records, former notes, fetched links, runs, leases.
+"""Deletes documents that expire: to-dos, idempotency records, former notes, links, runs and leases.
 
-A lease that a killed run did not release stays for the next run of its job, which learns from it
-that the other died; after a month there is no longer such a job. In the cloud, Firestore deletes
-most of these documents too, one to three days late; the emulator does not.
+A lease that a killed run did not release stays for a month. From it, the next run of the job learns
+that the run before was killed. After a month, the job no longer exists. In the cloud, Firestore
+also deletes most of these documents, one to three days late. The emulator does not.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
+from shared.firestore.writes import delete_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiringKind:
-    """A kind of documents that expire.
+    """A kind of document that expires.
 
     Attributes:
         name: The name in reports.
-        collection: The id of their collection.
-        field: The field with the time of expiry.
-        nested: Whether many documents have such a collection, such as those of users.
-        commit_size: How many documents one commit deletes; Firestore counts their size.
-        delay: How long after that time they are deleted.
+        collection: The id of the collection.
+        field: The name of the field with the time of expiry.
+        nested: Whether there are many collections with this id, such as one for each user.
+        commit_size: The number of documents that one commit deletes. Firestore counts their size.
+        delay: How long after the time of expiry the documents are deleted.
     """
 
     name: str
@@ -77,37 +77,35 @@ class Expiry:
     """Finds and deletes the expired documents of one kind."""
 
     def __init__(self, database: Database, kind: ExpiringKind) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
         self._kind = kind
 
-    async def page(self, now: datetime) -> list[DocumentSnapshot[Any]]:
-        """Load the documents that expired first, as many as one commit deletes. One round trip."""
+    async def load_page(self, now: datetime) -> list[DocumentSnapshot[Any]]:
+        """Load the documents that expired first, as many as one commit deletes.
+
+        Costs one round trip.
+        """
         query = expired_query(self._database.client, self._kind, now).select(["__name__"])
         return await self._database.find(query.limit(self._kind.commit_size))
 
     async def delete(self, page: Sequence[DocumentSnapshot[Any]]) -> int:
-        """Delete the documents that have not changed since they were read; return how many."""
-        return await self._database.commit_skipping_conflicts(list(map(_build_deletion, page)))
+        """Delete the documents that have not changed since they were read. Return their number."""
+        return await self._database.commit_skipping_conflicts(list(map(delete_if_unchanged, page)))
 
     async def count(self, now: datetime) -> int:
-        """Count the expired documents. One round trip."""
+        """Count the expired documents. Costs one round trip."""
         return await self._database.count(expired_query(self._database.client, self._kind, now))
 
 
 def expired_query(client: AsyncClient, kind: ExpiringKind, now: datetime) -> AsyncQuery:
-    """Return the expired documents of a kind, the oldest first."""
-    kinds = client.collection_group if kind.nested else client.collection
+    """Build the query for the expired documents of a kind, the oldest first."""
+    get_collection = client.collection_group if kind.nested else client.collection
     expired = FieldFilter(kind.field, "<=", now - kind.delay)
-    return kinds(kind.collection).where(filter=expired).order_by(kind.field)
+    return get_collection(kind.collection).where(filter=expired).order_by(kind.field)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, so that a test can check that each has an index."""
     for kind in EXPIRING:
         yield expired_query(client, kind, utc_now()).limit(1)
-
-
-def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.delete(snapshot.reference, option)

@@ -1,4 +1,4 @@
-"""What was forgotten and can still be restored, the latest first."""
+"""Lists what was forgotten and can still be restored, the latest first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import from_microseconds, to_microseconds, utc_now
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
-from shared.pipeline.forgetting import COLLECTION as FORGOTTEN_CHUNKS
+from shared.pipeline.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
     ForgottenCursor = tuple[int, str]
-    """The place of an item in the list: its expiry in microseconds, and the id of its document."""
+    """A position in the list: the expiry of an item in microseconds, and the id of its document."""
 
-_RECORD: Final = ("forgotten_at", "forgotten_by", "reason", "expires_at")
+_RECORD_FIELDS: Final = ("forgotten_at", "forgotten_by", "reason", "expires_at")
 _FIELDS: Final = {
     FORGOTTEN_SOURCES: (
-        *(*_RECORD, "missing"),
+        *(*_RECORD_FIELDS, "missing"),
         *(f"document.{name}" for name in ("title", "saved_by", "chunk_count")),
     ),
     FORGOTTEN_CHUNKS: (
-        *_RECORD,
+        *_RECORD_FIELDS,
         *(f"document.{name}" for name in ("title", "source_id", "content")),
     ),
 }
-"""The fields to read, by collection. A chunk's vector stays where it is."""
+"""The fields to read, by collection. The vectors of chunks are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenItem:
-    """A source, or a passage that was forgotten alone.
+    """A forgotten source, or a passage that was forgotten alone.
 
     Attributes:
-        source_id: The source.
-        chunk_id: The passage, or None if the whole source was forgotten.
+        source_id: The id of the source.
+        chunk_id: The id of the passage, or None if the whole source was forgotten.
         title: The title of the source.
-        text: The text of the passage.
+        text: The text of the passage, or None if the whole source was forgotten.
         chunk_count: How many passages were forgotten.
         saved_by: The user who saved the source, if it is a note.
         forgotten_at: When it was forgotten.
         forgotten_by: Who forgot it.
-        reason: Why, in the user's words.
-        expires_at: Until when it can be restored.
+        reason: The reason, in the user's words.
+        expires_at: The time until which it can be restored.
         missing: Whether ingest forgot it because its origin no longer had it.
     """
 
@@ -82,16 +82,17 @@ async def list_restorable(
     *,
     with_chunks: bool = True,
 ) -> list[ForgottenItem]:
-    """Load what can be restored, the latest first. Passages of a forgotten source are no items.
+    """Load what can be restored, the latest first.
 
-    Costs one round trip, and up to `limit` documents of each kind.
+    Passages that were forgotten with their source are not listed. Costs one round trip, and reads
+    up to `limit` sources and as many passages.
 
     Args:
         database: The database.
         now: The present time.
-        limit: Maximum number of items.
+        limit: The maximum number of items.
         after: The cursor of the last item of the previous page.
-        with_chunks: Whether to load passages that were forgotten alone, too.
+        with_chunks: Whether to list passages that were forgotten alone, too.
     """
     collections = (FORGOTTEN_SOURCES, FORGOTTEN_CHUNKS) if with_chunks else (FORGOTTEN_SOURCES,)
     pages = await asyncio.gather(
@@ -111,7 +112,7 @@ def restorable_query(
     limit: int,
     after: ForgottenCursor | None,
 ) -> AsyncQuery:
-    """Build the query for what expires after a moment, the latest first."""
+    """Build the query for what can be restored at a time, the latest expiry first."""
     restorable = FieldFilter("expires_at", ">", now)
     query = client.collection(collection).where(filter=restorable).select(_FIELDS[collection])
     for name in ("expires_at", "__name__"):

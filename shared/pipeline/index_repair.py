@@ -1,13 +1,17 @@
-"""The data that the repair job reads and writes: indexed states of documents, and postings."""
+"""Reads indexed states and postings for the repair job, and replaces postings.
+
+The indexed state of a document says under which terms and facets the index lists it. The postings
+of a term or facet must list exactly those documents.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD
 
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
 from shared.index.indexed_state import read_indexed_state
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -25,16 +29,18 @@ if TYPE_CHECKING:
 
     PostingsData = Mapping[str, Any]
     Snapshots = dict[PostingsRef, DocumentSnapshot[Any]]
-    """Postings as they were read."""
+    """The documents of postings."""
 
 PAGE: Final = 200
 """Documents are read in pages of this size."""
 MAX_WRITES: Final = 500
+"""The maximum number of writes in a commit."""
 MAX_BYTES: Final = 2_000_000
-"""The maximum size of a commit. The emulator rejects requests above 4 MiB, the cloud above 10."""
+"""The maximum size of a commit, in bytes. The emulator rejects requests above 4 MiB, the cloud
+above 10 MiB."""
 _PATH: Final = ("meta", "repair")
 _ENTRY_BYTES: Final = 20
-"""The size of an entry without its document id."""
+"""The size of an entry without its document id, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,8 @@ class IndexedCorpus:
     """A corpus whose index is repaired.
 
     Attributes:
-        names: The names of the index's collections. That of facets sorts before that of terms.
+        names: The names of the index's collections. The name of the facets' collection sorts before
+            that of the terms'.
         documents: The collection of the documents.
     """
 
@@ -56,7 +63,7 @@ class IndexedCorpus:
 
     @property
     def collections(self) -> tuple[str, str]:
-        """The collections of postings, in order."""
+        """The collections of postings, sorted by name."""
         return (self.names.facets, self.names.lexicon)
 
 
@@ -69,7 +76,7 @@ CORPORA: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StoredTotals:
-    """The totals, and the document from which they were read."""
+    """The totals of a corpus, and the document from which they were read."""
 
     totals: Totals
     snapshot: DocumentSnapshot[Any]
@@ -79,22 +86,22 @@ class IndexRepair:
     """Reads the indexed states of a corpus, and replaces postings."""
 
     def __init__(self, database: Database, corpus: IndexedCorpus) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
         self._corpus = corpus
 
-    async def indexed_states(self) -> AsyncIterator[tuple[str, IndexedState]]:
-        """Yield the indexed state of each document, with the document's id."""
+    async def iterate_indexed_states(self) -> AsyncIterator[tuple[str, IndexedState]]:
+        """Yield the id and the indexed state of each document."""
         async for page in self._iterate_pages(
             indexed_states_query(self._database.client, self._corpus)
         ):
             for snapshot in page:
                 yield snapshot.id, read_indexed_state(snapshot.to_dict() or {})
 
-    async def postings(
+    async def iterate_postings(
         self, after: PostingsRef, until: PostingsRef | None
     ) -> AsyncIterator[Snapshots]:
-        """Yield the postings in a range, page by page."""
+        """Yield the postings after a position, up to another or to the end, page by page."""
         for collection in self._corpus.collections:
             if collection < after[0] or (until and until[0] < collection):
                 continue
@@ -102,19 +109,19 @@ class IndexRepair:
             async for page in self._iterate_pages(query):
                 yield {(collection, snapshot.id): snapshot for snapshot in page}
 
-    async def snapshots(self, refs: Sequence[PostingsRef]) -> Snapshots:
-        """Load the postings that exist."""
+    async def load_postings(self, refs: Sequence[PostingsRef]) -> Snapshots:
+        """Load the postings that exist among these. Costs one round trip."""
         snapshots = await self._database.get_all([self._database.document(*ref) for ref in refs])
         return {(snapshot.reference.parent.id, snapshot.id): snapshot for snapshot in snapshots}
 
     async def replace_unchanged(
         self, postings: Mapping[PostingsRef, PostingsData | None], snapshots: Snapshots
     ) -> int:
-        """Replace the postings that have not changed since they were read; return how many.
+        """Replace the postings that have not changed since they were read. Return their number.
 
         Args:
-            postings: The new postings; None deletes them.
-            snapshots: The present postings, as they were read.
+            postings: The fields of the new postings, or None to delete postings.
+            snapshots: The stored postings. Postings that are missing here are created.
         """
         count = 0
         for block in _split_into_blocks(postings):
@@ -125,18 +132,22 @@ class IndexRepair:
         return count
 
     async def count(self) -> int:
-        """Count the postings."""
+        """Count the postings. Costs two round trips."""
         client, start = self._database.client, self._corpus.start
         queries = [postings_query(client, name, start, None) for name in self._corpus.collections]
         return sum([await self._database.count(query) for query in queries])
 
-    async def totals(self) -> StoredTotals:
+    async def load_totals(self) -> StoredTotals:
         """Load the totals. Costs one round trip."""
         snapshot = await self._database.get(self._database.document(*self._corpus.names.totals))
         return StoredTotals(to_totals(snapshot.to_dict()), snapshot)
 
     async def correct_totals(self, stored: StoredTotals, totals: Totals) -> bool:
-        """Store the totals unless they have changed since they were read; return whether it did."""
+        """Store the totals, unless they have changed since they were read.
+
+        Returns:
+            Whether they were stored.
+        """
         data = {"documents": totals.documents, "length": totals.length}
         return bool(
             await self._database.commit_skipping_conflicts(
@@ -162,27 +173,26 @@ class IndexRepair:
         if snapshot is None:
             return lambda batch: batch.create(reference, dict(data or {}))
         if data is None:
-            option = LastUpdateOption(snapshot.update_time)
-            return lambda batch: batch.delete(reference, option)
+            return delete_if_unchanged(snapshot)
         obsolete = (snapshot.to_dict() or {}).keys() - data.keys()
         return put_if_unchanged(snapshot, {**data, **dict.fromkeys(obsolete, DELETE_FIELD)})
 
 
 class RepairProgress:
-    """`meta/repair`: the position at which the next run continues."""
+    """`meta/repair`: the position after which the next run continues."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
         self._reference = database.document(*_PATH)
 
-    async def position(self) -> PostingsRef | None:
-        """Return the last postings of a run that ran out of time."""
+    async def load_position(self) -> PostingsRef | None:
+        """Load the last postings of a run that ran out of time, or None. Costs one round trip."""
         data = (await self._database.get(self._reference)).to_dict()
         return (data["collection"], data["list"]) if data else None
 
     async def save(self, position: PostingsRef | None) -> None:
-        """Store the last postings of a run; None if it was complete."""
+        """Store the last postings of a run that ran out of time, or None after a complete run."""
         if position is None:
             await self._database.commit([lambda batch: batch.delete(self._reference)])
         else:
@@ -191,14 +201,14 @@ class RepairProgress:
 
 
 def indexed_states_query(client: AsyncClient, corpus: IndexedCorpus) -> AsyncQuery:
-    """Build the query for the indexed states of all documents; `IndexRepair` pages through them."""
+    """Build the query for the indexed states of all documents, sorted by id."""
     return client.collection(corpus.documents).order_by("__name__").select(["indexed"])
 
 
 def postings_query(
     client: AsyncClient, collection: str, after: PostingsRef, until: PostingsRef | None
 ) -> AsyncQuery:
-    """Build the query for the postings of a collection in a range of all postings."""
+    """Build the query for those postings of a collection that are in a range of all postings."""
     postings = client.collection(collection)
     query = postings.order_by("__name__")
     if after[0] == collection and after[1]:
@@ -219,17 +229,17 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 def _split_into_blocks(
     postings: Mapping[PostingsRef, PostingsData | None],
 ) -> Iterator[list[PostingsRef]]:
-    """Split postings into commits that Firestore accepts."""
+    """Yield the references of postings in blocks that fit into one commit."""
     block: list[PostingsRef] = []
     size = 0
     for ref, data in postings.items():
-        entry_bytes = (
+        postings_bytes = (
             sum(_ENTRY_BYTES + len(document_id) for document_id in data["postings"]) if data else 0
         )
-        if block and (len(block) == MAX_WRITES or size + entry_bytes > MAX_BYTES):
+        if block and (len(block) == MAX_WRITES or size + postings_bytes > MAX_BYTES):
             yield block
             block, size = [], 0
         block.append(ref)
-        size += entry_bytes
+        size += postings_bytes
     if block:
         yield block

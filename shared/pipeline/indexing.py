@@ -1,9 +1,9 @@
-"""Pending chunks of the index job, and the writes that index them.
+"""Loads the chunks that wait for the index job, and indexes them.
 
-A commit sets the indexed state of some chunks (field `indexed`: what the postings have of a chunk)
-and changes the postings, on the condition that no chunk was edited since it was read. So a commit
-happens completely or not at all, repeating a run finds nothing left to do, and others may write
-postings at the same time.
+A commit stores the indexed state of some chunks (the field `indexed`, which says what the postings
+contain of a chunk) and the changes to the postings, on the condition that no chunk was edited since
+it was read. The postings and the indexed states therefore always agree, a repeated run finds
+nothing to do, and other writers may change the same postings at the same time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal_writes
-from shared.index.facets import vector_index_entries
+from shared.firestore.database import get_fields
+from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
@@ -43,9 +44,10 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import ExtractionSummaries
 
 STEP: Final = "index"
+"""The step that is pending on a chunk until it is indexed, or removed from the index."""
 INDEX_VERSION: Final = {"analysis": ANALYZER_VERSION, "layout": LAYOUT}
-"""The versions of text analysis and of the index's layout. If the index was built with others, all
-chunks are indexed again."""
+"""The versions of text analysis and of the index's layout. If the index was built with other
+versions, all chunks are indexed again."""
 REQUEUE_BATCH_SIZE: Final = 400
 """The number of chunks that are queued again in one commit."""
 _FIELDS: Final = (
@@ -57,15 +59,17 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ChunkToIndex:
-    """A chunk that waits to be indexed, as it was read.
+    """A chunk that waits to be indexed, at the time of a read.
 
     Attributes:
-        chunk: The chunk; None if it was deleted and must be removed from the index.
-        indexed: Its entries in the postings so far.
+        chunk_id: Its id.
+        chunk: The chunk. None if it was deleted and must be removed from the index.
+        indexed: What the postings contain of it.
         tries: The number of failed attempts to index it.
-        fault: The defect of its document, if the document is malformed.
-        extracted: Its extractions, which are deleted together with the chunk.
-        compact_vector: Its compact vector, if it has a vector but no compact one.
+        update_time: The time of its last write before the read.
+        fault: What is wrong with its document, if the document is malformed.
+        extracted: What it stores of its extractions, which are deleted together with the chunk.
+        compact_vector: The compact form of its vector, if only the other form is stored.
     """
 
     chunk_id: str
@@ -83,8 +87,8 @@ class IndexChange:
     """The new indexed state of a chunk.
 
     Attributes:
-        pending: The chunk as it was read.
-        state: The new terms and facets; `NOT_INDEXED` for a deleted chunk.
+        pending: The chunk.
+        state: The new terms and facets, or `NOT_INDEXED` for a deleted chunk.
     """
 
     pending: ChunkToIndex
@@ -100,14 +104,17 @@ class Indexing:
     """Loads chunks that wait to be indexed, and writes their postings."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
-    async def pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
-        """Load chunks that wait to be indexed, deleted ones included."""
+    async def load_pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
+        """Load chunks that wait to be indexed, including deleted ones, the longest waiting first.
+
+        Costs one round trip, and more for chunks of earlier releases.
+        """
         query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
         snapshots = await self._database.find(query)
-        fields = {snapshot.id: _get_fields(snapshot) for snapshot in snapshots}
+        fields = {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
         incomplete = {name: data for name, data in fields.items() if COMPACT not in data}
         vectors = await load_compact(incomplete, documents.COLLECTION, self._database)
         return [
@@ -116,10 +123,10 @@ class Indexing:
         ]
 
     async def apply(self, changes: Sequence[IndexChange]) -> None:
-        """Change the postings and the indexed states of the chunks, in one commit.
+        """Store the indexed states of chunks and the changes to the postings, in one commit.
 
-        Deleted chunks also lose their extractions, and their points on the map, which costs a
-        round trip.
+        The commit also deletes the documents of deleted chunks, their extractions, and their points
+        on the map. The points cost a round trip.
 
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
@@ -135,10 +142,10 @@ class Indexing:
         )
         await self._database.commit(writes)
 
-    async def version(self) -> dict[str, int]:
-        """Load the INDEX_VERSION with which the index was built; empty without an index."""
+    async def load_version(self) -> dict[str, int]:
+        """Load the INDEX_VERSION with which the index was built. It is empty without an index."""
         snapshot = await self._database.get(self._get_reference(KNOWLEDGE.totals), [*INDEX_VERSION])
-        return _get_fields(snapshot)
+        return get_fields(snapshot)
 
     async def save_version(self, version: Mapping[str, int]) -> None:
         """Store the INDEX_VERSION with which the index is built from now on."""
@@ -146,17 +153,17 @@ class Indexing:
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
     async def requeue(self, now: datetime) -> int:
-        """Queue every chunk to be indexed again, and return their number.
+        """Queue every chunk to be indexed again. Return the number of chunks.
 
-        Costs a read and a write for each chunk, and indexing it again as much, but for the
-        postings that change. A run that is killed meanwhile begins anew.
+        Costs a read and a write for each chunk. Indexing it later costs as much again, and a write
+        for each of the postings that change. If the run is killed, the next run begins again.
         """
         last, count = "", 0
         while True:
             query = ids_query(self._database.client, last)
             ids = [snapshot.id for snapshot in await self._database.find(query)]
             count += await self._database.commit_skipping_conflicts(
-                [self._requeue(chunk_id, now) for chunk_id in ids]
+                [self._build_requeue_write(chunk_id, now) for chunk_id in ids]
             )
             if len(ids) < REQUEUE_BATCH_SIZE:
                 return count
@@ -170,7 +177,7 @@ class Indexing:
         data = _build_state_update(change)
         return lambda batch: batch.update(reference, data, option)
 
-    def _requeue(self, chunk_id: str, now: datetime) -> Write:
+    def _build_requeue_write(self, chunk_id: str, now: datetime) -> Write:
         reference = self._database.document(documents.COLLECTION, chunk_id)
         change = {f"pending.{STEP}": now}
         return lambda batch: batch.update(reference, change)
@@ -180,7 +187,7 @@ class Indexing:
 
 
 def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Build the query for the ids of chunks after an id, in order."""
+    """Build the query for the ids of the next chunks after an id."""
     query = client.collection(documents.COLLECTION).order_by("__name__").select([])
     start = client.collection(documents.COLLECTION).document(after) if after else None
     return (query.start_after({"__name__": start}) if start else query).limit(REQUEUE_BATCH_SIZE)
@@ -196,14 +203,14 @@ def _build_state_update(change: IndexChange) -> dict[str, Any]:
     vector = change.pending.compact_vector
     return {
         "indexed": change.state.to_document(),
-        "facets": vector_index_entries(change.state.facets),
+        "facets": select_vector_index_facets(change.state.facets),
         **({COMPACT: vector} if vector else {}),
-        **documents.step_done(STEP),
+        **documents.build_step_done(STEP),
     }
 
 
 def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
-    data = _get_fields(snapshot)
+    data = get_fields(snapshot)
     tries = (data.get("tries") or {}).get(STEP, 0)
     try:
         chunk = None if "deleted_at" in data else documents.to_chunk(snapshot.id, data)
@@ -219,7 +226,3 @@ def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
     except (KeyError, TypeError) as error:
         fault = f"the document is malformed: {error!r}"
         return ChunkToIndex(snapshot.id, None, NOT_INDEXED, tries, snapshot.update_time, fault)
-
-
-def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    return snapshot.to_dict() or {}

@@ -1,4 +1,8 @@
-"""Processing of pending chunks, isolation of failures, and dead letters."""
+"""Performs a step of the pipeline for the chunks that wait for it, and isolates failures.
+
+A chunk on which a step fails is deferred: it is tried again later. After five failed attempts it is
+dead-lettered: it is not tried again until somebody queues it again.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +29,13 @@ if TYPE_CHECKING:
 
 
 async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: Report) -> bool:
-    """Run work, and report its failure instead of raising it, unless the database is down.
+    """Run work. If it fails, add the failure to the report instead of raising it.
 
     Args:
-        name: The item that is processed, for the report.
+        name: The name of what is processed, for the report.
         work: The work.
         ctx: The context of the run.
-        report: The report to which a failure is added.
+        report: Gets the failure.
 
     Returns:
         Whether the work succeeded.
@@ -63,17 +67,17 @@ async def _require_database(ctx: Context, cause: Exception) -> None:
 async def defer_chunk(
     step: str, chunk: QueuedChunk, reason: CarrelError | str, ctx: Context, report: Report
 ) -> None:
-    """Report a chunk whose step failed, and defer it, or dead-letter it after too many attempts."""
+    """Report a chunk on which a step failed, and defer it, or dead-letter it after five tries."""
     failure = Failure.of(chunk.chunk_id, reason)
     await ChunkQueue(ctx.database).defer(step, chunk, failure.reason, ctx.clock())
     report.failures.append(failure)
 
 
-def dead_lettered_chunks(step: str) -> DeadLetters:
-    """Return the dead letters of the job that does this step."""
+def make_dead_letters(step: str) -> DeadLetters:
+    """Make the functions by which a job loads and retries the dead letters of its step."""
 
     async def load(ctx: Context, limit: int) -> list[Failure]:
-        chunks = await ChunkQueue(ctx.database).dead_letters(step, limit)
+        chunks = await ChunkQueue(ctx.database).load_dead_letters(step, limit)
         return [Failure(chunk.chunk_id, chunk.reason) for chunk in chunks]
 
     async def retry(ctx: Context) -> int:
@@ -85,9 +89,10 @@ def dead_lettered_chunks(step: str) -> DeadLetters:
 PAGE: Final = 64
 """Pending chunks are read in pages of this size."""
 BATCH_SIZE: Final = 8
-"""The default number of chunks that are processed concurrently and stored in one commit."""
+"""The default number of chunks that are processed concurrently, and stored in one commit."""
 MAX_ATTEMPTS: Final = 2
-"""A run processes a chunk at most this often, because one may be edited all the time."""
+"""The maximum number of times that a run processes a chunk. A chunk that is edited again and again
+must not keep the run busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +103,9 @@ class StepWork:
         step: The step that the chunks wait for.
         count: The name under which the report counts completed chunks.
         process: Performs the step for one chunk.
-        probe: Raises if the step would fail for any chunk, because a provider is down or
+        probe: Raises an error if the step would fail for every chunk, because a provider is down or
             configured wrongly.
-        batch_size: How many chunks to process concurrently.
+        batch_size: The number of chunks that are processed concurrently.
     """
 
     step: str
@@ -113,16 +118,16 @@ class StepWork:
 async def process_pending(work: StepWork, ctx: Context, budget: Budget, report: Report) -> None:
     """Perform a step for all chunks that wait for it.
 
-    Results are stored batch by batch, so that the next run continues where one was killed. A result
-    is stored only if the text of its chunk has not changed. A failed chunk is retried in a later
-    run, and does not hold up others.
+    Results are stored batch by batch, so that the next run continues where a killed run stopped. A
+    result is stored only if the text of its chunk has not changed. A chunk that fails is retried in
+    a later run, and does not stop the others.
 
     Raises:
-        CarrelError: The step would fail for any chunk.
+        CarrelError: The step would fail for every chunk.
     """
     attempts = Counter[str]()
     while True:
-        pending = await ChunkQueue(ctx.database).pending(work.step, ctx.clock(), PAGE)
+        pending = await ChunkQueue(ctx.database).load_pending(work.step, ctx.clock(), PAGE)
         page = [chunk for chunk in pending if attempts[chunk.chunk_id] < MAX_ATTEMPTS]
         if not page:
             return
@@ -141,27 +146,33 @@ async def _process(
 ) -> list[ChunkFailure]:
     """Process chunks, and return the failures that single chunks caused.
 
-    A probe distinguishes an outage from the fault of a chunk. After an outage that is over, its
-    chunks are processed once more, one by one, while there is time.
+    A probe distinguishes an outage from a failure of a single chunk. If an outage is over when the
+    probe runs, the chunks that failed because of it are processed once more, one by one, while
+    there is time.
+
+    Raises:
+        CarrelError: The probe failed.
     """
     failures = await _attempt(chunks, work, ctx, budget, report)
     if not failures:
         return []
     await work.probe()
-    repeated: list[ChunkFailure] = []
+    repeated_failures: list[ChunkFailure] = []
     for chunk, error in failures:
         if isinstance(error, Unavailable) and not budget.spent:
-            repeated += await _attempt([chunk], work, ctx, budget, report)
-    if repeated:
+            repeated_failures += await _attempt([chunk], work, ctx, budget, report)
+    if repeated_failures:
         await work.probe()
-    permanent = [failure for failure in failures if not isinstance(failure[1], Unavailable)]
-    return [*permanent, *repeated]
+    permanent_failures = [
+        (chunk, error) for chunk, error in failures if not isinstance(error, Unavailable)
+    ]
+    return [*permanent_failures, *repeated_failures]
 
 
 async def _attempt(
     chunks: Sequence[PendingChunk], work: StepWork, ctx: Context, budget: Budget, report: Report
 ) -> list[ChunkFailure]:
-    """Process chunks concurrently, and store the results in one commit."""
+    """Process chunks concurrently, store the results in one commit, and return the failures."""
     outcomes = await asyncio.gather(*map(work.process, chunks), return_exceptions=True)
     results: list[StepResult] = []
     failures: list[ChunkFailure] = []
@@ -182,6 +193,6 @@ async def _attempt(
 
 
 def _log_failure(error: Exception, step: str) -> CarrelError:
-    """Log an error, and return it. An unexpected one becomes a fault, so that it stops no chunk."""
+    """Log an error, and return it. An unexpected error is returned as a `PlatformFault`."""
     log.warning("step_failed", step=step, **error_fields(error))
     return error if isinstance(error, CarrelError) else PlatformFault(type(error).__name__)

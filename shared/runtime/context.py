@@ -18,7 +18,7 @@ from shared.core.log import log
 from shared.core.meter import Meter
 from shared.firestore.database import Connection, Database
 from shared.runtime.capabilities import ALL_CAPABILITIES, Capability
-from shared.runtime.outcome import as_outcome
+from shared.runtime.outcome import to_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,8 +45,8 @@ QUERY_CACHE_SIZE: Final = 256
 BREAKER_THRESHOLD: Final = 20
 """The number of failures in a row that opens the language model's circuit breaker.
 
-Only jobs use the model: first for eight texts at once, then, if these fail, for a probe that any
-working model answers. The breaker must still admit the probe after eight failures."""
+Only jobs use the model. A job sends eight texts at the same time. If all of them fail, it sends a
+probe that any working model answers, and the breaker must still admit the probe."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Context:
             WriteConflict: A document changed since it was read; `retry_on_conflict` tries again.
         """
         if self.idempotency:
-            await self.idempotency.commit(writes, as_outcome(answer))
+            await self.idempotency.commit(writes, to_outcome(answer))
         else:
             await self.database.commit(writes)
         return answer

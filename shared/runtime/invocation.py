@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from shared.core import telemetry
-from shared.core.errors import InvalidInput, ToolFailure, Unavailable, internal_error
+from shared.core.errors import InvalidInput, ToolFailure, Unavailable, make_internal_error
 from shared.core.log import error_fields, log
 from shared.core.meter import Meter
 from shared.core.telemetry import SpanKind
 from shared.runtime.idempotency import AlreadyCompleted, make_idempotency_guard
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outage_advice import WriteState, add_advice, make_outage_error
-from shared.runtime.outcome import Outcome, as_outcome, validate_facts
+from shared.runtime.outcome import Outcome, to_outcome, validate_facts
 from shared.runtime.tool import Effect, put_own_fields_first
 
 if TYPE_CHECKING:
@@ -59,21 +59,25 @@ def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str
         return kind.model_validate_json(json.dumps(_convert_whole_floats(arguments)), strict=True)
     except _TooManyFields:
         message = f"an object has more than {MAX_FIELDS_PER_OBJECT} fields"
-        raise argument_error(name, {"arguments": message}) from None
+        raise make_argument_error(name, {"arguments": message}) from None
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         details = {
-            field_path(problem["loc"]): _describe_problem(kind, name, problem)
+            format_field_path(problem["loc"]): _describe_problem(kind, name, problem)
             for problem in problems[:MAX_REPORTED_PROBLEMS]
         }
-        raise argument_error(name, details, unreported_count=len(problems) - len(details)) from None
+        raise make_argument_error(
+            name, details, unreported_count=len(problems) - len(details)
+        ) from None
 
 
 class _TooManyFields(Exception):
     """An object in the arguments has so many fields that reporting them would be slow."""
 
 
-def argument_error(name: str, details: dict[str, str], unreported_count: int = 0) -> InvalidInput:
+def make_argument_error(
+    name: str, details: dict[str, str], unreported_count: int = 0
+) -> InvalidInput:
     """Make the error for invalid arguments of the tool `name`.
 
     Args:
@@ -132,7 +136,7 @@ def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _iterate_models(part)
 
 
-def field_path(location: Sequence[int | str]) -> str:
+def format_field_path(location: Sequence[int | str]) -> str:
     """Return the dotted path of a field, for errors, from pydantic's location."""
     return ".".join(str(part)[:MAX_QUOTED_NAME] for part in location) or "arguments"
 
@@ -219,7 +223,7 @@ async def _run_or_replay(
         if guard:
             await guard.raise_if_completed()
         context = replace(ctx, idempotency=guard) if guard else ctx
-        outcome = as_outcome(await tool.run(arguments, context))
+        outcome = to_outcome(await tool.run(arguments, context))
         if guard and guard.has_key and outcome.replayable and not guard.committed:
             await guard.commit([], outcome)  # The handler had nothing to write: store the answer.
     except AlreadyCompleted as completed:
@@ -252,7 +256,7 @@ def _make_failure_answer(
             return answer
         return answer.model_copy(update={"receipt": receipt})
     log.error("fault", tool=tool.name, call_id=request.call_id, **error_fields(error))
-    return CallAnswer.failed(internal_error(tool.name, request.call_id))
+    return CallAnswer.failed(make_internal_error(tool.name, request.call_id))
 
 
 def _collect_measurements(ctx: Context, seconds: float) -> dict[str, Any]:

@@ -181,6 +181,7 @@ async def _run_leased(
         job.lease or job.name, ctx.settings.lease_seconds, ctx.clock, run_id
     )
     if isinstance(lease, datetime):
+        job_span.set({"carrel.job.outcome": "busy"})
         return AlreadyRunning(until=lease)
     recorder = _RunRecorder(run_id, ctx, progress)
     heartbeat = asyncio.create_task(recorder.keep_lease())

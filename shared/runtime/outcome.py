@@ -54,7 +54,7 @@ class Outcome(Generic[ResultT]):
         validate_facts(self.facts)
 
 
-def as_outcome(answer: ResultT | Outcome[ResultT]) -> Outcome[ResultT]:
+def to_outcome(answer: ResultT | Outcome[ResultT]) -> Outcome[ResultT]:
     """Return a handler's answer as an outcome. A bare result costs the tool's own price."""
     return answer if isinstance(answer, Outcome) else Outcome(answer)
 

@@ -28,11 +28,12 @@ Claude Code rejects answers of more than 25,000 tokens. A token is about four by
 seldom less than two bytes in any script."""
 
 BYTES_PER_TOKEN: Final = 3
-"""The number of bytes that `max_tokens` counts as one token.
+"""How many bytes of an answer count as one token of `max_tokens`.
 
-English prose has about four, JSON about three, and Chinese or Japanese between two and three."""
+English prose has about four bytes per token, JSON about three, and Chinese or Japanese text between
+two and three."""
 _LINK_BYTES: Final = 120
-"""The estimated size of the resource link that may accompany an item."""
+"""The estimated size in bytes of the resource link that may accompany an item."""
 _RESERVED_BYTES: Final = 400
 """The bytes set aside for what every page contains, such as its cursor."""
 
@@ -50,8 +51,9 @@ MaxTokens = Annotated[
     int | None,
     Field(ge=100, description="Maximum tokens, at least 100."),
 ]
-"""The argument `max_tokens`. Items that do not fit are left out. No text is cut, so a page of a
-single item may be longer."""
+"""The argument `max_tokens`, the maximum length of an answer.
+
+Items that do not fit are left out. No text is cut, so a page with a single item may be longer."""
 
 _UNBOUND_ARGUMENTS: Final = {"cursor", "limit", "max_tokens", "detail"}
 """The arguments that may change between pages, because a cursor's digest ignores them."""

@@ -59,16 +59,17 @@ class Links:
         items: The result's field with the items. It may be missing or empty.
         uri: The template of the items' URIs, whose variable is a field of the item.
         name: The field of an item that contains its name for people.
-        listed: Whether `resources/list` pages through this tool, with the argument `cursor` and
-            the result's `next_cursor`.
-        walk: The other arguments for paging, such as an order that is stable between pages.
+        in_resource_list: Whether `resources/list` pages through this tool, with the argument
+            `cursor` and the result's `next_cursor`.
+        paging_arguments: The other arguments for paging, such as an order that is stable between
+            pages.
     """
 
     items: str
     uri: str
     name: str
-    listed: bool = False
-    walk: dict[str, str] = field(default_factory=dict)
+    in_resource_list: bool = False
+    paging_arguments: dict[str, str] = field(default_factory=dict)
 
 
 READ_SECONDS: Final = 10.0
@@ -79,7 +80,7 @@ _NULL: Final = {"type": "null"}
 _RESULT_KEYWORDS: Final = frozenset(
     {"type", "items", "properties", "additionalProperties", "anyOf"}
 )
-"""The keywords that a published result's schema keeps, at every level."""
+"""The JSON Schema keywords that stay in a published result's schema, at every level."""
 _ARGUMENT_KEYWORDS: Final = _RESULT_KEYWORDS | {
     "required",
     "description",
@@ -87,10 +88,11 @@ _ARGUMENT_KEYWORDS: Final = _RESULT_KEYWORDS | {
     "enum",
     "maximum",
 }
-"""The keywords that a published argument's schema keeps.
+"""The JSON Schema keywords that stay in the published schema of arguments.
 
-Only the tool checks the others, such as lengths and patterns. Models cannot count characters, they
-copy ids from other answers, and the error for a wrong value explains what is allowed."""
+The tool checks the others, such as lengths and patterns. Models have no use for them: they cannot
+count characters, they copy ids from other answers, and the error for a wrong value explains what is
+allowed."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 ResultT = TypeVar("ResultT", bound=Result)

@@ -37,8 +37,9 @@ UNCHECKED_POOL: Final = 120
 """The number of lexical hits that are compared with the query's vector if the postings do not show
 which of them pass the filters."""
 SPARE: Final = 1.5
-"""The factor by which a filtered vector search fetches more documents than it should need. The
-database applies at most one filter, and the share of hits that pass the others is an estimate."""
+"""The factor by which a filtered vector search fetches more documents than estimated. The database
+applies at most one filter, and the share of hits that pass the other filters is only an
+estimate."""
 UNKNOWN_SHARE: Final = 0.5
 """The assumed share of documents that pass the filters if no postings show it."""
 MAX_LEXICAL_HITS: Final = 200
@@ -47,7 +48,8 @@ MAX_CHECKED: Final = 1_000
 """The maximum number of documents checked against the filters, which is also the maximum of
 Firestore's vector search."""
 MAX_CHECKED_ANONYMOUS: Final = 150
-"""The same maximum for anonymous callers, because the owner pays for every document read."""
+"""The same maximum for anonymous callers. It is lower because the owner pays for every document
+read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,12 @@ class CandidateSearch(Generic[DocumentT]):
     ) -> list[Neighbour[DocumentT]]:
         """Measure the similarity of the lexical hits that the vector search may not return.
 
-        Costs one round trip. Every candidate with a vector then has both scores.
+        Afterwards, every candidate with a vector has both scores. Costs one round trip.
+
+        Args:
+            vector: The query's vector.
+            lexical_pool: The ids of the lexical hits.
+            unfiltered: The nearest documents of the whole corpus, if the search has no filters.
         """
         ids_in_vector_search = {
             *_get_ids(unfiltered),
@@ -235,14 +242,14 @@ class CandidateSearch(Generic[DocumentT]):
 
     @property
     def _counted_terms(self) -> Sequence[str]:
-        """The terms to count in the documents; none if the postings are complete."""
+        """The terms to count in the documents. There are none if the postings are complete."""
         return self.terms if self._postings_truncated else ()
 
     def _may_miss_hits(self, hit_count: int) -> bool:
         """Return whether documents that pass may be missing from this many lexical hits.
 
         Without filters, the best documents are in the postings. In a small scope, all documents
-        were examined. With MAX_LEXICAL_HITS, no more hits are wanted.
+        were examined. With MAX_LEXICAL_HITS hits, no more are needed.
         """
         is_complete = self.plan.scope in (FilterScope.EVERYTHING, FilterScope.SMALL)
         if is_complete or hit_count >= MAX_LEXICAL_HITS:

@@ -64,7 +64,7 @@ class Selection:
 
     @property
     def months(self) -> list[Facet]:
-        """The months that overlap the span; none if the span is longer than MAX_DAYS."""
+        """The months that overlap the span. There are none if it is longer than MAX_DAYS."""
         is_short = 0 <= (self.span.last - self.span.first).days < MAX_DAYS
         return [Facet(Kind.MONTH, month) for month in self.span.months] if is_short else []
 
@@ -129,12 +129,12 @@ class FilterPlan:
 
     @property
     def ids(self) -> list[str]:
-        """The document ids of `dates`; none if `dates` is None."""
+        """The document ids of `dates`. There are none if `dates` is None."""
         return list(self.dates or ())
 
     @property
     def small_scope_ids(self) -> list[str]:
-        """The document ids of `dates` if the scope is SMALL; otherwise none."""
+        """The document ids of `dates` if the scope is SMALL. Otherwise, there are none."""
         return self.ids if self.scope is FilterScope.SMALL else []
 
 
@@ -229,6 +229,7 @@ def _collect_dates(
 
 
 def _intersect(date_maps: Sequence[Dates]) -> Dates:
+    """Return the documents that are in all maps."""
     smallest, *larger_maps = sorted(date_maps, key=len)
     return {
         document_id: date

@@ -56,7 +56,7 @@ def fuse(
         pool: The scores of each candidate by its id.
         dense_weight: The weight of similarity, 0 to 1.
         min_spread: Similarities that spread less than this are not stretched to 0..1. If no
-            candidate is near the query, their differences are noise and must not outweigh words.
+            candidate is near the query, the differences are noise and must not outweigh words.
 
     Returns:
         Candidate ids with fused scores from 0 to 1, comparable only within this pool. Candidates
@@ -115,6 +115,7 @@ def diversify(ranking: Sequence[ScoredId], sources: Mapping[str, str]) -> list[S
 
 
 def _take_turns(hits: Iterable[ScoredId], sources: Mapping[str, str]) -> list[ScoredId]:
+    """Sort hits by the turn of their source. Within a turn, the order stays."""
     counts: Counter[str] = Counter()
     turns: list[tuple[int, ScoredId]] = []
     for hit in hits:

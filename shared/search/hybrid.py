@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from shared.search.query import Candidate, SearchQuery
     from shared.search.relevance import Tuning
 
-T = TypeVar("T")
+HalfT = TypeVar("HalfT")
+"""The result of one half of a search."""
 
 MAX_TERMS: Final = 48
 """The maximum number of different terms of a query. Each costs one read, of its postings."""
@@ -96,11 +97,9 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     )
 
     # Second round trip: fetch the candidates.
-    candidates, truncated, timeout = await _fetch_candidates(
-        search, query_vector, _get_time_limit(query, ctx)
-    )
-    if timeout is Degradation.SEMANTIC_TIMED_OUT or degradation is None:
-        degradation = timeout
+    fetched = await _fetch_candidates(search, query_vector, _get_time_limit(query, ctx))
+    if fetched.timeout is Degradation.SEMANTIC_TIMED_OUT or degradation is None:
+        degradation = fetched.timeout
 
     query_tuning = _tune(query, ctx)
     is_lexical_only = degradation is not None and degradation.is_lexical_only
@@ -110,26 +109,37 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         unknown=tuple(find_unknown_values(query.selection, postings)),
         degradation=degradation,
         hits=_score_and_sort(
-            candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
+            fetched.candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
         ),
-        matches=_has_match(candidates, lexical_terms, postings, query_tuning),
-        truncated=truncated,
+        matches=_has_match(fetched.candidates, lexical_terms, postings, query_tuning),
+        truncated=fetched.truncated,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchedCandidates(Generic[DocumentT]):
+    """The result of the second round trip.
+
+    Attributes:
+        candidates: The candidates.
+        truncated: Whether documents that pass the filters may be missing.
+        timeout: What timed out, or None.
+    """
+
+    candidates: list[Candidate[DocumentT]]
+    truncated: bool
+    timeout: Degradation | None = None
 
 
 async def _fetch_candidates(
     search: CandidateSearch[DocumentT], query_vector: QueryVector[DocumentT], seconds: float | None
-) -> tuple[list[Candidate[DocumentT]], bool, Degradation | None]:
+) -> _FetchedCandidates[DocumentT]:
     """Run the vector search, and compare the lexical hits that it may miss.
 
     Without a vector, fetch the best documents by words alone.
-
-    Returns:
-        The candidates, whether documents that pass the filters may be missing, and what timed out.
     """
     if query_vector.values is None:
-        candidates, truncated = await search.fetch_lexical_candidates()
-        return candidates, truncated, None
+        return _FetchedCandidates(*await search.fetch_lexical_candidates())
     pool = search.pick_lexical_pool()
     nearest, compared = await asyncio.gather(
         _await_in_time(search.find_nearest(query_vector.values, query_vector.nearest), seconds),
@@ -137,9 +147,9 @@ async def _fetch_candidates(
     )
     candidates, truncated = search.merge(nearest or [], pool, compared or [])
     if nearest is None:
-        return candidates, truncated, Degradation.SEMANTIC_TIMED_OUT
+        return _FetchedCandidates(candidates, truncated, Degradation.SEMANTIC_TIMED_OUT)
     timeout = Degradation.COMPARISON_TIMED_OUT if compared is None else None
-    return candidates, truncated, timeout
+    return _FetchedCandidates(candidates, truncated, timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +158,8 @@ class QueryVector(Generic[DocumentT]):
 
     Attributes:
         values: The vector, or None if the search is by words alone.
-        nearest: The nearest documents, if the query has no filters: then no postings are needed
-            to find them.
+        nearest: The nearest documents. Empty if the query has filters, because finding them then
+            needs the postings.
         degradation: Why the vector is missing, or None if it exists or is not needed.
     """
 
@@ -207,14 +217,14 @@ async def _embed(
     return QueryVector(vector, nearest)
 
 
-async def _await_in_time(half: Awaitable[T], seconds: float | None) -> T | None:
+async def _await_in_time(half: Awaitable[HalfT], seconds: float | None) -> HalfT | None:
     """Await one half of a search, or return None once `seconds` are over. None sets no limit."""
     try:
         async with asyncio.timeout(seconds) as time_limit:
             return await half
     except TimeoutError:
         if not time_limit.expired():
-            raise  # The timeout occurred within the half, which is an error.
+            raise  # The timeout occurred within the half. That is an error.
         return None
 
 

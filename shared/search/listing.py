@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic
 from pydantic import StringConstraints, TypeAdapter
 
 from shared.index.searchable import DocumentT
-from shared.index.vector_index import date_cursor
+from shared.index.vector_index import make_date_cursor
 from shared.search.filter_plan import choose_prefilter, find_unknown_values, plan_filters
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ async def _scan(
         count = MAX_EXAMINED
         examined = await corpus.documents.load_newest(count, facets, selection.span, after)
     documents = [document for document in examined if selection.admits(document)]
-    cursors = [date_cursor(document) for document in documents[:limit]]
+    cursors = [make_date_cursor(document) for document in documents[:limit]]
     if len(documents) > limit:
         return Listing(documents[:limit], cursors, cursors[-1])
-    next_cursor = date_cursor(examined[-1]) if len(examined) == count else None
+    next_cursor = make_date_cursor(examined[-1]) if len(examined) == count else None
     return Listing(documents, cursors, next_cursor)

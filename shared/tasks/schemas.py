@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from shared.core.errors import Unauthorized
-from shared.core.text_validation import validate_line, validate_prose, validation_error
+from shared.core.text_validation import make_validation_error, validate_line, validate_prose
 from shared.runtime.envelope import Envelope
 from shared.runtime.schemas import Result, Undo
 from shared.tasks.model import Priority, Task, TaskStatus
@@ -57,14 +57,14 @@ def _to_number(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
-        raise validation_error("must be a positive whole number in a string, such as '7'")
+        raise make_validation_error("must be a positive whole number in a string, such as '7'")
     return int(value)
 
 
 def _to_priority(value: Any) -> Priority:
     priority = _PRIORITIES.get(value.strip().casefold()) if isinstance(value, str) else None
     if not priority:
-        raise validation_error(f"must be one of {', '.join(Priority)}")
+        raise make_validation_error(f"must be one of {', '.join(Priority)}")
     return priority
 
 
@@ -74,13 +74,13 @@ def _to_date(value: Any) -> date:
             return date.fromisoformat(value)
     except ValueError:
         pass  # the text has the right format, but the calendar has no such day
-    raise validation_error("must be a calendar date as YYYY-MM-DD, such as 2026-03-31")
+    raise make_validation_error("must be a calendar date as YYYY-MM-DD, such as 2026-03-31")
 
 
 def _validate_title(text: str) -> str:
     title = validate_line(text)
     if len(title) > MAX_TITLE_LENGTH:
-        raise validation_error(
+        raise make_validation_error(
             f"must have at most {MAX_TITLE_LENGTH} characters: use description for more"
         )
     return title
@@ -88,7 +88,7 @@ def _validate_title(text: str) -> str:
 
 def _validate_description(text: str) -> str | None:
     if len(text) > MAX_DESCRIPTION_LENGTH:
-        raise validation_error(f"must have at most {MAX_DESCRIPTION_LENGTH:,} characters")
+        raise make_validation_error(f"must have at most {MAX_DESCRIPTION_LENGTH:,} characters")
     return None if not text.strip() else validate_prose(text)
 
 

@@ -90,6 +90,8 @@ _LINK: Final = re.compile(
     r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?[ \t]*+\)"
     r"|(?P<label>\[[^\[\]\n]*+\])))"
 )
+_IMAGE_NAME: Final = re.compile(r"!\[[^\[\]\n]*+\]\([ \t<]*+(?:[^\s()<>?#]*/)?([^\s()<>?#/]++)")
+"""An image. The group matches the file name in its address."""
 _ENTITY: Final = re.compile(
     rf"{_CODE}|&(?:#[0-9]{{1,7}}|#x[0-9a-f]{{1,6}}|[a-z][a-z0-9]{{1,30}});", re.IGNORECASE
 )
@@ -109,9 +111,12 @@ def to_plain_text(text: str) -> str:
 def to_plain_line(text: str) -> str:
     """Remove the marks of a text, and put it on one line.
 
-    A text that consists only of marks keeps them, so that the line is not empty.
+    A text that consists only of images becomes their file names. One that consists only of other
+    marks keeps them, so that the line is not empty.
     """
-    return " ".join(to_plain_text(text).split() or text.split())
+    words = to_plain_text(text).split()
+    names = _IMAGE_NAME.findall(text) if not words else []
+    return " ".join(words or names or text.split())
 
 
 def iterate_lines(text: str) -> Iterator[tuple[str, bool]]:

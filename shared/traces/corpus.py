@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import compute_indexed_state
 from shared.index.postings import TRACES, InvertedIndex
 from shared.search.corpus import DatedCorpus
@@ -61,7 +61,7 @@ class TraceSelection(Selection):
 def select_by_tags(tags: Sequence[str], *, include_flagged: bool = False) -> TraceSelection:
     """Select the traces that have all of these tags."""
     # A document must meet every filter, so each tag has a filter of its own.
-    filters = tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
+    filters = tuple(FacetFilter("tags", {tag: (make_named_facet(Kind.TAG, tag),)}) for tag in tags)
     return TraceSelection(filters, include_flagged=include_flagged)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import AfterValidator, StringConstraints
 
 from shared.core.text_validation import validate_line, validate_prose
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.traces.trust import TraceStatus, Vote, VoteTally, VoteType
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TraceContent:
     @property
     def facets(self) -> Mapping[Facet, str]:
         """The tags, by facet."""
-        return {named_facet(Kind.TAG, tag): tag for tag in self.tags}
+        return {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,11 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
-from shared.index.facets import vector_index_entries
+from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import TRACES
-from shared.index.stored_vector import NO_VECTOR, vector_fields
+from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.index.vector_index import Documents, date_shapes, vector_shapes
 from shared.traces.model import Trace, TraceContent
 from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally, VoteType
@@ -82,8 +82,8 @@ class TraceIndexEntry:
 
     def to_fields(self, trace: Trace) -> dict[str, Any]:
         """Return the stored fields that search reads."""
-        return vector_fields(self.vector, self.model) | {
-            "facets": vector_index_entries(self.indexed.facets),
+        return build_vector_fields(self.vector, self.model) | {
+            "facets": select_vector_index_facets(self.indexed.facets),
             "dated_at": trace.dated_at,
             "indexed": self.indexed.to_document(),
         }

@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
-
 from shared.core.dates import from_microseconds
 from shared.firestore.idempotency_records import IdempotencyRecords
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
 from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES, WORKSPACES
 
 if TYPE_CHECKING:
@@ -108,7 +106,7 @@ class WorkspaceErasure:
             await self._database.commit(
                 [guard, *map(_build_deletion, snapshots)]
                 if snapshots
-                else [_build_guarded_deletion(workspace.snapshot)]
+                else [delete_if_unchanged(workspace.snapshot)]
             )
             return True
 
@@ -127,9 +125,3 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
     return lambda batch: batch.delete(snapshot.reference)
-
-
-def _build_guarded_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    """Return a deletion that is rejected if the document has changed since it was read."""
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.delete(snapshot.reference, option)

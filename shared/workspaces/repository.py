@@ -32,12 +32,17 @@ from shared.core.errors import Conflict
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import put_if_unchanged
-from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact, vector_fields
+from shared.index.stored_vector import (
+    COMPACT_FIELDS,
+    build_vector_fields,
+    from_compact,
+    load_compact,
+)
 from shared.index.vector_index import (
     MAX_ANY,
     Documents,
     Neighbour,
-    distance_key,
+    make_distance_key,
     nearest_query,
 )
 from shared.workspaces.model import (
@@ -172,7 +177,7 @@ class PassageIndex(Documents[WorkspacePassage]):
         blocks = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
         # A passage that occurs in several documents may be found by several requests.
         by_id = {neighbour.document.id: neighbour for block in blocks for neighbour in block}
-        return sorted(by_id.values(), key=distance_key)[:limit]
+        return sorted(by_id.values(), key=make_distance_key)[:limit]
 
 
 class Workspace:
@@ -378,7 +383,7 @@ class Workspace:
         for passage_id, text in texts.items():
             fields: dict[str, Any] = {"text": text, "facets": ArrayUnion([facet])}
             if vector := vectors.get(passage_id):
-                fields |= vector_fields(vector, document.profile.model)
+                fields |= build_vector_fields(vector, document.profile.model)
             writes.append(_build_merge(self._get_reference(PASSAGES, passage_id), fields))
         await self._commit(document, writes)
 

@@ -18,7 +18,7 @@ from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from infra.build.imports import follow_imports
 from infra.build.requirements import find_requirements
-from tests.support.gateway_process import SECRET
+from tests.support.gateway_process import ACCESS_SECRET
 
 if TYPE_CHECKING:
     from infra.build.functions import Function
@@ -71,7 +71,7 @@ def test_a_function_loads_only_its_bundle(
 import json, sys
 print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules.items()}}))
 """
-    environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
+    environment = {**os.environ, "ACCESS_SECRETS": json.dumps([ACCESS_SECRET])}
     output = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT)
     loaded: dict[str, str | None] = json.loads(output)
     assert UNWANTED[function.kind] & loaded.keys() == set()
@@ -125,7 +125,7 @@ sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "op
 import functions.gateway.main
 print(sum(path.endswith("catalog.json") for path in opened))
 """
-    environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
+    environment = {**os.environ, "ACCESS_SECRETS": json.dumps([ACCESS_SECRET])}
     command = [sys.executable, "-c", code]
     assert subprocess.check_output(command, env=environment) == b"1\n"
 

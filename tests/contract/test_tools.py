@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.shared.inbound import X_MCP_HEADER_KEY
 
-from functions.gateway.mcp.resource_links import variable
+from functions.gateway.mcp.resource_links import get_variable
 from infra.build import generated
 from infra.build.discovery import ROOT, get_package_name, tools
 from shared.core.caller import Tier
@@ -23,7 +23,7 @@ from shared.core.json_schema import inline_references
 from shared.runtime.invocation import parse_arguments
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect
-from tests.support.note_tools import TOOLS as NOTEBOOK
+from tests.support.notebook_tools import TOOLS as NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -216,8 +216,8 @@ def test_a_time_limit_is_at_most_a_minute(tool: Tool[Any, Any]) -> None:
 def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
     if tool.resource:
         schema = input_model(tool)
-        assert schema["required"] == [variable(tool.resource.uri)]
-        assert "pattern" in schema["properties"][variable(tool.resource.uri)]
+        assert schema["required"] == [get_variable(tool.resource.uri)]
+        assert "pattern" in schema["properties"][get_variable(tool.resource.uri)]
         assert tool.resource.uri.startswith("carrel://")
         assert all((tool.resource.name, tool.resource.title, tool.resource.description))
 
@@ -226,7 +226,7 @@ def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
 def test_links_use_fields_of_the_result(tool: Tool[Any, Any]) -> None:
     if tool.links:
         fields = item_fields(tool.declaration()["outputSchema"], tool.links.items)
-        assert {variable(tool.links.uri), tool.links.name} <= fields.keys()
+        assert {get_variable(tool.links.uri), tool.links.name} <= fields.keys()
 
 
 @every_tool
@@ -244,7 +244,7 @@ def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
 
 @every_tool
 def test_a_listed_tool_is_paged_by_a_cursor_only(tool: Tool[Any, Any]) -> None:
-    if tool.links and tool.links.listed:
+    if tool.links and tool.links.in_resource_list:
         declared = tool.declaration()
         assert "cursor" in declared["inputSchema"]["properties"]
         assert not declared["inputSchema"].get("required")

@@ -12,8 +12,14 @@ from mcp import Client
 from infra.build.discovery import tools
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD
-from tests.support.cloud_run.cloud import cloud
-from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
+from tests.support.cloud_run.cloud import run_cloud
+from tests.support.gateway_process import (
+    INLINE_MAIN,
+    PRIVATE_WORD,
+    FilledProject,
+    run_deployed_gateway,
+    run_gateway,
+)
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.mcp_wire import MODERN
 
@@ -36,21 +42,21 @@ CHEESE = Source(
 )
 
 SECRET = Source(
-    source_id=f"source-{MARK}",
-    title=f"Title {MARK}",
-    author=f"Author {MARK}",
-    tags=(MARK,),
-    readwise_url=f"https://example.com/{MARK}",
-    sections=(Section(text=f"A private thought about the {MARK}."),),
+    source_id=f"source-{PRIVATE_WORD}",
+    title=f"Title {PRIVATE_WORD}",
+    author=f"Author {PRIVATE_WORD}",
+    tags=(PRIVATE_WORD,),
+    readwise_url=f"https://example.com/{PRIVATE_WORD}",
+    sections=(Section(text=f"A private thought about the {PRIVATE_WORD}."),),
 )
 
 
 @pytest.fixture(scope="session")
-def library(local_embedder: LocalEmbedder) -> Library:
+def filled_project(local_embedder: LocalEmbedder) -> FilledProject:
     """A knowledge base that the real jobs filled."""
     project = f"e2e-{uuid.uuid4().hex[:16]}"
     chunks = asyncio.run(fill_project(project, local_embedder, BAKING, SAILING, SECRET, CHEESE))
-    return Library(project, chunks)
+    return FilledProject(project, chunks)
 
 
 @pytest.fixture(scope="session")
@@ -60,23 +66,23 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def inline(library: Library, log: Path) -> Iterator[RunningGateway]:
+def inline(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
     """A local gateway, with the tools in its own process."""
-    with run_gateway(INLINE, library.environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, filled_project.environment, log) as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="session")
-def private_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
+def private_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
     """A gateway that requires a credential, with the tools in its own process."""
-    with run_gateway(INLINE, {**library.environment, **CLOUD}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {**filled_project.environment, **CLOUD}, log) as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="session")
-def small_cloud(library: Library, log: Path) -> Iterator[Cloud]:
+def small_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
     """Two deployed tools behind the fake Cloud Run."""
-    with cloud(QUICK_TOOLS, library.environment, log=log) as fake_cloud:
+    with run_cloud(QUICK_TOOLS, filled_project.environment, log=log) as fake_cloud:
         yield fake_cloud
 
 
@@ -88,9 +94,11 @@ def small_functions(small_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
 
 
 @pytest.fixture(scope="session")
-def full_cloud(library: Library, log: Path) -> Iterator[Cloud]:
+def full_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
     """All deployed tools behind the fake Cloud Run."""
-    with cloud([tool.name for tool in tools()], library.environment, log=log) as fake_cloud:
+    with run_cloud(
+        [tool.name for tool in tools()], filled_project.environment, log=log
+    ) as fake_cloud:
         yield fake_cloud
 
 

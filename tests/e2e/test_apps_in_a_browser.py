@@ -15,9 +15,9 @@ from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
-from tests.support.mcp_wire import call, post
+from tests.support.mcp_wire import make_call, post
 from tests.unit.console.test_escaping import PAYLOADS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Chat:
     def call_tool(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool as the owner, from outside the page."""
         headers: dict[str, str | None] = {"authorization": f"Bearer {self.owner_key}"}
-        response = post(self.endpoint, call(tool, arguments), headers)
+        response = post(self.endpoint, make_call(tool, arguments), headers)
         result: dict[str, Any] = response.json()["result"]["structuredContent"]
         return result
 
@@ -82,7 +82,7 @@ async def chat(local_embedder: LocalEmbedder, log: Path) -> AsyncIterator[Chat]:
     in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     async with serve_host() as origin:
         environment = {"GOOGLE_CLOUD_PROJECT": project, "ALLOWED_ORIGINS": json.dumps([origin])}
-        with run_gateway(INLINE, {**CLOUD, **environment}, log) as gateway:
+        with run_gateway(INLINE_MAIN, {**CLOUD, **environment}, log) as gateway:
             yield Chat(origin, gateway.endpoint, owner_key, reader_key)
 
 
@@ -98,7 +98,7 @@ async def test_one_reads_a_hit_notes_a_thought_and_opens_the_origin(
 ) -> None:
     """Before 2026-07-28, the client also tries to open a stream, which no server here has."""
     host = await chat.open(browser, mode=mode)
-    resource = await host.show("search_kb", QUESTION)
+    resource = await host.show_app("search_kb", QUESTION)
     assert len(resource["text"].encode()) < 150_000
     hit = host.app.locator(".hit").first
     assert STARTER in await hit.inner_text()
@@ -128,11 +128,11 @@ async def test_one_reads_a_hit_notes_a_thought_and_opens_the_origin(
     passage = await asyncio.to_thread(chat.call_tool, "get_chunk", chunk_id=chunk_id)
     assert passage["notes"] == []
 
-    assert await host.read("opened") == ["https://example.com/bread"]
-    [message] = await host.read("sent")
+    assert await host.read_variable("opened") == ["https://example.com/bread"]
+    [message] = await host.read_variable("sent")
     assert chunk_id in message["content"][0]["text"]
     assert "Bread at Home" not in message["content"][0]["text"]
-    await host.run("tearDown")
+    await host.call_function("tearDown")
     assert set(await host.assert_messages_match_the_schemas()) >= {
         *("ui/initialize", "ui/notifications/initialized", "ui/notifications/size-changed"),
         *("ui/notifications/tool-input", "ui/notifications/tool-result", "tools/call"),
@@ -144,14 +144,14 @@ async def test_one_reads_a_hit_notes_a_thought_and_opens_the_origin(
 
 async def find_chunk_ids(host: AppHost) -> list[str]:
     """Return the ids of the passages that the app read."""
-    messages = [record["message"] for record in await host.read("messages")]
+    messages = [record["message"] for record in await host.read_variable("messages")]
     calls = [message["params"] for message in messages if message.get("method") == "tools/call"]
     return [params["arguments"]["chunk_id"] for params in calls if params["name"] == "get_chunk"]
 
 
 async def test_keys_lead_to_a_passage_and_back(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
-    await host.show("search_kb", QUESTION)
+    await host.show_app("search_kb", QUESTION)
     titles = host.app.locator(".hit button")
     await titles.first.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
@@ -169,7 +169,7 @@ async def test_keys_lead_to_a_passage_and_back(browser: Browser, chat: Chat) -> 
 
 async def test_more_passages_follow_below(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
-    await host.show("search_kb", {**QUESTION, "limit": 2})
+    await host.show_app("search_kb", {**QUESTION, "limit": 2})
     assert await host.app.locator(".hit").count() == 2
     await host.app.get_by_role("button", name="More passages").click()
     third = host.app.locator(".hit").nth(2)
@@ -179,17 +179,17 @@ async def test_more_passages_follow_below(browser: Browser, chat: Chat) -> None:
 
 async def test_what_the_host_refuses_is_said_in_words(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
-    await host.show("search_kb", QUESTION)
-    await host.refuse("The user said no.")
+    await host.show_app("search_kb", QUESTION)
+    await host.refuse_requests("The user said no.")
     await host.app.locator(".hit button").first.click()
     await host.app.get_by_text("Reading this did not work: The user said no.").wait_for()
-    await host.refuse(None)
+    await host.refuse_requests(None)
     await host.app.get_by_role("button", name="Try again").click()
     article = host.app.get_by_role("article")
     await article.get_by_text("Add a note").click()
     thought = article.get_by_label("Your thought about this passage")
     await thought.fill("Not lost.")
-    await host.refuse("The user said no.")
+    await host.refuse_requests("The user said no.")
     for button, message in {
         "Open at the origin": "Opening https://example.com/bread did not work: The user said no.",
         "Discuss in the chat": "Sending the message did not work: It was refused.",
@@ -203,7 +203,7 @@ async def test_what_the_host_refuses_is_said_in_words(browser: Browser, chat: Ch
 
 async def test_who_may_not_write_is_told_what_is_missing(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser, key=chat.reader_key)
-    await host.show("search_kb", QUESTION)
+    await host.show_app("search_kb", QUESTION)
     await host.app.locator(".hit button").first.click()
     await host.app.get_by_text("Add a note").click()
     await host.app.get_by_label("Your thought about this passage").fill("Mine.")
@@ -213,11 +213,13 @@ async def test_who_may_not_write_is_told_what_is_missing(browser: Browser, chat:
 
 async def test_a_failed_or_cancelled_search_says_so(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
-    await host.show("search_kb", {"query": "x", "filters": {"period": "never"}})
+    await host.show_app("search_kb", {"query": "x", "filters": {"period": "never"}})
     await host.app.get_by_text("The search did not work:").wait_for()
-    await host.show("search_kb", QUESTION, result={"content": [{"type": "text", "text": "Prose."}]})
+    await host.show_app(
+        "search_kb", QUESTION, result={"content": [{"type": "text", "text": "Prose."}]}
+    )
     await host.app.get_by_text("The search did not work: Prose.").wait_for()
-    await host.show("search_kb", QUESTION, cancelled="The user stopped it.")
+    await host.show_app("search_kb", QUESTION, cancelled="The user stopped it.")
     await host.app.get_by_text("The search was cancelled: The user stopped it.").wait_for()
 
 
@@ -230,7 +232,7 @@ async def post_to_app(browser: Browser, method: str, **params: Any) -> None:
 
 async def test_what_arrives_late_does_not_replace_the_answer(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
-    await host.show("search_kb", QUESTION)
+    await host.show_app("search_kb", QUESTION)
     status = host.app.locator("section > [role=status]")
     await host.app.locator(".hit").first.wait_for()
     answer = await status.inner_text()
@@ -248,7 +250,7 @@ async def test_an_empty_answer_does_not_speak_of_passages_below(
     host = await chat.open(browser)
     content = {"query": "x", "matches": matches, "results": []}
     result = {"content": [], "structuredContent": content}
-    await host.show("search_kb", {"query": "x"}, result=result)
+    await host.show_app("search_kb", {"query": "x"}, result=result)
     await host.app.get_by_text("No passages were found.").wait_for()
 
 
@@ -259,10 +261,10 @@ async def test_more_passages_of_an_unknown_call_repeat_its_query(
     hits = await asyncio.to_thread(chat.call_tool, "search_kb", **QUESTION)
     content = hits | {"next_cursor": "c"}
     result = {"content": [], "structuredContent": content}
-    await host.show("search_kb", None, result=result)
+    await host.show_app("search_kb", None, result=result)
     await host.app.get_by_role("button", name="More passages").click()
     await host.app.get_by_text("Loading more did not work").wait_for()
-    messages = [record["message"] for record in await host.read("messages")]
+    messages = [record["message"] for record in await host.read_variable("messages")]
     [page] = [message["params"] for message in messages if message.get("method") == "tools/call"]
     assert page["arguments"] == {**QUESTION, "cursor": "c"}
 
@@ -271,7 +273,7 @@ async def test_nothing_runs_that_a_source_contains(browser: Browser, chat: Chat)
     dialogs: list[str] = []
     browser.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     host = await chat.open(browser)
-    await host.show("search_kb", {"query": "a hostile passage", "limit": 50})
+    await host.show_app("search_kb", {"query": "a hostile passage", "limit": 50})
     count = await host.app.locator(".hit").count()
     assert count >= len(PAYLOADS)
     for index in range(count):
@@ -283,7 +285,7 @@ async def test_nothing_runs_that_a_source_contains(browser: Browser, chat: Chat)
         await host.app.get_by_role("button", name="Back").click()
     elements = host.app.locator("script, a, img, iframe, svg, base, meta[http-equiv]")
     assert await elements.count() == 2  # the script of the app, and the policy of the host
-    opened = await host.read("opened")
+    opened = await host.read_variable("opened")
     assert opened
     assert {url.partition(":")[0] for url in opened} <= {"http", "https"}
     assert requests_of_the_app(browser, chat) == []
@@ -303,7 +305,7 @@ async def test_nothing_runs_that_a_result_contains(
     content = {"matches": True, "results": [hit], **texts}
     result = {"content": [], "structuredContent": content}
     host = await chat.open(browser)
-    await host.show("search_kb", {"query": payload}, result=result)
+    await host.show_app("search_kb", {"query": payload}, result=result)
     await host.app.locator(".hit button").click()
     await host.app.get_by_text("Reading this did not work").wait_for()
     assert await host.app.locator("script").count() == 1
@@ -324,15 +326,15 @@ async def test_the_theme_is_that_of_the_host(
 ) -> None:
     """The theme of the operating system counts only where the host names none."""
     light, dark = "rgb(244, 242, 236)", "rgb(18, 22, 20)"
-    async with browsers.window(scheme=scheme) as browser:
+    async with browsers.open_window(scheme=scheme) as browser:
         host = await chat.open(browser)
-        await host.show("search_kb", QUESTION, hostContext={"theme": "dark"})
+        await host.show_app("search_kb", QUESTION, hostContext={"theme": "dark"})
         assert await read_color(host, "backgroundColor") == dark
-        await host.run("setContext", {"theme": "light"})
+        await host.call_function("setContext", {"theme": "light"})
         await host.app.locator("html[style*=light]").wait_for()
         assert await read_color(host, "backgroundColor") == light
         styles = {"variables": {**HOST_COLORS, "--font-sans": "Georgia"}}
-        await host.run("setContext", {"theme": "light", "styles": styles})
+        await host.call_function("setContext", {"theme": "light", "styles": styles})
         await host.app.locator("body[style*=Georgia]").wait_for()
         assert await read_color(host, "backgroundColor") == "rgb(1, 2, 3)"
         assert await read_color(host, "color") == "rgb(250, 251, 252)"
@@ -342,9 +344,9 @@ async def test_the_theme_is_that_of_the_host(
 async def test_no_app_scrolls_sideways_or_in_itself(
     browsers: Browsers, chat: Chat, width: int
 ) -> None:
-    async with browsers.window(width=width) as browser:
+    async with browsers.open_window(width=width) as browser:
         host = await chat.open(browser)
-        await host.show("search_kb", {"query": "a wide passage or a hostile one", "limit": 50})
+        await host.show_app("search_kb", {"query": "a wide passage or a hostile one", "limit": 50})
         await assert_fits(host)
         await host.app.get_by_role("button", name="W" * 180).first.click()
         await host.app.get_by_role("article").wait_for()
@@ -357,7 +359,7 @@ async def test_axe_finds_nothing(
     browser: Browser, chat: Chat, axe: str, theme: Literal["light", "dark"]
 ) -> None:
     host = await chat.open(browser)
-    await host.show("search_kb", QUESTION, hostContext={"theme": theme})
+    await host.show_app("search_kb", QUESTION, hostContext={"theme": theme})
     await host.app.locator(".hit").first.wait_for()
     assert await find_violations(browser.page.frames[1], axe) == []
     await host.app.locator(".hit button").first.click()

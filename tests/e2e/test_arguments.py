@@ -10,12 +10,12 @@ import pytest
 from functions.gateway.mcp.results import RECEIPT
 from infra.build.discovery import tools
 from tests.support.mcp_wire import (
-    ENVELOPE,
+    CLIENT_META,
     HANDSHAKE,
     MODERN,
     TOOL_NAMES,
-    call,
-    message,
+    make_call,
+    make_request,
     post,
     post_modern,
 )
@@ -73,7 +73,7 @@ INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
 def test_invalid_arguments_are_reported_field_by_field(
     carrel: RunningGateway, tool: str, arguments: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
+    result = post(carrel.endpoint, make_call(tool, arguments)).json()["result"]
     error = json.loads(result["content"][0]["text"])["error"]
     receipt = result["_meta"][RECEIPT]
     assert result["isError"] is True
@@ -92,21 +92,23 @@ def test_arguments_other_than_an_object_are_a_protocol_error(
     carrel: RunningGateway, arguments: object
 ) -> None:
     for response in (
-        post(carrel.endpoint, call("search_kb", arguments)),
+        post(carrel.endpoint, make_call("search_kb", arguments)),
         post_modern(carrel.endpoint, "tools/call", name="search_kb", arguments=arguments),
     ):
         assert response.json()["error"]["code"] == INVALID_PARAMS
 
 
 def test_an_unknown_tool_is_a_short_protocol_error(carrel: RunningGateway) -> None:
-    error = post(carrel.endpoint, call("x" * 5_000, {})).json()["error"]
+    error = post(carrel.endpoint, make_call("x" * 5_000, {})).json()["error"]
     assert error["code"] == INVALID_PARAMS
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in error["message"]
     assert len(error["message"]) < 600
 
 
 def test_a_whole_number_may_have_a_decimal_point(carrel: RunningGateway) -> None:
-    result = post(carrel.endpoint, call("search_kb", {"query": "q", "limit": 2.0})).json()["result"]
+    result = post(carrel.endpoint, make_call("search_kb", {"query": "q", "limit": 2.0})).json()[
+        "result"
+    ]
     assert not result.get("isError")
 
 
@@ -117,7 +119,7 @@ def test_a_whole_number_may_have_a_decimal_point(carrel: RunningGateway) -> None
 def test_common_wrong_argument_names_are_accepted(
     carrel: RunningGateway, tool: str, arguments: dict[str, Any]
 ) -> None:
-    result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
+    result = post(carrel.endpoint, make_call(tool, arguments)).json()["result"]
     assert "VALIDATION_ERROR" not in result["content"][0]["text"]
 
 
@@ -126,7 +128,7 @@ def test_common_wrong_argument_names_are_accepted(
 )
 def test_any_text_can_be_searched_for(carrel: RunningGateway, query: str) -> None:
     arguments = {"query": query, "limit": 1}
-    result = post(carrel.endpoint, call("search_kb", arguments)).json()["result"]
+    result = post(carrel.endpoint, make_call("search_kb", arguments)).json()["result"]
     assert result["structuredContent"]["query"] == query
     assert len(result["structuredContent"]["results"]) == 1
 
@@ -136,9 +138,9 @@ def post_call(gateway: RunningGateway, version: str, tool: str, arguments: str) 
     params: dict[str, Any] = {"name": tool, "arguments": "?"}
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
     if version == MODERN:
-        params["_meta"] = ENVELOPE
+        params["_meta"] = CLIENT_META
         headers |= {"mcp-method": "tools/call", "mcp-name": tool}
-    body = json.dumps(message("tools/call", **params)).replace('"?"', arguments)
+    body = json.dumps(make_request("tools/call", **params)).replace('"?"', arguments)
     return post(gateway.endpoint, body.encode(), headers)
 
 

@@ -13,12 +13,12 @@ from infra.cli.main import main
 from infra.cli.tools import LOCAL_URL
 from infra.cloud.deployment import Deployment
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.traces import sample
+from tests.support.traces import make_sample
 
 if TYPE_CHECKING:
     from click.testing import Result
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 def carrel_command(gateway: RunningGateway, *arguments: str) -> Result:
@@ -34,8 +34,10 @@ def printed(gateway: RunningGateway, *arguments: str) -> str:
     return result.stdout
 
 
-def test_a_passage_is_shown_with_its_source(inline: RunningGateway, library: Library) -> None:
-    text = printed(inline, "show", library.chunks[0].chunk_id)
+def test_a_passage_is_shown_with_its_source(
+    inline: RunningGateway, filled_project: FilledProject
+) -> None:
+    text = printed(inline, "show", filled_project.chunks[0].chunk_id)
     assert text.startswith("Bread at Home · Ida Loaf (1/3, ")
     assert BAKING.sections[0].text in text
     assert "source: baking\ntags: food, dough\n" in text
@@ -43,20 +45,22 @@ def test_a_passage_is_shown_with_its_source(inline: RunningGateway, library: Lib
     assert "Related passages:\n" in text
 
 
-def test_a_source_is_shown_with_all_its_passages(inline: RunningGateway, library: Library) -> None:
+def test_a_source_is_shown_with_all_its_passages(
+    inline: RunningGateway, filled_project: FilledProject
+) -> None:
     text = printed(inline, "show", "baking")
     assert text.startswith("Bread at Home · Ida Loaf (books, ")
     for number, section in enumerate(BAKING.sections):
-        passage = f"[{number + 1}/3] {library.chunks[number].chunk_id}\n{section.text}"
+        passage = f"[{number + 1}/3] {filled_project.chunks[number].chunk_id}\n{section.text}"
         assert passage in text
 
 
 def test_a_trace_is_shown(inline: RunningGateway) -> None:
-    result = carrel_command(inline, "call", "contribute_trace", json.dumps(sample(7)))
+    result = carrel_command(inline, "call", "contribute_trace", json.dumps(make_sample(7)))
     assert result.exit_code == 0, result.stderr
     text = printed(inline, "show", json.loads(result.stdout)["trace_id"])
-    assert text.startswith(f"{sample(7)['title']} (pending, ")
-    assert f"Solution:\n{sample(7)['solution_text']}" in text
+    assert text.startswith(f"{make_sample(7)['title']} (pending, ")
+    assert f"Solution:\n{make_sample(7)['solution_text']}" in text
 
 
 def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: RunningGateway) -> None:
@@ -75,16 +79,20 @@ def test_an_id_that_is_not_valid_is_rejected(inline: RunningGateway) -> None:
     assert "carrel search WORDS" not in result.stderr
 
 
-def test_a_search_prints_hits_with_their_ids(inline: RunningGateway, library: Library) -> None:
+def test_a_search_prints_hits_with_their_ids(
+    inline: RunningGateway, filled_project: FilledProject
+) -> None:
     text = printed(inline, "search", "sourdough", "starter", "--limit", "1")
     assert text.startswith("1. Bread at Home · Ida Loaf (2/3, ")
-    assert f"id: {library.chunks[1].chunk_id}\n" in text
+    assert f"id: {filled_project.chunks[1].chunk_id}\n" in text
     assert "2. " not in text
 
 
-def test_the_place_of_a_passage_is_printed(inline: RunningGateway, library: Library) -> None:
+def test_the_place_of_a_passage_is_printed(
+    inline: RunningGateway, filled_project: FilledProject
+) -> None:
     hit = printed(inline, "search", "sourdough", "starter", "--limit", "1").splitlines()[0]
-    passage = printed(inline, "show", library.chunks[1].chunk_id).splitlines()[0]
+    passage = printed(inline, "show", filled_project.chunks[1].chunk_id).splitlines()[0]
     assert hit.endswith(", Starters, page 12)")
     assert passage.endswith(", Starters, page 12)")
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from infra.cli.main import main
-from tests.support.gateway_process import SECRET
+from tests.support.gateway_process import ACCESS_SECRET
 from tests.support.knowledge import BAKING
 from tests.support.mcp_wire import TOOL_NAMES
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 @pytest.fixture
-def key(library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
+def key(filled_project: FilledProject, monkeypatch: pytest.MonkeyPatch) -> str:
     """A key that the private gateway accepts."""
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", library.project)
-    monkeypatch.setenv("ACCESS_SECRETS", json.dumps([SECRET]))
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", filled_project.project)
+    monkeypatch.setenv("ACCESS_SECRETS", json.dumps([ACCESS_SECRET]))
     command = ["keys", "create", "--user", "ann", "--name", "terminal"]
     return CliRunner().invoke(main, command).stdout.strip()
 

@@ -20,7 +20,7 @@ from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_matches_schema
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -105,14 +105,14 @@ async def test_listings_can_be_cached_privately_for_five_minutes(
 
 
 async def test_a_question_leads_to_a_passage_and_its_whole_text(
-    client: Client, library: Library
+    client: Client, filled_project: FilledProject
 ) -> None:
     page = await search(client, query="when should one reduce sail?", limit=2)
     first_hit = page["results"][0]
     result = await client.call_tool("get_chunk", {"chunk_id": first_hit["chunk_id"]})
     chunk = result.structured_content or {}
     assert len(page["results"]) == 2
-    assert chunk["chunk_id"] == library.chunks[3].chunk_id
+    assert chunk["chunk_id"] == filled_project.chunks[3].chunk_id
     assert chunk["content"] == SAILING.sections[0].text
     assert chunk["title"] == SAILING.title
     assert chunk["chunk_info"] == "1/2"
@@ -120,9 +120,9 @@ async def test_a_question_leads_to_a_passage_and_its_whole_text(
 
 
 async def test_a_result_fits_its_schema_and_equals_its_text(
-    client: Client, library: Library
+    client: Client, filled_project: FilledProject
 ) -> None:
-    arguments = {"chunk_id": library.chunks[0].chunk_id, "related_limit": 2}
+    arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "related_limit": 2}
     result = await client.call_tool("get_chunk", arguments)
     assert_matches_schema(result.structured_content, await output_schema(client, "get_chunk"))
     assert json.loads(first_text(result)) == result.structured_content
@@ -137,8 +137,8 @@ async def test_a_text_for_models_has_the_hits_of_the_result(client: Client) -> N
     ]
 
 
-async def test_a_result_has_a_receipt(client: Client, library: Library) -> None:
-    arguments = {"chunk_id": library.chunks[0].chunk_id, "related_limit": 2}
+async def test_a_result_has_a_receipt(client: Client, filled_project: FilledProject) -> None:
+    arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "related_limit": 2}
     result = await client.call_tool("get_chunk", arguments)
     receipt = dict((result.meta or {})[RECEIPT])
     assert receipt.pop("milliseconds") > 0
@@ -146,10 +146,12 @@ async def test_a_result_has_a_receipt(client: Client, library: Library) -> None:
     assert receipt == {"documents_read": 1 + 1 + 3, "documents_written": 0, "round_trips": 2}
 
 
-async def test_other_scripts_and_emoji_survive_both_ways(client: Client, library: Library) -> None:
+async def test_other_scripts_and_emoji_survive_both_ways(
+    client: Client, filled_project: FilledProject
+) -> None:
     query = "Käse 熟成チーズ 🧀 👩🏽‍🍳 — im Keller"
     page = await search(client, query=query, limit=1)
-    cheese = library.chunks[-1]
+    cheese = filled_project.chunks[-1]
     assert page["query"] == query
     assert page["results"][0]["title"] == cheese.title
     assert page["results"][0]["author"] == cheese.author

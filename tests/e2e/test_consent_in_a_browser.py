@@ -12,12 +12,12 @@ import httpx2
 import pytest
 
 from tests.e2e.access.conftest import key_maker
+from tests.support.certificates import write_certificate
 from tests.support.fakes.google import FakeGoogle
-from tests.support.faulty_tool_server import write_certificate
-from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.google_sign_in import admit_ada
-from tests.support.sign_in_app import SignInApp, hidden_fields, make_request
-from tests.support.web_sites import page, redirect_to, serving
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.google_sign_in import make_google_settings
+from tests.support.sign_in_app import SignInApp, make_authorization_request, parse_hidden_fields
+from tests.support.web_sites import make_redirecting_site, make_site, serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-ARRIVAL_PAGE = page("<h1>Arrived</h1>")
-LONG_REQUEST = make_request(
+ARRIVAL_PAGE = make_site("<h1>Arrived</h1>")
+LONG_REQUEST = make_authorization_request(
     client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb"
 )
 """A request with a long client name, a long address and all scopes."""
@@ -46,9 +46,9 @@ async def serve_sign_in(settings: Settings) -> AsyncIterator[SignInApp]:
         apps.append(SignInApp(settings.model_copy(update={"public_url": url})))
         return apps[0].app
 
-    async with serving(app_at):
+    async with serve_app(app_at):
         yield apps[0]
-    await apps[0].access.aclose()
+    await apps[0].connection.aclose()
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def sign_in_app(settings: Settings) -> AsyncIterator[SignInApp]:
 @pytest.fixture
 async def client() -> AsyncIterator[str]:
     """The URL of a client that receives the redirect."""
-    async with serving(lambda _: ARRIVAL_PAGE) as url:
+    async with serve_app(lambda _: ARRIVAL_PAGE) as url:
         yield url
 
 
@@ -73,13 +73,17 @@ async def test_a_pasted_key_gives_the_client_its_code(
     browsers: Browsers, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    async with browsers.window(scripts=False) as browser:
+    async with browsers.open_window(scripts=False) as browser:
         assert (
-            await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+            await browser.open(
+                sign_in_app.make_consent_url(
+                    make_authorization_request(redirect_uri=f"{client}/cb")
+                )
+            )
         ) == 200
         await browser.fill("Your access key", key)
         await browser.press("Allow")
-        answer = query_parameters(await browser.arrive(f"{client}/cb?"))
+        answer = query_parameters(await browser.wait_for_url(f"{client}/cb?"))
         assert browser.console_errors == []
     assert answer.keys() == {"code", "state", "iss"}
     assert await sign_in_app.count_grants() == 1
@@ -87,10 +91,12 @@ async def test_a_pasted_key_gives_the_client_its_code(
 
 async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, client: str) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+    await browser.open(
+        sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
+    )
     await browser.fill("Your access key", key)
     await browser.page.keyboard.press("Enter")
-    assert "code" in query_parameters(await browser.arrive(f"{client}/cb?"))
+    assert "code" in query_parameters(await browser.wait_for_url(f"{client}/cb?"))
 
 
 async def test_a_client_at_localhost_is_reached(
@@ -98,10 +104,12 @@ async def test_a_client_at_localhost_is_reached(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     by_name = client.replace("127.0.0.1", "localhost")
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{by_name}/cb")))
+    await browser.open(
+        sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{by_name}/cb"))
+    )
     await browser.fill("Your access key", key)
     await browser.press("Allow")
-    await browser.arrive(f"{by_name}/cb?code=")
+    await browser.wait_for_url(f"{by_name}/cb?code=")
     assert browser.console_errors == []
 
 
@@ -112,20 +120,26 @@ async def test_a_client_may_redirect_the_browser_again(
     certificate = tmp_path / "certificate.pem"
     write_certificate(certificate)
     async with (
-        serving(lambda _: ARRIVAL_PAGE, certificate=certificate) as home,
-        serving(lambda _: redirect_to(f"{home}/done"), certificate=certificate) as site,
-        browsers.window() as browser,
+        serve_app(lambda _: ARRIVAL_PAGE, certificate=certificate) as home,
+        serve_app(lambda _: make_redirecting_site(f"{home}/done"), certificate=certificate) as site,
+        browsers.open_window() as browser,
     ):
-        await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{site}/cb")))
+        await browser.open(
+            sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{site}/cb"))
+        )
         await browser.fill("Your access key", key)
         await browser.press("Allow")
-        await browser.arrive(f"{home}/done")
+        await browser.wait_for_url(f"{home}/done")
         assert browser.console_errors == []
 
 
 async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app: SignInApp) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri="cursor://anysphere/cb")))
+    await browser.open(
+        sign_in_app.make_consent_url(
+            make_authorization_request(redirect_uri="cursor://anysphere/cb")
+        )
+    )
     await browser.fill("Your access key", key)
     async with browser.page.expect_event("requestfailed") as failed:  # there is no such app here
         await browser.press("Allow")
@@ -137,7 +151,9 @@ async def test_an_invalid_key_can_be_corrected(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+    await browser.open(
+        sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
+    )
     await browser.fill("Your access key", "carrel_wrong")
     await browser.press("Allow")
     await browser.wait_for_text("This key is not valid")
@@ -147,24 +163,26 @@ async def test_an_invalid_key_can_be_corrected(
     assert await browser.page.locator("#error").get_attribute("role") == "alert"
     await browser.fill("Your access key", key)
     await browser.press("Allow")
-    await browser.arrive(f"{client}/cb?code=")
+    await browser.wait_for_url(f"{client}/cb?code=")
 
 
 async def test_without_a_key_the_browser_sends_nothing(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    await browser.open(sign_in_app.consent_url())
+    await browser.open(sign_in_app.make_consent_url())
     await browser.press("Allow")
-    assert browser.requests == [sign_in_app.consent_url()]
-    assert sign_in_app.login_limit.attempts == []
+    assert browser.requests == [sign_in_app.make_consent_url()]
+    assert sign_in_app.sign_in_limit.attempts == []
 
 
 async def test_deny_needs_no_key_and_returns_to_the_client(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
-    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+    await browser.open(
+        sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
+    )
     await browser.press("Deny")
-    answer = query_parameters(await browser.arrive(f"{client}/cb?"))
+    answer = query_parameters(await browser.wait_for_url(f"{client}/cb?"))
     assert answer["error"] == ["access_denied"]
     assert await sign_in_app.count_grants() == 0
 
@@ -172,16 +190,16 @@ async def test_deny_needs_no_key_and_returns_to_the_client(
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    await browser.open(sign_in_app.consent_url())
-    cookie = (await browser.cookies())["carrel"]
+    await browser.open(sign_in_app.make_consent_url())
+    cookie = (await browser.read_cookies())["carrel"]
     assert cookie["httpOnly"] is True
     assert cookie["sameSite"] == "Lax"
     assert cookie["expires"] == -1
 
 
 async def test_other_sites_cannot_frame_the_page(browser: Browser, sign_in_app: SignInApp) -> None:
-    frame = f'<iframe src="{sign_in_app.consent_url()}"></iframe>'
-    async with serving(lambda _: page(frame)) as evil:
+    frame = f'<iframe src="{sign_in_app.make_consent_url()}"></iframe>'
+    async with serve_app(lambda _: make_site(frame)) as evil:
         await browser.open(evil)
     assert await browser.page.frame_locator("iframe").get_by_role("button").count() == 0
     assert any("frame-ancestors 'none'" in error for error in browser.console_errors)
@@ -191,8 +209,8 @@ async def test_a_form_that_another_site_submits_is_rejected(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    async with sign_in_app.client() as attacker:
-        fields = hidden_fields(await attacker.get(sign_in_app.consent_path())) | {
+    async with sign_in_app.make_client() as attacker:
+        fields = parse_hidden_fields(await attacker.get(sign_in_app.make_consent_target())) | {
             "decision": "allow"
         }
     inputs = "".join(
@@ -200,8 +218,8 @@ async def test_a_form_that_another_site_submits_is_rejected(
     )
     action = f"{sign_in_app.settings.public_url}/consent"
     form = f'<form method="post" action="{action}">{inputs}<button>A prize</button></form>'
-    await browser.open(sign_in_app.consent_url())
-    async with serving(lambda _: page(form)) as evil:
+    await browser.open(sign_in_app.make_consent_url())
+    async with serve_app(lambda _: make_site(form)) as evil:
         await browser.open(evil.replace("127.0.0.1", "localhost"))
         await browser.press("A prize")
         await browser.wait_for_text("Your answer was not accepted")
@@ -212,7 +230,7 @@ async def test_a_malicious_client_name_is_shown_as_text(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     name = '</title><script>document.title = ""</script><img src="/x">\u202e' + "x" * 10_000
-    address = sign_in_app.consent_url(make_request(client_name=name))
+    address = sign_in_app.make_consent_url(make_authorization_request(client_name=name))
     assert await browser.open(address) == 200
     assert (await browser.page.title()).startswith("</title><script>document.title")
     assert browser.requests == [address]
@@ -245,8 +263,8 @@ CONTRASTS_SCRIPT = """() => {
 async def test_text_has_enough_contrast_in_light_and_dark(
     browsers: Browsers, sign_in_app: SignInApp, scheme: Literal["light", "dark"]
 ) -> None:
-    async with browsers.window(scheme=scheme) as browser:
-        await browser.open(sign_in_app.consent_url())
+    async with browsers.open_window(scheme=scheme) as browser:
+        await browser.open(sign_in_app.make_consent_url())
         await browser.fill("Your access key", "wrong")
         await browser.press("Allow")
         await browser.wait_for_text("This key is not valid")
@@ -259,16 +277,16 @@ async def test_text_has_enough_contrast_in_light_and_dark(
 async def test_the_page_fits_each_screen_width(
     browsers: Browsers, sign_in_app: SignInApp, width: int, height: int
 ) -> None:
-    async with browsers.window(width=width, height=height) as browser:
-        await browser.open(sign_in_app.consent_url(LONG_REQUEST))
+    async with browsers.open_window(width=width, height=height) as browser:
+        await browser.open(sign_in_app.make_consent_url(LONG_REQUEST))
         assert await browser.page.evaluate("document.documentElement.scrollWidth") == width
 
 
 async def test_buttons_are_visible_without_scrolling_on_a_laptop(
     browsers: Browsers, sign_in_app: SignInApp
 ) -> None:
-    async with browsers.window(width=1280, height=800) as browser:
-        await browser.open(sign_in_app.consent_url(LONG_REQUEST))
+    async with browsers.open_window(width=1280, height=800) as browser:
+        await browser.open(sign_in_app.make_consent_url(LONG_REQUEST))
         await assert_in_view(browser, "Allow", "Deny")
         await browser.fill("Your access key", "carrel_wrong")
         await browser.press("Allow")
@@ -289,7 +307,7 @@ async def assert_in_view(browser: Browser, *buttons: str) -> None:
 async def test_the_page_works_with_screen_reader_and_keyboard(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    await browser.open(sign_in_app.consent_url())
+    await browser.open(sign_in_app.make_consent_url())
     assert await browser.page.locator("html").get_attribute("lang") == "en"
     snapshot = await browser.page.locator("main").aria_snapshot()
     assert 'heading "Claude asks for access to Carrel" [level=1]' in snapshot
@@ -304,7 +322,7 @@ async def test_the_page_works_with_screen_reader_and_keyboard(
 async def test_an_expired_request_says_to_start_again(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    address = sign_in_app.consent_url()
+    address = sign_in_app.make_consent_url()
     sign_in_app.clock.advance(minutes=11)
     assert await browser.open(address) == 400
     assert "Start again from the program" in await browser.read_text()
@@ -315,12 +333,16 @@ async def test_google_sign_in_gives_the_client_its_code(
 ) -> None:
     with FakeGoogle() as google:
         async with (
-            serve_sign_in(admit_ada(settings, google)) as sign_in_app,
-            browsers.window(scripts=False) as browser,
+            serve_sign_in(make_google_settings(settings, google)) as sign_in_app,
+            browsers.open_window(scripts=False) as browser,
         ):
-            await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+            await browser.open(
+                sign_in_app.make_consent_url(
+                    make_authorization_request(redirect_uri=f"{client}/cb")
+                )
+            )
             await browser.press("Continue with Google")
-            answer = query_parameters(await browser.arrive(f"{client}/cb?"))
+            answer = query_parameters(await browser.wait_for_url(f"{client}/cb?"))
             assert browser.console_errors == []
             assert await sign_in_app.count_grants() == 1
     assert answer.keys() == {"code", "state", "iss"}
@@ -334,7 +356,7 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
     callback = f"{client}/cb"
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest())
     environment = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project, "LOCAL_USER": ""}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         registration = await register(gateway.url, callback)
         request = {
             "response_type": "code",
@@ -348,7 +370,7 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
         await browser.wait_for_text("Notes on a train asks for access to Carrel")
         await browser.fill("Your access key", key)
         await browser.press("Allow")
-        answer = query_parameters(await browser.arrive(f"{callback}?"))
+        answer = query_parameters(await browser.wait_for_url(f"{callback}?"))
         form = {
             "grant_type": "authorization_code",
             "code": answer["code"][0],

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.support.console_app import parse_page, read_text, select, texts
-from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE, MARK, run_gateway
+from tests.support.console_app import parse_page, read_text, read_texts, select
+from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE_MAIN, PRIVATE_WORD, run_gateway
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lxml.html import HtmlElement
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 MAX_PAGE_BYTES = 60_000
 PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map", "/forgotten")
@@ -37,21 +37,32 @@ def test_home_has_the_box_the_counts_and_the_recent_sources(inline: RunningGatew
     assert "autofocus" in box.attrib
     assert "4 sources" in read_text(page)
     assert "7 passages" in read_text(page)
-    assert "Bread at Home" in texts(page, ".rows [data-hit]")
-    assert "food 3" in texts(page, ".chip")
+    assert "Bread at Home" in read_texts(page, ".rows [data-hit]")
+    assert "food 3" in read_texts(page, ".chip")
 
 
 def test_hits_show_words_and_why_they_were_found(inline: RunningGateway) -> None:
     page = get_page(inline, "/?q=sourdough+starter")
     hit = select(page, ".hit")[0]
-    assert texts(hit, "mark") == ["sourdough", "starter"]
+    assert read_texts(hit, "mark") == ["sourdough", "starter"]
     assert "Found by meaning and words" in read_text(hit)
     assert "Ida Loaf" in read_text(hit)
     assert select(hit, "[data-hit]")[0].attrib["href"].startswith("/sources/baking?passage=")
-    [receipt] = texts(page, "section .facts")
+    [receipt] = read_texts(page, "section .facts")
     assert receipt.startswith("Answered in ")
     assert receipt.endswith("documents read")
     assert select(page, "input[type=search]")[0].attrib["value"] == "sourdough starter"
+
+
+def test_a_query_that_is_too_long_says_the_limit(inline: RunningGateway) -> None:
+    query = "x" * 2_001
+    response = get(inline, f"/?q={query}")
+    page = parse_page(response)
+    assert response.status_code == 400
+    assert read_texts(page, "[role=alert]") == ["The query should have at most 2000 characters."]
+    assert select(page, "input[type=search]")[0].attrib["value"] == query
+    hits = get(inline, f"/map/hits?q={query}").json()
+    assert hits == {"message": "The query should have at most 2000 characters."}
 
 
 def test_a_hit_opens_the_reader_at_its_passage(inline: RunningGateway) -> None:
@@ -67,8 +78,10 @@ def test_a_hit_opens_the_reader_at_its_passage(inline: RunningGateway) -> None:
     assert "https://example.com/bread#11" in origins
 
 
-def test_a_passage_leads_to_its_source(inline: RunningGateway, library: Library) -> None:
-    chunk = library.chunks[0]
+def test_a_passage_leads_to_its_source(
+    inline: RunningGateway, filled_project: FilledProject
+) -> None:
+    chunk = filled_project.chunks[0]
     response = get(inline, f"/passages/{chunk.chunk_id}")
     assert response.status_code == 303
     location = f"/sources/{chunk.source_id}?passage={chunk.chunk_id}#{chunk.chunk_id}"
@@ -90,14 +103,14 @@ def test_a_chip_narrows_a_search_and_leaves_it(inline: RunningGateway) -> None:
 
 def test_chips_say_what_they_count(inline: RunningGateway) -> None:
     home = get_page(inline, "/")
-    assert "Numbers count passages." in texts(home, "aside p")
+    assert "Numbers count passages." in read_texts(home, "aside p")
     path = next(c.attrib["href"] for c in select(home, ".chip") if read_text(c) == "food 3")
     assert len(select(get_page(inline, path), ".hit")) == 3
     results = get_page(inline, "/?q=warm")
     hits = len(select(results, ".hit"))
-    assert f"Numbers count the {hits} passages on this page." in texts(results, "aside p")
-    chips = dict(text.rsplit(" ", 1) for text in texts(results, ".chip"))
-    authors = [author for author in texts(results, ".hit p") if author.startswith("Ida Loaf")]
+    assert f"Numbers count the {hits} passages on this page." in read_texts(results, "aside p")
+    chips = dict(text.rsplit(" ", 1) for text in read_texts(results, ".chip"))
+    authors = [author for author in read_texts(results, ".hit p") if author.startswith("Ida Loaf")]
     assert int(chips["Ida Loaf"]) == len(authors)
 
 
@@ -109,15 +122,15 @@ def test_filters_without_words_list_passages_by_date(inline: RunningGateway) -> 
 
 def test_a_search_without_an_answer_says_so(inline: RunningGateway) -> None:
     page = get_page(inline, "/?q=quarterly+tax+return+of+a+zoo")
-    [notice] = texts(page, ".notice")
+    [notice] = read_texts(page, ".notice")
     assert notice
     assert "Found by words" not in read_text(page)
 
 
 def test_sources_are_listed_by_title_and_author(inline: RunningGateway) -> None:
     page = get_page(inline, "/sources?order=title&author=Ida+Loaf")
-    assert texts(page, "[data-hit]") == ["Bread at Home"]
-    assert texts(page, ".chip.on") == ["author: Ida Loaf \N{MULTIPLICATION SIGN}(remove)"]
+    assert read_texts(page, "[data-hit]") == ["Bread at Home"]
+    assert read_texts(page, ".chip.on") == ["author: Ida Loaf \N{MULTIPLICATION SIGN}(remove)"]
 
 
 def test_without_clusters_the_table_says_what_makes_them(inline: RunningGateway) -> None:
@@ -172,7 +185,7 @@ def test_an_error_is_a_page_that_says_what_is_wrong(
     response = get(inline, path)
     assert response.status_code == status
     page = parse_page(response)
-    assert text in " ".join(texts(page, "[role=alert]"))
+    assert text in " ".join(read_texts(page, "[role=alert]"))
     assert select(page, "header .brand")
 
 
@@ -209,15 +222,17 @@ def test_a_program_that_posts_to_the_first_page_learns_the_address(inline: Runni
 
 def test_pages_leave_no_private_text_in_the_log(inline: RunningGateway) -> None:
     before = inline.log.stat().st_size
-    get(inline, f"/?q={MARK}&tag={MARK}")
-    get(inline, f"/sources/source-{MARK}")
+    get(inline, f"/?q={PRIVATE_WORD}&tag={PRIVATE_WORD}")
+    get(inline, f"/sources/source-{PRIVATE_WORD}")
     written: Any = inline.log.read_bytes()[before:].decode()
     assert "search_kb" in written
-    assert MARK not in written
+    assert PRIVATE_WORD not in written
 
 
-def test_the_console_can_be_switched_off(library: Library, log: Path) -> None:
-    with run_gateway(INLINE, {**library.environment, "CONSOLE": "false"}, log) as gateway:
+def test_the_console_can_be_switched_off(filled_project: FilledProject, log: Path) -> None:
+    with run_gateway(
+        INLINE_MAIN, {**filled_project.environment, "CONSOLE": "false"}, log
+    ) as gateway:
         assert get(gateway, "/").status_code == 404
         assert get(gateway, "/static/console.js").status_code == 404
 
@@ -227,7 +242,7 @@ def test_a_deployed_gateway_shows_which_tools_it_reaches(
 ) -> None:
     """Its bundle has the templates, and two tools are deployed: search_kb and get_chunk."""
     page = get_page(small_functions, "/?q=sourdough+starter")
-    assert "Bread at Home" in texts(page, ".hit h2")
+    assert "Bread at Home" in read_texts(page, ".hit h2")
     home = get_page(small_functions, "/")
     assert select(home, "input[type=search]")
     assert len(select(home, "[role=alert]")) == 2

@@ -15,9 +15,10 @@ from shared.core.caller import Role
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.accessibility import find_violations
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.browser import Browser
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
-from tests.support.web_sites import page, serving
+from tests.support.web_sites import make_site, serve_app
 from tests.unit.console.test_escaping import PAYLOADS
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.local_embedding import LocalEmbedder
-    from tests.support.browser import Browser, Browsers
+    from tests.support.browser import Browsers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -87,7 +88,7 @@ class Console:
         await browser.open(self.url + path)
         await browser.fill("Your access key", self.key)
         await browser.press("Sign in")
-        await browser.arrive(self.url + path)
+        await browser.wait_for_url(self.url + path)
 
     async def make_key(self, browser: Browser, name: str) -> str:
         """Make a key on the page of the account, and return its text, which is shown."""
@@ -109,14 +110,14 @@ def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
     make_key = key_maker(project)
     key, reader_key = make_key("ada"), make_key("rex")
     in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
         yield Console(gateway.url, key, reader_key, project)
 
 
 async def test_one_searches_reads_corrects_and_leaves_without_scripts(
     browsers: Browsers, console: Console
 ) -> None:
-    async with browsers.window(scripts=False) as browser:
+    async with browsers.open_window(scripts=False) as browser:
         await console.sign_in(browser)
         await browser.fill("Search what you have read", "how do I keep a starter alive?")
         await browser.press("Search")
@@ -181,12 +182,32 @@ async def test_an_expired_session_leads_back_after_sign_in(
     await browser.page.get_by_role("link", name="Sign in", exact=True).click()
     await browser.fill("Your access key", console.key)
     await browser.press("Sign in")
-    await browser.arrive(f"{console.url}/sources/baking")
+    await browser.wait_for_url(f"{console.url}/sources/baking")
+
+
+async def test_after_a_conflict_the_message_and_the_form_are_in_view(
+    browsers: Browsers, console: Console
+) -> None:
+    async with browsers.open_window(height=640) as browser:
+        await console.sign_in(browser, "/sources/sailing")
+        await browser.page.get_by_role("link", name="Related").last.click()
+        await browser.page.get_by_text("Edit", exact=True).click()
+        other = Browser(await browser.page.context.new_page())
+        await other.open(browser.page.url)
+        await other.page.get_by_text("Edit", exact=True).click()
+        for window, title in ((other, "Sailing at night"), (browser, "Sailing by day")):
+            await window.fill("Title", title)
+            await window.press("Save")
+        await browser.wait_for_text("Somebody changed this since you opened the page")
+        assert await browser.page.get_by_role("alert").evaluate(IS_IN_VIEW)
+        title_field = browser.page.get_by_label("Title")
+        assert await title_field.evaluate(IS_IN_VIEW)
+        assert await title_field.input_value() == "Sailing by day"
 
 
 async def test_a_limit_says_when_to_go_on(browser: Browser, console: Console, log: Path) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": console.project, **CLOUD, "READS_PER_MINUTE": "6"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await replace(console, url=gateway.url).sign_in(browser, "/?q=bread")
         while await browser.open(f"{gateway.url}/?q=bread") == 200:
             pass
@@ -205,7 +226,7 @@ async def test_a_tool_that_is_down_says_so_and_the_page_stands(
         **CLOUD,
         "DISABLED_TOOLS": '["get_stats"]',
     }
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await replace(console, url=gateway.url).sign_in(browser)
         assert await browser.page.get_by_role("alert").count() == 1
         await browser.page.locator(".rows [data-hit]").first.click()
@@ -217,7 +238,7 @@ async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: C
     assert await browser.page.evaluate("document.activeElement.id") == "q"
     await browser.page.keyboard.type("bread")
     await browser.page.keyboard.press("Enter")
-    await browser.arrive(f"{console.url}/?q=bread")
+    await browser.wait_for_url(f"{console.url}/?q=bread")
     keyboard = browser.page.keyboard
     await keyboard.press("/")
     assert await browser.page.evaluate("document.activeElement.id") == "q"
@@ -226,7 +247,7 @@ async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: C
     second = browser.page.locator(".hit [data-hit]").nth(1)
     assert await second.evaluate("link => link === document.activeElement")
     await keyboard.press("Enter")
-    await browser.arrive(f"{console.url}/sources/")
+    await browser.wait_for_url(f"{console.url}/sources/")
     assert browser.console_errors == []
 
 
@@ -260,7 +281,7 @@ async def test_one_makes_a_key_which_going_back_does_not_show(
 
 
 async def test_numbers_and_dates_follow_the_locale(browsers: Browsers, console: Console) -> None:
-    async with browsers.window(locale="de-DE") as browser:
+    async with browsers.open_window(locale="de-DE") as browser:
         await console.sign_in(browser, "/sources/baking")
         [day, *_] = await browser.page.locator("header time").all_inner_texts()
     assert re.fullmatch(r"\d\d\.\d\d\.\d{4}", day)
@@ -288,7 +309,7 @@ async def test_nothing_runs_that_a_source_contains(browser: Browser, console: Co
 async def test_other_sites_cannot_frame_a_page(browser: Browser, console: Console) -> None:
     await console.sign_in(browser)
     frame = f'<iframe src="{console.url}/sources/baking"></iframe>'
-    async with serving(lambda _: page(frame)) as evil:
+    async with serve_app(lambda _: make_site(frame)) as evil:
         await browser.open(evil)
         assert await browser.page.frame_locator("iframe").get_by_role("button").count() == 0
     assert any("frame-ancestors" in complaint for complaint in browser.console_errors)
@@ -301,7 +322,7 @@ async def test_a_form_that_another_site_submits_changes_nothing(
     token = await browser.page.locator("[name=form]").first.get_attribute("value")
     inputs = f'<input name="form" value="{token}"><input name="action" value="forget">'
     form = f'<form method="post" action="{console.url}/sources/sailing">{inputs}<button>A prize'
-    async with serving(lambda _: page(form)) as evil:
+    async with serve_app(lambda _: make_site(form)) as evil:
         await browser.open(evil.replace("127.0.0.1", "localhost"))
         await browser.press("A prize")
         await browser.page.wait_for_url(f"{console.url}/**")
@@ -310,7 +331,7 @@ async def test_a_form_that_another_site_submits_changes_nothing(
 
 @pytest.mark.parametrize("width", [320, 360, 1024, 1280])
 async def test_no_page_scrolls_sideways(browsers: Browsers, console: Console, width: int) -> None:
-    async with browsers.window(width=width) as browser:
+    async with browsers.open_window(width=width) as browser:
         await console.sign_in(browser)
         for path in (*PAGES, "/?q=wide+passage", "/sources/wide", "/sources/hostile"):
             await browser.open(console.url + path)
@@ -326,7 +347,7 @@ async def test_axe_finds_nothing(
     browsers: Browsers, console: Console, axe: str, scheme: Literal["light", "dark"]
 ) -> None:
     violations: dict[str, Any] = {}
-    async with browsers.window(scheme=scheme) as browser:
+    async with browsers.open_window(scheme=scheme) as browser:
         await browser.open(console.url)
         violations["sign in"] = await find_violations(browser.page, axe)
         await console.sign_in(browser)

@@ -10,21 +10,21 @@ import httpx2
 import pytest
 
 from infra.build.discovery import tools
-from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
-from tests.support.mcp_wire import TOOL_NAMES, call, message, post
-from tests.support.ports import free_port
+from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
+from tests.support.mcp_wire import TOOL_NAMES, make_call, make_request, post
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
     Run = Callable[[Mapping[str, str], Path], AbstractContextManager[RunningGateway]]
 
 DISABLED = ("get_chunk", "complete_name")
-inline = partial(run_gateway, INLINE)
+inline = partial(run_gateway, INLINE_MAIN)
 SETTING = {"DISABLED_TOOLS": json.dumps(DISABLED)}
 
 
@@ -33,21 +33,23 @@ SETTING = {"DISABLED_TOOLS": json.dumps(DISABLED)}
     [inline, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],
     ids=["inline", "functions"],
 )
-def test_a_disabled_tool_looks_like_an_unknown_one(library: Library, log: Path, run: Run) -> None:
-    with run({**library.environment, **SETTING}, log) as gateway:
-        listed = post(gateway.endpoint, message("tools/list")).json()["result"]["tools"]
+def test_a_disabled_tool_looks_like_an_unknown_one(
+    filled_project: FilledProject, log: Path, run: Run
+) -> None:
+    with run({**filled_project.environment, **SETTING}, log) as gateway:
+        listed = post(gateway.endpoint, make_request("tools/list")).json()["result"]["tools"]
         assert [name for name in TOOL_NAMES if name not in DISABLED] == [
             tool["name"] for tool in listed
         ]
         disabled, unknown = [
-            post(gateway.endpoint, call(name, {})).json()["error"]
+            post(gateway.endpoint, make_call(name, {})).json()["error"]
             for name in (DISABLED[0], "get_chump")
         ]
     assert f"{unknown}".replace("get_chump", DISABLED[0]) == f"{disabled}"
 
 
 def test_health_ignores_disabled_tools(log: Path) -> None:
-    nowhere = f"http://127.0.0.1:{free_port()}"
+    nowhere = f"http://127.0.0.1:{find_free_port()}"
     urls = {"TOOL_URLS": json.dumps(dict.fromkeys([*DISABLED, "search_kb"], nowhere))}
     with run_deployed_gateway(SETTING | urls, log) as gateway:
         parts = httpx2.get(f"{gateway.url}/health").json()["parts"]

@@ -13,17 +13,17 @@ from mcp import Client
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
 from tests.e2e.access.conftest import key_maker
-from tests.support.gateway_process import MARK
+from tests.support.gateway_process import PRIVATE_WORD
 from tests.support.log_metrics import parse_log_entry
 from tests.support.materials import COMET, TEXT
-from tests.support.mcp_wire import MODERN, assert_matches_schema, call, post
+from tests.support.mcp_wire import MODERN, assert_matches_schema, make_call, post
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx2
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 pytestmark = pytest.mark.anyio
 NAME = "extract_key_info"
@@ -89,7 +89,7 @@ async def test_any_text_survives_the_wire(client: Client) -> None:
 @pytest.mark.parametrize("version", [MODERN, None])
 def test_half_an_emoji_is_rejected(inline: RunningGateway, version: str | None) -> None:
     """JavaScript sends half an emoji after cutting a text with `slice`."""
-    body = json.dumps(call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
+    body = json.dumps(make_call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     error = response.json()["error"]
     assert response.status_code == 400
@@ -101,19 +101,21 @@ def test_half_an_emoji_is_rejected(inline: RunningGateway, version: str | None) 
 async def test_the_log_has_sizes_and_hashes_but_no_text(inline: RunningGateway, log: Path) -> None:
     size_before = log.stat().st_size  # noqa: ASYNC240 - a test may wait
     arguments = {
-        "query": f"Where is the {MARK}?",
-        "materials": f"The {MARK} is here.\n\nA comet.",
+        "query": f"Where is the {PRIVATE_WORD}?",
+        "materials": f"The {PRIVATE_WORD} is here.\n\nA comet.",
         "task_id": f"mine {uuid.uuid4().hex}",
     }
     async with Client(inline.endpoint) as client:
         result = await ask(client, **arguments)
-        await client.call_tool(NAME, arguments | {"top_k": MARK})
-        await client.call_tool(NAME, arguments | {MARK: MARK, "materials": 5})
-        await client.call_tool(NAME, {"query": MARK, "scope": "task", "task_id": "nothing there"})
+        await client.call_tool(NAME, arguments | {"top_k": PRIVATE_WORD})
+        await client.call_tool(NAME, arguments | {PRIVATE_WORD: PRIVATE_WORD, "materials": 5})
+        await client.call_tool(
+            NAME, {"query": PRIVATE_WORD, "scope": "task", "task_id": "nothing there"}
+        )
     logged = log.read_text("utf-8")[size_before:]  # noqa: ASYNC240 - a test may wait
     lines = [parse_log_entry(line)["jsonPayload"] for line in logged.splitlines()]
     fields = next(line for line in lines if line.get("tool") == NAME)
-    assert MARK not in logged.lower()
+    assert PRIVATE_WORD not in logged.lower()
     assert result["task_id"] not in logged
     assert len(fields["task"]) == 16
     assert fields["outcome"] == "ok"
@@ -135,25 +137,29 @@ async def read_audit(project: str) -> list[dict[str, Any]]:
 
 
 def test_the_audit_has_the_workspace_but_no_text(
-    private_gateway: RunningGateway, library: Library
+    private_gateway: RunningGateway, filled_project: FilledProject
 ) -> None:
-    key = key_maker(library.project)("anna")
+    key = key_maker(filled_project.project)("anna")
 
     def ask_as(identity: str, **arguments: Any) -> httpx2.Response:
         headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}
-        return post(private_gateway.endpoint, call(NAME, arguments), headers)
+        return post(private_gateway.endpoint, make_call(NAME, arguments), headers)
 
-    text = f"The {MARK} is here.\n\nA comet."
-    by_key = ask_as("essay@", query=f"Where is {MARK}?", materials=text).json()["result"]
-    by_argument = ask_as("essay@", query=MARK, materials=text, task_id="thesis").json()["result"]
-    by_default = ask_as("", query=MARK, materials=text).json()["result"]
+    text = f"The {PRIVATE_WORD} is here.\n\nA comet."
+    by_key = ask_as("essay@", query=f"Where is {PRIVATE_WORD}?", materials=text).json()["result"]
+    by_argument = ask_as("essay@", query=PRIVATE_WORD, materials=text, task_id="thesis").json()[
+        "result"
+    ]
+    by_default = ask_as("", query=PRIVATE_WORD, materials=text).json()["result"]
     answers = [answer["structuredContent"] for answer in (by_key, by_argument, by_default)]
     assert [answer["task_id"] for answer in answers] == ["essay", "thesis", "default"]
     records = [
-        record for record in asyncio.run(read_audit(library.project)) if record["user_id"] == "anna"
+        record
+        for record in asyncio.run(read_audit(filled_project.project))
+        if record["user_id"] == "anna"
     ]
     assert {record["task"] for record in records} == {"essay", "thesis", "default"}
     assert {(record["user_id"], record["tool"]) for record in records} == {("anna", NAME)}
-    assert MARK not in repr(records).lower()
+    assert PRIVATE_WORD not in repr(records).lower()
     assert {record["notes"]["passages"] for record in records} == {2}
     assert {record["arguments"]["materials"] for record in records} == {len(json.dumps(text))}

@@ -14,9 +14,9 @@ import pytest
 
 from infra.build.discovery import ROOT
 from tests.e2e.access.conftest import CLOUD
-from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.mcp_wire import call, post
-from tests.support.ports import free_port
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import make_call, post
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,12 +54,12 @@ def ask(sample_project: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A function that calls a tool anonymously and returns the result or the error."""
     environment = {"GOOGLE_CLOUD_PROJECT": sample_project, **CLOUD}
     environment |= {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
-    with run_gateway(INLINE, environment, tmp_path_factory.mktemp("e2e") / "log") as gateway:
+    with run_gateway(INLINE_MAIN, environment, tmp_path_factory.mktemp("e2e") / "log") as gateway:
         yield lambda tool, **arguments: answer(gateway.endpoint, tool, arguments)
 
 
 def answer(endpoint: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    result = post(endpoint, call(tool, arguments)).json()["result"]
+    result = post(endpoint, make_call(tool, arguments)).json()["result"]
     assert result["isError"] is ("structuredContent" not in result)
     return dict(
         result.get("structuredContent") or json.loads(result["content"][0]["text"])["error"]
@@ -138,10 +138,12 @@ def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
 def unreachable_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway whose database does not answer, with short time limits."""
     nowhere = {
-        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
+        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}",
         "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(TOOLS, 1.0)),
     }
-    with run_gateway(INLINE, nowhere, tmp_path_factory.mktemp("unreachable") / "log") as gateway:
+    with run_gateway(
+        INLINE_MAIN, nowhere, tmp_path_factory.mktemp("unreachable") / "log"
+    ) as gateway:
         yield gateway
 
 
@@ -156,7 +158,7 @@ def test_an_unreachable_database_is_an_error(
 def test_an_anonymous_call_to_a_private_gateway_is_rejected(
     private_gateway: RunningGateway, tool: str
 ) -> None:
-    assert post(private_gateway.endpoint, call(tool, {})).status_code == 401
+    assert post(private_gateway.endpoint, make_call(tool, {})).status_code == 401
 
 
 def test_get_stats_shows_the_nightly_score(ask: Ask, sample_project: str) -> None:

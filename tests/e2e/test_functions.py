@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.support.mcp_wire import call, post
+from tests.support.mcp_wire import make_call, post
 
 if TYPE_CHECKING:
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 def request(**changes: Any) -> dict[str, Any]:
@@ -28,8 +28,10 @@ def url(small_functions: RunningGateway) -> str:
     return small_functions.tools["get_chunk"].url
 
 
-def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) -> None:
-    chunk = library.chunks[0]
+def test_a_call_request_gets_a_result_and_a_receipt(
+    url: str, filled_project: FilledProject
+) -> None:
+    chunk = filled_project.chunks[0]
     arguments = {"chunk_id": chunk.chunk_id, "include_related": False}
     response = httpx2.post(url, json=request(arguments=arguments), timeout=60)
     answer = response.json()
@@ -41,7 +43,9 @@ def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) 
 
 
 def test_a_call_reaches_a_tool_through_the_gateway(small_functions: RunningGateway) -> None:
-    response = post(small_functions.endpoint, call("search_kb", {"query": "a sourdough starter"}))
+    response = post(
+        small_functions.endpoint, make_call("search_kb", {"query": "a sourdough starter"})
+    )
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
     assert "A sourdough starter needs flour" in first["snippet"]
 

@@ -10,16 +10,16 @@ import httpx2
 import pytest
 
 from functions.gateway.mcp.server import INSTRUCTIONS
-from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE, run_gateway
+from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import (
-    ENVELOPE,
+    CLIENT_META,
     HANDSHAKE,
     HEADERS,
     MODERN,
     TOOL_NAMES,
-    call,
-    initialize,
-    message,
+    make_call,
+    make_initialize,
+    make_request,
     post,
     post_modern,
 )
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
-PING = message("ping")
+PING = make_request("ping")
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 HEADER_MISMATCH = -32020
 
@@ -45,7 +45,7 @@ def rpc_error(response: httpx2.Response) -> dict[str, Any]:
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_every_revision_with_a_handshake_is_supported(inline: RunningGateway, version: str) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
-    handshake = post(inline.endpoint, initialize(version)).json()["result"]
+    handshake = post(inline.endpoint, make_initialize(version)).json()["result"]
     notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert handshake["protocolVersion"] == version
     assert handshake["serverInfo"]["name"] == "carrel"
@@ -54,16 +54,18 @@ def test_every_revision_with_a_handshake_is_supported(inline: RunningGateway, ve
     assert response.status_code == 202
     assert response.content == b""
     assert post(inline.endpoint, PING, headers).json()["result"] == {}
-    listed = post(inline.endpoint, message("tools/list"), headers).json()["result"]["tools"]
+    listed = post(inline.endpoint, make_request("tools/list"), headers).json()["result"]["tools"]
     assert [tool["name"] for tool in listed] == TOOL_NAMES
-    result = post(inline.endpoint, call("search_kb", {"query": "bread"}), headers).json()["result"]
+    result = post(inline.endpoint, make_call("search_kb", {"query": "bread"}), headers).json()[
+        "result"
+    ]
     assert result["structuredContent"]["results"]
 
 
 def test_an_unknown_revision_gets_the_newest_with_a_handshake(
     inline: RunningGateway,
 ) -> None:
-    handshake = post(inline.endpoint, initialize("1999-01-01")).json()["result"]
+    handshake = post(inline.endpoint, make_initialize("1999-01-01")).json()["result"]
     assert handshake["protocolVersion"] == HANDSHAKE[0]
 
 
@@ -76,7 +78,7 @@ def test_a_server_is_discovered_without_a_handshake(carrel: RunningGateway) -> N
 
 
 def test_a_response_is_one_json_object_without_a_session(carrel: RunningGateway) -> None:
-    response = post(carrel.endpoint, initialize(HANDSHAKE[0]))
+    response = post(carrel.endpoint, make_initialize(HANDSHAKE[0]))
     assert response.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in response.headers
 
@@ -203,7 +205,7 @@ def test_no_redirect_quotes_a_host(carrel: RunningGateway) -> None:
 
 
 def test_an_unknown_method_is_a_method_not_found_error(carrel: RunningGateway) -> None:
-    legacy = post(carrel.endpoint, message("tools/invent"))
+    legacy = post(carrel.endpoint, make_request("tools/invent"))
     modern = post_modern(carrel.endpoint, "tools/invent")
     assert [rpc_error(response)["code"] for response in (legacy, modern)] == [METHOD_NOT_FOUND] * 2
     assert legacy.status_code == 200
@@ -212,7 +214,9 @@ def test_an_unknown_method_is_a_method_not_found_error(carrel: RunningGateway) -
 
 def test_headers_that_contradict_the_message_are_rejected(inline: RunningGateway) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
-    body = message("server/discover", _meta={"io.modelcontextprotocol/protocolVersion": MODERN})
+    body = make_request(
+        "server/discover", _meta={"io.modelcontextprotocol/protocolVersion": MODERN}
+    )
     response = post(inline.endpoint, body, headers)
     assert response.status_code == 400
     assert rpc_error(response)["code"] in {HEADER_MISMATCH, INVALID_PARAMS}
@@ -231,7 +235,7 @@ def test_header_values_may_have_white_space_around_them(
         "mcp-method": "tools/call",
         "mcp-name": "get_stats",
     }
-    body = message("tools/call", name="get_stats", arguments={}, _meta=ENVELOPE)
+    body = make_request("tools/call", name="get_stats", arguments={}, _meta=CLIENT_META)
     connection = HTTPConnection(host, timeout=60)  # httpx2 would remove the white space
     padded = {name: f"\t {value} \t" for name, value in headers.items()}
     connection.request("POST", "/mcp", json.dumps(body), padded)
@@ -247,9 +251,11 @@ def test_an_unknown_path_is_not_found(carrel: RunningGateway) -> None:
 
 
 @pytest.fixture(scope="module")
-def small_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
+def small_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
     """A gateway that accepts requests of at most 500 bytes."""
-    with run_gateway(INLINE, {**library.environment, "MAX_REQUEST_BYTES": "500"}, log) as gateway:
+    with run_gateway(
+        INLINE_MAIN, {**filled_project.environment, "MAX_REQUEST_BYTES": "500"}, log
+    ) as gateway:
         yield gateway
 
 
@@ -258,7 +264,7 @@ def small_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
 def test_a_body_over_the_limit_is_rejected(
     small_gateway: RunningGateway, version: str | None
 ) -> None:
-    body = message("ping", _meta={"filler": "x" * 500})
+    body = make_request("ping", _meta={"filler": "x" * 500})
     response = post(small_gateway.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 413
 

@@ -29,7 +29,7 @@ def test_only_tools_that_scan_import_the_scanners() -> None:
 
 
 def test_time_zones_work_without_system_files() -> None:
-    code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
+    code = "from shared.core.dates import load_time_zone; print(load_time_zone('Asia/Tokyo'))"
     assert run_python(code, PYTHONTZPATH="") == "Asia/Tokyo"
 
 

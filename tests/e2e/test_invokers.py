@@ -12,14 +12,18 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from infra.build.discovery import tools
 from tests.e2e.conftest import QUICK_TOOLS
-from tests.support.authorized_calls import authorization_header, fetch_id_token, trusting_context
-from tests.support.cloud_run.google_accounts import email
+from tests.support.authorized_calls import (
+    fetch_id_token,
+    make_authorization_header,
+    make_trusting_context,
+)
+from tests.support.cloud_run.google_accounts import format_email
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.cloud_run.cloud import Cloud
-    from tests.support.gateway_process import Library
+    from tests.support.gateway_process import FilledProject
 
 GATEWAY = "carrel-gateway"
 
@@ -27,15 +31,15 @@ GATEWAY = "carrel-gateway"
 @pytest.fixture
 def client(small_cloud: Cloud) -> Iterator[httpx2.Client]:
     """A client that trusts the certificate of the fake Cloud Run."""
-    with httpx2.Client(verify=trusting_context(small_cloud), timeout=60) as http:
+    with httpx2.Client(verify=make_trusting_context(small_cloud), timeout=60) as http:
         yield http
 
 
 def fetch_health(fake_cloud: Cloud) -> dict[str, Any]:
     """Return what each function answers to a health check by the gateway's account."""
-    with httpx2.Client(verify=trusting_context(fake_cloud), timeout=60) as http:
+    with httpx2.Client(verify=make_trusting_context(fake_cloud), timeout=60) as http:
         return {
-            name: http.get(url, headers=authorization_header(fake_cloud, GATEWAY, name)).json()
+            name: http.get(url, headers=make_authorization_header(fake_cloud, GATEWAY, name)).json()
             for name, url in fake_cloud.urls.items()
         }
 
@@ -49,16 +53,16 @@ def rejection(client: httpx2.Client, url: str, authorization: str | None) -> tup
 
 
 def test_the_gateways_account_can_call_a_function(
-    small_cloud: Cloud, client: httpx2.Client, library: Library
+    small_cloud: Cloud, client: httpx2.Client, filled_project: FilledProject
 ) -> None:
-    chunk = library.chunks[0]
+    chunk = filled_project.chunks[0]
     arguments = {"chunk_id": chunk.chunk_id, "include_related": False}
     caller = {"user_id": None, "tier": "public"}
     call = {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}
     response = client.post(
         small_cloud.urls["get_chunk"],
         json=call,
-        headers=authorization_header(small_cloud, GATEWAY, "get_chunk"),
+        headers=make_authorization_header(small_cloud, GATEWAY, "get_chunk"),
     )
     assert response.status_code == 200
     assert response.json()["result"]["content"] == chunk.content
@@ -76,7 +80,7 @@ def test_a_request_without_a_token_is_rejected(
 def test_a_token_of_another_account_is_rejected(
     small_cloud: Cloud, client: httpx2.Client, account: str
 ) -> None:
-    headers = authorization_header(small_cloud, account, "get_chunk")
+    headers = make_authorization_header(small_cloud, account, "get_chunk")
     rejected = rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
     assert rejected == (403, "403 Forbidden")
 
@@ -84,7 +88,7 @@ def test_a_token_of_another_account_is_rejected(
 def test_a_token_for_another_function_is_rejected(
     small_cloud: Cloud, client: httpx2.Client
 ) -> None:
-    headers = authorization_header(small_cloud, GATEWAY, "search_kb")
+    headers = make_authorization_header(small_cloud, GATEWAY, "search_kb")
     rejected = rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
     assert rejected == (401, "401 Unauthorized")
 
@@ -92,7 +96,12 @@ def test_a_token_for_another_function_is_rejected(
 def forge_tokens(url: str, genuine: str) -> Iterator[str]:
     """Yield tokens with the claims of a genuine one that Google did not sign."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    claims = {"aud": url, "email": email(GATEWAY), "exp": time.time() + 60, "iat": time.time()}
+    claims = {
+        "aud": url,
+        "email": format_email(GATEWAY),
+        "exp": time.time() + 60,
+        "iat": time.time(),
+    }
     claims |= {"iss": "https://accounts.google.com", "sub": GATEWAY}
     yield jwt.encode(claims, key, "RS256")
     yield jwt.encode(claims, "", "none")

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from shared.core.settings import Settings
-from tests.support.mcp_wire import HEADERS, MODERN, call, post
+from tests.support.mcp_wire import HEADERS, MODERN, make_call, post
 
 if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
@@ -24,15 +24,15 @@ TOO_LARGE = (
 
 def make_body(size: int, letter: str) -> bytes:
     """Return a call of this size. Its tool rejects it, because the query is too long."""
-    size_without_query = len(json.dumps(call("search_kb", {"query": ""}), ensure_ascii=False))
+    size_without_query = len(json.dumps(make_call("search_kb", {"query": ""}), ensure_ascii=False))
     query = letter * ((size - size_without_query) // len(letter.encode()))
-    request = call("search_kb", {"query": query})
+    request = make_call("search_kb", {"query": query})
     return json.dumps(request, ensure_ascii=False).encode().ljust(size)
 
 
 def test_the_largest_materials_fit_a_request() -> None:
     materials = "🧀" * Settings().extract_materials_characters
-    message = call("extract_key_info", {"query": "cheese", "materials": materials})
+    message = make_call("extract_key_info", {"query": "cheese", "materials": materials})
     assert len(json.dumps(message, ensure_ascii=False).encode()) < MAX_BYTES
 
 

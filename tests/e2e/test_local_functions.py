@@ -16,16 +16,16 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.local.processes import is_listening, serve
 from infra.local.tool_processes import serve_tools
-from tests.support.gateway_process import SECRET
-from tests.support.mcp_wire import call, post
-from tests.support.ports import free_port
+from tests.support.gateway_process import ACCESS_SECRET
+from tests.support.mcp_wire import make_call, post
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from infra.local.tool_processes import LocalFunctions
-    from tests.support.gateway_process import Library
+    from tests.support.gateway_process import FilledProject
 
 TOOLS = ("get_chunk", "search_kb")
 PARENT_PROGRAM = """
@@ -38,43 +38,43 @@ with serve_tools(["list_tags"], {}) as running:
 
 
 @pytest.fixture(scope="module")
-def local_functions(library: Library, log: Path) -> Iterator[LocalFunctions]:
+def local_functions(filled_project: FilledProject, log: Path) -> Iterator[LocalFunctions]:
     """The processes of two tools."""
-    with serve_tools(TOOLS, library.environment, log=log) as local_functions:
+    with serve_tools(TOOLS, filled_project.environment, log=log) as local_functions:
         yield local_functions
 
 
-def call_request(library: Library) -> dict[str, Any]:
+def call_request(filled_project: FilledProject) -> dict[str, Any]:
     """Return a call of `get_chunk` as the gateway sends it."""
-    arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
+    arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "include_related": False}
     caller = {"user_id": "somebody-else", "tier": "public"}
     return {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}
 
 
 def test_a_call_with_the_secret_of_the_run_passes(
-    local_functions: LocalFunctions, library: Library
+    local_functions: LocalFunctions, filled_project: FilledProject
 ) -> None:
     response = httpx2.post(
         local_functions.servers["get_chunk"].url,
-        json=call_request(library),
+        json=call_request(filled_project),
         headers={"authorization": f"Bearer {local_functions.secret}"},
         timeout=60,
     )
     assert response.status_code == 200
-    assert response.json()["result"]["content"] == library.chunks[0].content
+    assert response.json()["result"]["content"] == filled_project.chunks[0].content
 
 
 @pytest.mark.parametrize(
     "template", [None, "", "Bearer", "{secret}", "Basic {secret}", "Bearer x{secret}"]
 )
 def test_a_call_without_the_secret_is_rejected(
-    local_functions: LocalFunctions, library: Library, template: str | None
+    local_functions: LocalFunctions, filled_project: FilledProject, template: str | None
 ) -> None:
     """Neither a call nor a health check reaches the function."""
     url = local_functions.servers["get_chunk"].url
     authorization = None if template is None else template.format(secret=local_functions.secret)
     headers = {} if authorization is None else {"authorization": authorization}
-    call_response = httpx2.post(url, json=call_request(library), headers=headers, timeout=60)
+    call_response = httpx2.post(url, json=call_request(filled_project), headers=headers, timeout=60)
     health_response = httpx2.get(url, headers=headers, timeout=60)
     assert call_response.status_code == 403
     assert health_response.status_code == 403
@@ -95,21 +95,23 @@ def test_each_run_has_its_own_secret() -> None:
 def test_the_gateway_calls_functions_without_a_proxy(
     local_functions: LocalFunctions, monkeypatch: pytest.MonkeyPatch, log: Path
 ) -> None:
-    dead_proxy = f"http://127.0.0.1:{free_port()}"
-    port = free_port()
+    dead_proxy = f"http://127.0.0.1:{find_free_port()}"
+    port = find_free_port()
     with monkeypatch.context() as patch:
         for name in ("NO_PROXY", "no_proxy"):
             patch.delenv(name, raising=False)
         environment = {
             "PUBLIC_URL": f"http://127.0.0.1:{port}",
-            "ACCESS_SECRETS": json.dumps([SECRET]),
+            "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
             "LOCAL_USER": "local",
             "HTTP_PROXY": dead_proxy,
             "http_proxy": dead_proxy,
         }
         program = local_functions.make_gateway_program(environment)
     with serve(program, port=port, log=log) as gateway:
-        response = post(f"{gateway.url}/mcp", call("search_kb", {"query": "a sourdough starter"}))
+        response = post(
+            f"{gateway.url}/mcp", make_call("search_kb", {"query": "a sourdough starter"})
+        )
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
     assert "A sourdough starter needs flour" in first["snippet"]
 

@@ -13,26 +13,32 @@ from functions.gateway.calls.call_log import hash_task
 from infra.build.discovery import ROOT
 from shared.accounts.keyring import Keyring
 from tests.e2e.access.conftest import key_maker
-from tests.support.gateway_process import INLINE, MARK, SECRET, run_deployed_gateway, run_gateway
+from tests.support.gateway_process import (
+    ACCESS_SECRET,
+    INLINE_MAIN,
+    PRIVATE_WORD,
+    run_deployed_gateway,
+    run_gateway,
+)
 from tests.support.log_metrics import extract_values, parse_log_entry
-from tests.support.mcp_wire import TOOL_NAMES, call, post
-from tests.support.planted_words import calls, plant
-from tests.support.ports import free_port
+from tests.support.mcp_wire import TOOL_NAMES, make_call, post
+from tests.support.ports import find_free_port
+from tests.support.private_requests import send_calls, send_private_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
-FAULTY = ROOT / "tests" / "support" / "faulty_gateway.py"
+FAULTY = ROOT / "tests" / "support" / "failing_gateway.py"
 
 
 @pytest.fixture(scope="module")
 def unreachable_tools(log: Path) -> Iterator[RunningGateway]:
     """A gateway that cannot reach any of its tools."""
-    nowhere = f"http://127.0.0.1:{free_port()}"
+    nowhere = f"http://127.0.0.1:{find_free_port()}"
     urls = json.dumps(dict.fromkeys(TOOL_NAMES, nowhere))
     with run_deployed_gateway({"TOOL_URLS": urls}, log) as gateway:
         yield gateway
@@ -47,10 +53,10 @@ def faulty(log: Path, request: pytest.FixtureRequest) -> Iterator[RunningGateway
 
 
 @pytest.fixture(scope="module")
-def public_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
+def public_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
     """A gateway that requires sign-in for everything but reading."""
-    environment = {**library.environment, "LOCAL_USER": "", "PUBLIC_ACCESS": "true"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    environment = {**filled_project.environment, "LOCAL_USER": "", "PUBLIC_ACCESS": "true"}
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         yield gateway
 
 
@@ -66,17 +72,17 @@ def public_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
 def test_no_content_is_logged(request: pytest.FixtureRequest, topology: str) -> None:
     gateway: RunningGateway = request.getfixturevalue(topology)
     size_before = gateway.log.stat().st_size
-    answers = plant(gateway)
+    answers = send_private_word(gateway)
     logged = gateway.log.read_text("utf-8", "replace")
-    assert MARK in answers
+    assert PRIVATE_WORD in answers
     assert '"message": "tool_' in logged[size_before:]
-    assert [line for line in logged.splitlines() if MARK in line.lower()] == []
+    assert [line for line in logged.splitlines() if PRIVATE_WORD in line.lower()] == []
 
 
 def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
-    inline: RunningGateway, library: Library
+    inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    text = key_maker(library.project)("ada")
+    text = key_maker(filled_project.project)("ada")
     credentials: list[dict[str, str | None]] = [
         {"authorization": f"Bearer {text}"},
         {"x-api-key": text},
@@ -84,11 +90,11 @@ def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
     ]
     size_before = inline.log.stat().st_size
     for headers in credentials:
-        result = post(inline.endpoint, call("get_stats", {}), headers).json()["result"]
+        result = post(inline.endpoint, make_call("get_stats", {}), headers).json()["result"]
         assert not result["isError"]
     logged = read_lines(size_before, inline.log)
     fields = [parse_log_entry(line)["jsonPayload"] for line in logged]
-    task = hash_task("essay", "ada", Keyring([SecretStr(SECRET)]))
+    task = hash_task("essay", "ada", Keyring([SecretStr(ACCESS_SECRET)]))
     assert [(line["user"], line.get("task")) for line in fields] == [
         ("ada", None),
         ("ada", None),
@@ -101,19 +107,19 @@ def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
 def test_an_internal_error_is_logged_without_content(faulty: RunningGateway) -> None:
     size_before = faulty.log.stat().st_size
     health = httpx2.get(f"{faulty.url}/health")
-    assert all(response.status_code for response in calls(faulty))
+    assert all(response.status_code for response in send_calls(faulty))
     logged = read_lines(size_before, faulty.log)
-    assert [line for line in logged if MARK in line.lower()] == []
-    entries = [json.loads(line) for line in logged if "faulty_gateway.py" not in line]
+    assert [line for line in logged if PRIVATE_WORD in line.lower()] == []
+    entries = [json.loads(line) for line in logged if "failing_gateway.py" not in line]
     assert {(entry["message"], entry["code"]) for entry in entries} == {
         ("tool_call", "INTERNAL_ERROR")
     }
     assert health.status_code == 500
-    assert MARK not in health.text
+    assert PRIVATE_WORD not in health.text
 
 
 def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> None:
-    request = call("search_kb", {"query": "bread", "limit": 2})
+    request = make_call("search_kb", {"query": "bread", "limit": 2})
     post(inline.endpoint, request)
     size_before = inline.log.stat().st_size
     post(inline.endpoint, request, {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"})
@@ -137,18 +143,20 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> Non
     }
 
 
-def test_the_level_debug_adds_a_line_when_a_call_starts(library: Library, tmp_path: Path) -> None:
-    environment = {**library.environment, "LOG_LEVEL": "debug"}
-    with run_gateway(INLINE, environment, tmp_path / "gateway.log") as gateway:
+def test_the_level_debug_adds_a_line_when_a_call_starts(
+    filled_project: FilledProject, tmp_path: Path
+) -> None:
+    environment = {**filled_project.environment, "LOG_LEVEL": "debug"}
+    with run_gateway(INLINE_MAIN, environment, tmp_path / "gateway.log") as gateway:
         size_before = gateway.log.stat().st_size
-        post(gateway.endpoint, call("search_kb", {"query": MARK}))
+        post(gateway.endpoint, make_call("search_kb", {"query": PRIVATE_WORD}))
         lines = [json.loads(line) for line in read_lines(size_before, gateway.log)]
     start, end = [line for line in lines if line["message"].startswith("tool_call")]
     assert (start["message"], start["severity"]) == ("tool_call_started", "DEBUG")
     assert (end["message"], end["severity"]) == ("tool_call", "INFO")
     fields = ("tool", "call_id", "user", "arguments")
     assert [start[name] for name in fields] == [end[name] for name in fields]
-    assert start["arguments"] == {"query": len(MARK) + 2}
+    assert start["arguments"] == {"query": len(PRIVATE_WORD) + 2}
 
 
 def test_the_function_of_a_tool_logs_the_trace_of_its_call(

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.test_map_in_a_browser import fill_with_map
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ class Chat:
         """Show the map in the page."""
         host = await AppHost.open(browser, self.origin)
         await host.connect(self.endpoint)
-        resource = await host.show(
+        resource = await host.show_app(
             "list_clusters", {"limit": limit}, hostContext={"theme": theme, "locale": "en"}
         )
         assert len(resource["text"].encode()) < 150_000
@@ -55,7 +55,7 @@ async def chat(local_embedder: Embedder, log: Path) -> AsyncIterator[Chat]:
     await fill_with_map(project, local_embedder)
     async with serve_host() as origin:
         environment = {"GOOGLE_CLOUD_PROJECT": project, "ALLOWED_ORIGINS": json.dumps([origin])}
-        with run_gateway(INLINE, environment, log) as gateway:
+        with run_gateway(INLINE_MAIN, environment, log) as gateway:
             yield Chat(origin, gateway.endpoint)
 
 
@@ -105,7 +105,7 @@ async def test_the_map_has_the_colors_of_the_theme(browser: Browser, chat: Chat)
     await host.app.get_by_text("The closer in meaning").wait_for()
     canvas = host.app.locator("canvas")
     assert await canvas.evaluate(CORNER) == [0x1B, 0x21, 0x1E]
-    await host.run("setContext", {"theme": "light"})
+    await host.call_function("setContext", {"theme": "light"})
     await host.app.locator("html[style*=light]").wait_for()
     assert await canvas.evaluate(CORNER) == [255, 255, 255]
 
@@ -120,8 +120,8 @@ async def test_more_clusters_follow_below(browser: Browser, chat: Chat) -> None:
 async def test_a_map_that_the_host_refuses_says_so(browser: Browser, chat: Chat) -> None:
     host = await AppHost.open(browser, chat.origin)
     await host.connect(chat.endpoint)
-    await host.refuse("The user said no.")
-    await host.show("list_clusters", {})
+    await host.refuse_requests("The user said no.")
+    await host.show_app("list_clusters", {})
     await host.app.get_by_text("Loading the map did not work: The user said no.").wait_for()
     assert await host.app.locator(".clusters .row").count() > 1
 
@@ -131,7 +131,7 @@ async def test_a_map_that_the_host_refuses_says_so(browser: Browser, chat: Chat)
 async def test_axe_finds_nothing_and_nothing_scrolls_sideways(
     browsers: Browsers, chat: Chat, axe: str, theme: Literal["light", "dark"], width: int
 ) -> None:
-    async with browsers.window(width=width) as browser:
+    async with browsers.open_window(width=width) as browser:
         host = await chat.show_map(browser, theme=theme)
         await host.app.get_by_text("The closer in meaning").wait_for()
         frame = browser.page.frames[1]

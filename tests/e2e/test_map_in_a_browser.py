@@ -19,9 +19,9 @@ from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from tests.support.accessibility import find_violations
-from tests.support.cluster_chunks import THEMES, add_sources, themed_source
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import index_all
+from tests.support.themed_passages import THEMES, add_sources, make_themed_source
 from tests.unit.console.test_escaping import PAYLOADS
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def site(local_embedder: Embedder, log: Path) -> Iterator[MapSite]:
     """A gateway with the map of passages about a few themes, one of them hostile."""
     project = f"map-{uuid.uuid4().hex[:16]}"
     asyncio.run(fill_with_map(project, local_embedder))
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project}, log) as gateway:
         points = httpx2.get(f"{gateway.url}/map/points").json()
         yield MapSite(gateway.url, points)
 
@@ -95,7 +95,7 @@ async def fill_with_map(project: str, embedder: Embedder) -> None:
     app = App(Settings(google_cloud_project=project), embedder=embedder)
     try:
         ctx = app.context(Caller(), Meter())
-        await add_sources(ctx, HOSTILE, *(themed_source(theme) for theme in THEMES))
+        await add_sources(ctx, HOSTILE, *(make_themed_source(theme) for theme in THEMES))
         await cluster(ctx, Budget(time.monotonic() + 3600))
         await index_all(ctx)
     finally:
@@ -188,7 +188,7 @@ async def test_a_click_opens_the_reader_and_back_returns_to_the_place(
     await site.open(browser)
     chunk_id = site.find_passage("chess")
     await browser.page.mouse.click(*await site.zoom_to_passage(browser, chunk_id))
-    await browser.arrive(f"{site.url}/sources/chess?passage={chunk_id}")
+    await browser.wait_for_url(f"{site.url}/sources/chess?passage={chunk_id}")
     await browser.page.go_back()
     await browser.page.locator(".map").wait_for()
     assert await evaluate_map(browser, "map.view.zoom") == 40
@@ -198,7 +198,7 @@ async def test_a_click_on_a_name_opens_the_cluster(browser: Browser, site: MapSi
     await site.open(browser)
     first = site.points["clusters"][0]
     await browser.page.mouse.click(*await site.zoom_to(browser, {"x": first["x"], "y": first["y"]}))
-    await browser.arrive(f"{site.url}/clusters/{first['cluster_id']}")
+    await browser.wait_for_url(f"{site.url}/clusters/{first['cluster_id']}")
 
 
 async def test_the_map_is_dragged_and_zoomed(browser: Browser, site: MapSite) -> None:
@@ -250,7 +250,7 @@ async def test_a_search_makes_its_passages_stand_out(browser: Browser, site: Map
     assert (await count_colours(browser, site))["dim"] > 0
     assert browser.page.url.endswith("/map?q=queen+bees+in+a+hive+make+honey")
     await browser.page.get_by_role("link", name="Show them as a list").click()
-    await browser.arrive(f"{site.url}/?q=queen")
+    await browser.wait_for_url(f"{site.url}/?q=queen")
     await browser.page.get_by_role("link", name="Show on the map").click()
     await browser.wait_for_text("stand out")
     assert await evaluate_map(browser, "map.litCount") == lit
@@ -291,13 +291,13 @@ async def test_a_row_of_the_list_makes_its_cluster_stand_out(
 async def test_a_tap_on_a_phone_shows_a_passage_before_it_opens(
     browsers: Browsers, site: MapSite
 ) -> None:
-    async with browsers.window(width=390, height=844) as browser:
+    async with browsers.open_window(width=390, height=844) as browser:
         await site.open(browser)
         assert await browser.page.evaluate("document.documentElement.scrollWidth") == 390
         chunk_id = site.find_passage("bees")
         await browser.page.touchscreen.tap(*await site.zoom_to_passage(browser, chunk_id))
         await browser.press("Open the passage")
-        await browser.arrive(f"{site.url}/sources/bees?passage={chunk_id}")
+        await browser.wait_for_url(f"{site.url}/sources/bees?passage={chunk_id}")
 
 
 async def test_no_title_or_text_on_the_map_runs(browser: Browser, site: MapSite) -> None:
@@ -319,7 +319,7 @@ async def test_no_title_or_text_on_the_map_runs(browser: Browser, site: MapSite)
 async def test_axe_finds_nothing_on_the_map(
     browsers: Browsers, site: MapSite, axe: str, scheme: Literal["light", "dark"]
 ) -> None:
-    async with browsers.window(scheme=scheme) as browser:
+    async with browsers.open_window(scheme=scheme) as browser:
         await site.open(browser, "?q=bread")
         await browser.wait_for_text("stand out")
         chunk_id = site.find_passage("bread")
@@ -329,7 +329,7 @@ async def test_axe_finds_nothing_on_the_map(
 
 
 async def test_without_scripts_the_list_is_there(browsers: Browsers, site: MapSite) -> None:
-    async with browsers.window(scripts=False) as browser:
+    async with browsers.open_window(scripts=False) as browser:
         await browser.open(f"{site.url}/map")
         await browser.page.locator("noscript .notice").wait_for()
         assert not await browser.page.locator("canvas").is_visible()
@@ -346,11 +346,11 @@ async def test_a_gateway_that_does_not_answer_is_said(browser: Browser, site: Ma
 
 async def test_a_missing_tool_and_an_empty_base_are_said(browser: Browser, log: Path) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": f"map-{uuid.uuid4().hex[:16]}"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await browser.open(f"{gateway.url}/map")
         await browser.wait_for_text("There is no map yet.")
         assert not await browser.page.locator("canvas").is_visible()
     environment |= {"DISABLED_TOOLS": '["get_map"]'}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await browser.open(f"{gateway.url}/map")
         await browser.wait_for_text("Your role or your sign-in does not allow this.")

@@ -98,7 +98,7 @@ async def test_a_trembling_click_is_no_drag(browser: Browser) -> None:
 
 
 async def test_a_finger_may_slip_further_than_a_mouse(browsers: Browsers) -> None:
-    async with browsers.window(width=390, height=844) as browser:
+    async with browsers.open_window(width=390, height=844) as browser:
         await start(browser)
         moved = await browser.page.evaluate(
             """() => {

@@ -22,20 +22,20 @@ from shared.runtime.job import Report, run_job
 from shared.workspaces.model import DocumentStatus, content_id
 from tests.support.commit_hooks import SOME_OR_ALL
 from tests.support.fakes.openai import FakeOpenAI
-from tests.support.killable_children import killable_children
+from tests.support.killable_children import start_killable_children
 from tests.support.materials import READER, extract_result
 from tests.support.stored_materials import (
-    PARAGRAPHS,
+    PARAGRAPH_COUNT,
     QUERY,
     assert_not_found,
-    difference,
-    embedded_passages,
+    find_differences,
+    list_embedded_passages,
+    make_openai_fields,
+    make_openai_settings,
     make_text,
-    openai_fields,
-    openai_settings,
-    stored_answers,
-    stored_contents,
-    texts_with_vectors,
+    read_stored_answers,
+    read_texts_with_vectors,
+    read_workspaces,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
 @pytest.fixture(scope="module")
 def killable() -> Iterator[KillableChildren]:
     """Processes that make calls and are killed."""
-    with killable_children() as processes:
+    with start_killable_children() as processes:
         yield processes
 
 
@@ -73,7 +73,7 @@ async def open_app(
 ) -> AsyncIterator[App]:
     """Yield an app whose clock is past the leases of killed processes."""
     later = utc_now() + since
-    app = App(openai_settings(fake, project, **options), clock=lambda: later)
+    app = App(make_openai_settings(fake, project, **options), clock=lambda: later)
     yield app
     await app.aclose()
 
@@ -101,7 +101,7 @@ async def run_ingest(app: App) -> Report:
 
 async def stored_status(app: App) -> DocumentStatus | None:
     """Return the stored status of the document."""
-    record = (await stored_contents(app)).get(f"default/documents/{DOCUMENT_ID}")
+    record = (await read_workspaces(app)).get(f"default/documents/{DOCUMENT_ID}")
     return DocumentStatus(record["status"]) if record else None
 
 
@@ -112,25 +112,25 @@ async def test_a_killed_call_can_be_repeated(
     async with open_app(fake, f"{project}-undisturbed") as undisturbed:
         answer = await ask_tool(undisturbed, FIRST_CALL)
         expected = await ask_tool(undisturbed, FIRST_CALL | {"idempotency_key": "other"})
-        expected_documents = await stored_contents(undisturbed)
-    assert answer["considered"] == PARAGRAPHS
+        expected_documents = await read_workspaces(undisturbed)
+    assert answer["considered"] == PARAGRAPH_COUNT
     order = {"user": READER.user_id, "arguments": FIRST_CALL}
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
-        fields = openai_fields(fake, own_project)
+        fields = make_openai_fields(fake, own_project)
         if await survives(killable, fields, commits, **order):
             break
         async with open_app(fake, own_project) as app:
             status = await stored_status(app)
             if status is not DocumentStatus.READY:
                 await assert_not_found(app, TEXT)
-            stored = await texts_with_vectors(app)
-            before = len(embedded_passages(fake))
+            stored = await read_texts_with_vectors(app)
+            before = len(list_embedded_passages(fake))
             repeated = await ask_tool(app, FIRST_CALL)
             undisturbed_answer = expected if status is DocumentStatus.READY else answer
             assert repeated == undisturbed_answer | {"known": repeated["known"]}
-            assert difference(expected_documents, await stored_contents(app)) == {}, commits
-            newly_embedded = embedded_passages(fake)[before:]
+            assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
+            newly_embedded = list_embedded_passages(fake)[before:]
             assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
     assert commits > 5
 
@@ -141,31 +141,31 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
 ) -> None:
     async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
         assert (await ask_tool(undisturbed, FIRST_CALL))["status"] == "pending"
-        documents = await stored_contents(undisturbed)
+        documents = await read_workspaces(undisturbed)
         await run_ingest(undisturbed)
         answer = await ask_tool(undisturbed, CALL_BY_ID)
-        expected_documents = await stored_contents(undisturbed)
+        expected_documents = await read_workspaces(undisturbed)
     order = {"user": READER.user_id, "arguments": FIRST_CALL}
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
-        fields = openai_fields(fake, own_project, **LOW_LIMIT)
+        fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
         if await survives(killable, fields, commits, **order):
             break
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
             is_waiting = await stored_status(app) is DocumentStatus.WAITING
             if not is_waiting:
                 await assert_not_found(app, TEXT)
-            before = len(embedded_passages(fake))
+            before = len(list_embedded_passages(fake))
             repeated = await ask_tool(app, FIRST_CALL)
             # A repeated call with the same key returns the first answer: pending.
             assert repeated["status"] == "pending"
             assert repeated["known"] is False
             if not is_waiting:
-                assert await stored_contents(app) == documents, commits
+                assert await read_workspaces(app) == documents, commits
             await run_ingest(app)
             assert await ask_tool(app, CALL_BY_ID) == answer
-            assert difference(expected_documents, await stored_contents(app)) == {}, commits
-            assert sorted(embedded_passages(fake)[before:]) == sorted(TEXT.split("\n\n"))
+            assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
+            assert sorted(list_embedded_passages(fake)[before:]) == sorted(TEXT.split("\n\n"))
     assert commits > 5
 
 
@@ -176,20 +176,20 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
     async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
         await ask_tool(undisturbed, FIRST_CALL)
         answer = await ask_tool(undisturbed, CALL_BY_ID)
-        expected_documents = await stored_contents(undisturbed)
+        expected_documents = await read_workspaces(undisturbed)
     order = {"user": READER.user_id, "arguments": CALL_BY_ID}
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
             await ask_tool(app, FIRST_CALL)
-            fields = openai_fields(fake, own_project, **LOW_LIMIT)
+            fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
             if await survives(killable, fields, commits, **order):
                 break
-            stored = await texts_with_vectors(app)
-            before = len(embedded_passages(fake))
+            stored = await read_texts_with_vectors(app)
+            before = len(list_embedded_passages(fake))
             assert await ask_tool(app, CALL_BY_ID) == answer
-            assert difference(expected_documents, await stored_contents(app)) == {}, commits
-            newly_embedded = embedded_passages(fake)[before:]
+            assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
+            newly_embedded = list_embedded_passages(fake)[before:]
             assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
     assert commits > 3
 
@@ -201,20 +201,20 @@ async def test_a_killed_job_is_continued_by_the_next_run(
     async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
         await ask_tool(undisturbed, FIRST_CALL)
         await run_ingest(undisturbed)
-        expected_documents = await stored_contents(undisturbed)
+        expected_documents = await read_workspaces(undisturbed)
         answer = await ask_tool(undisturbed, CALL_BY_ID)
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
             await ask_tool(app, FIRST_CALL)
-            fields = openai_fields(fake, own_project, **LOW_LIMIT)
+            fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
             if await survives(killable, fields, commits, job="ingest_materials"):
                 break
-            stored = await texts_with_vectors(app)
-            before = len(embedded_passages(fake))
+            stored = await read_texts_with_vectors(app)
+            before = len(list_embedded_passages(fake))
             report = await run_ingest(app)
-            assert difference(expected_documents, await stored_contents(app)) == {}, commits
-            newly_embedded = embedded_passages(fake)[before:]
+            assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
+            newly_embedded = list_embedded_passages(fake)[before:]
             assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
             assert report.counts["embedded"] == len(newly_embedded)
             assert await ask_tool(app, CALL_BY_ID) == answer
@@ -228,17 +228,17 @@ async def test_a_killed_erasure_is_continued_by_the_next_purge(
 ) -> None:
     for commits in count():
         own_project = f"{project}-{commits}"
-        fields = openai_fields(fake, own_project)
+        fields = make_openai_fields(fake, own_project)
         async with open_app(fake, own_project, timedelta(days=-100)) as long_ago:
             await ask_tool(long_ago, FIRST_CALL)
         has_survived = await survives(killable, fields, commits, **order)
         async with open_app(fake, own_project) as app:
             if has_survived:
-                assert await stored_contents(app) == {}
+                assert await read_workspaces(app) == {}
                 break
             if commits > ("job" in order):  # the first commit of a job is its lease
                 await assert_not_found(app, TEXT)
             assert isinstance(await run_job(PURGE, app), Report)
-            assert await stored_contents(app) == {}, commits
-            assert await stored_answers(app) == [], commits
+            assert await read_workspaces(app) == {}, commits
+            assert await read_stored_answers(app) == [], commits
     assert commits > 4

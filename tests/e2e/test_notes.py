@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp import Client
 
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import assert_matches_schema
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 def gateway(log: Path) -> Iterator[RunningGateway]:
     """A local gateway with an empty knowledge base, whose owner calls without a credential."""
     with run_gateway(
-        INLINE, {"GOOGLE_CLOUD_PROJECT": f"notes-{uuid.uuid4().hex[:16]}"}, log
+        INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": f"notes-{uuid.uuid4().hex[:16]}"}, log
     ) as gateway:
         yield gateway
 

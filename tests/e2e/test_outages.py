@@ -12,10 +12,10 @@ import pytest
 
 from infra.build.discovery import tools
 from infra.local.processes import serve
-from tests.support.cloud_run.cloud import cloud
-from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
-from tests.support.mcp_wire import HEADERS, TOOL_NAMES, call, message, post
-from tests.support.ports import free_port
+from tests.support.cloud_run.cloud import run_cloud
+from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
+from tests.support.mcp_wire import HEADERS, TOOL_NAMES, make_call, make_request, post
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.local.processes import ServerProcess
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 REQUEST_TIMEOUT_SECONDS = 50.0
@@ -46,14 +46,14 @@ def tool_error(response: httpx2.Response) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def crashed_tool(library: Library, log: Path) -> Iterator[CrashedTool]:
+def crashed_tool(filled_project: FilledProject, log: Path) -> Iterator[CrashedTool]:
     """A gateway that has called `get_chunk` successfully before that tool crashed."""
     with (
-        cloud(["get_chunk", "search_kb"], library.environment, log=log) as small_cloud,
+        run_cloud(["get_chunk", "search_kb"], filled_project.environment, log=log) as small_cloud,
         run_deployed_gateway({}, log, small_cloud) as gateway,
     ):
-        arguments = {"chunk_id": library.chunks[0].chunk_id}
-        result = post(gateway.endpoint, call("get_chunk", arguments)).json()["result"]
+        arguments = {"chunk_id": filled_project.chunks[0].chunk_id}
+        result = post(gateway.endpoint, make_call("get_chunk", arguments)).json()["result"]
         assert not result["isError"]
         first = small_cloud.functions["get_chunk"]
         first.kill()
@@ -64,25 +64,29 @@ def crashed_tool(library: Library, log: Path) -> Iterator[CrashedTool]:
 
 def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) -> None:
     endpoint = crashed_tool.gateway.endpoint
-    error = tool_error(post(endpoint, call("get_chunk", {"chunk_id": "a"})))
+    error = tool_error(post(endpoint, make_call("get_chunk", {"chunk_id": "a"})))
     assert error["code"] == "UNAVAILABLE"
     assert error["details"] == {"tool": "get_chunk"}
     assert error["retry_after"] > 0
     assert "get_chunk is temporarily unreachable: continue without it, or call" in error["message"]
-    result = post(endpoint, call("search_kb", {"query": "bread"})).json()["result"]
+    result = post(endpoint, make_call("search_kb", {"query": "bread"})).json()["result"]
     assert result["structuredContent"]["results"]
-    listed = post(endpoint, message("tools/list")).json()["result"]["tools"]
+    listed = post(endpoint, make_request("tools/list")).json()["result"]["tools"]
     assert [tool["name"] for tool in listed] == TOOL_NAMES
     parts = degraded_parts(crashed_tool.gateway)
     assert parts["get_chunk"] == "HTTP 503"
     assert parts["search_kb"] == "ok"
 
 
-def test_a_restarted_tool_is_called_again(crashed_tool: CrashedTool, library: Library) -> None:
-    arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
+def test_a_restarted_tool_is_called_again(
+    crashed_tool: CrashedTool, filled_project: FilledProject
+) -> None:
+    arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "include_related": False}
     with crashed_tool.restart():
-        result = post(crashed_tool.gateway.endpoint, call("get_chunk", arguments)).json()["result"]
-    assert result["structuredContent"]["content"] == library.chunks[0].content
+        result = post(crashed_tool.gateway.endpoint, make_call("get_chunk", arguments)).json()[
+            "result"
+        ]
+    assert result["structuredContent"]["content"] == filled_project.chunks[0].content
 
 
 def degraded_parts(gateway: RunningGateway) -> dict[str, str]:
@@ -113,8 +117,8 @@ def test_health_is_ok_while_all_parts_answer(
 @pytest.fixture(scope="module")
 def without_firestore(log: Path) -> Iterator[RunningGateway]:
     """A gateway whose database does not answer."""
-    nowhere = {"FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}"}
-    with run_gateway(INLINE, nowhere, log) as gateway:
+    nowhere = {"FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}"}
+    with run_gateway(INLINE_MAIN, nowhere, log) as gateway:
         yield gateway
 
 
@@ -129,7 +133,7 @@ def test_health_names_a_database_that_is_down(without_firestore: RunningGateway)
 def test_a_tool_without_its_database_is_unavailable(
     without_firestore: RunningGateway,
 ) -> None:
-    request = call("get_chunk", {"chunk_id": "a"})
+    request = make_call("get_chunk", {"chunk_id": "a"})
     response = httpx2.post(
         without_firestore.endpoint, json=request, headers=HEADERS, timeout=REQUEST_TIMEOUT_SECONDS
     )
@@ -139,19 +143,21 @@ def test_a_tool_without_its_database_is_unavailable(
 
 
 def test_a_tool_that_keeps_failing_is_not_called_for_a_while(log: Path) -> None:
-    urls = {"TOOL_URLS": json.dumps({"get_chunk": f"http://127.0.0.1:{free_port()}"})}
+    urls = {"TOOL_URLS": json.dumps({"get_chunk": f"http://127.0.0.1:{find_free_port()}"})}
     with run_deployed_gateway(urls, log) as gateway:
-        request = call("get_chunk", {"chunk_id": "a"})
+        request = make_call("get_chunk", {"chunk_id": "a"})
         delays = [tool_error(post(gateway.endpoint, request))["retry_after"] for _ in range(6)]
     assert delays[:5] == [5] * 5
     assert 20 < delays[5] <= 30
 
 
 @pytest.mark.slow
-def test_a_deployment_can_change_the_time_limit_of_a_tool(log: Path, library: Library) -> None:
-    environment = {**library.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
-    with run_gateway(INLINE, environment, log) as gateway:
-        error = tool_error(post(gateway.endpoint, call("search_kb", {"query": "bread"})))
+def test_a_deployment_can_change_the_time_limit_of_a_tool(
+    log: Path, filled_project: FilledProject
+) -> None:
+    environment = {**filled_project.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
+        error = tool_error(post(gateway.endpoint, make_call("search_kb", {"query": "bread"})))
     assert error["code"] == "UNAVAILABLE"
     # On a busy machine the time of a call may be over before it begins.
     late = "search_kb (did not finish within [0-9.]+ s|was not run: no time was left)"

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ class LocalRun:
     """`make run` with its own ports and folders, and commands in other windows."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = free_port()
+        self.port = find_free_port()
         self.home = folder / "home"
         self.home.mkdir()
         self.lines: list[str] = []
@@ -62,7 +62,7 @@ class LocalRun:
         }
         self.environment |= {
             "HOME": str(self.home),
-            "EMULATOR_PORT": str(free_port()),
+            "EMULATOR_PORT": str(find_free_port()),
             "CARREL_STATE": str(folder / "Carrel's state"),
         }
         self.process = self.start()
@@ -192,7 +192,7 @@ def test_the_export_is_restored_in_an_empty_base(local_run: LocalRun, tmp_path: 
     completed = local_run.shell(EXPORT_COMMAND)
     assert completed.returncode == 0, completed.stderr
     other = local_run.environment | {
-        "CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())
+        "CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())
     }  # fmt: skip
     for command in ("ingest ~/carrel-export", "export ~/second"):
         completed = local_run.shell(f".venv/bin/carrel {command}", other)

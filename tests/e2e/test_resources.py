@@ -10,14 +10,14 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
-from tests.support.mcp_wire import HANDSHAKE, MODERN, call, message, post, post_modern
+from tests.support.mcp_wire import HANDSHAKE, MODERN, make_call, make_request, post, post_modern
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mcp_types import ReadResourceResult
 
-    from tests.support.gateway_process import Library, RunningGateway
+    from tests.support.gateway_process import FilledProject, RunningGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ def parse_resource(read: ReadResourceResult) -> dict[str, Any]:
 
 
 async def test_a_chunk_resource_equals_the_result_of_get_chunk(
-    client: Client, library: Library
+    client: Client, filled_project: FilledProject
 ) -> None:
     [template] = [
         template
@@ -58,7 +58,7 @@ async def test_a_chunk_resource_equals_the_result_of_get_chunk(
     ]
     assert template.name == "chunk"
     assert template.mime_type == "application/json"
-    for chunk in (library.chunks[0], library.chunks[-1]):
+    for chunk in (filled_project.chunks[0], filled_project.chunks[-1]):
         read = parse_resource(await client.read_resource(f"carrel://chunk/{chunk.chunk_id}"))
         called = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
         assert called.structured_content == read
@@ -104,10 +104,10 @@ async def test_an_invalid_cursor_says_to_start_over(client: Client) -> None:
     ],
 )
 async def test_hits_and_related_chunks_have_readable_links(
-    client: Client, library: Library, tool: str, arguments: dict[str, Any], items: str
+    client: Client, filled_project: FilledProject, tool: str, arguments: dict[str, Any], items: str
 ) -> None:
     if tool == "get_chunk":
-        arguments = {"chunk_id": library.chunks[0].chunk_id, **arguments}
+        arguments = {"chunk_id": filled_project.chunks[0].chunk_id, **arguments}
     result = await client.call_tool(tool, arguments)
     text, *links = result.content
     entries = (result.structured_content or {})[items]
@@ -131,17 +131,17 @@ async def test_revisions_without_resource_links_get_none(
     inline: RunningGateway, version: str | None
 ) -> None:
     headers = {"mcp-protocol-version": version}
-    request = call("search_kb", {"query": "bread", "limit": 2})
+    request = make_call("search_kb", {"query": "bread", "limit": 2})
     content = post(inline.endpoint, request, headers).json()["result"]["content"]
     links = [] if version in {*REVISIONS_WITHOUT_LINKS, None} else ["resource_link"] * 2
     assert [block["type"] for block in content] == ["text", *links]
 
 
 async def test_resources_can_be_cached_privately_for_five_minutes(
-    carrel: RunningGateway, library: Library
+    carrel: RunningGateway, filled_project: FilledProject
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
-        uri = f"carrel://chunk/{library.chunks[0].chunk_id}"
+        uri = f"carrel://chunk/{filled_project.chunks[0].chunk_id}"
         for result in (
             await client.list_resources(),
             await client.list_resource_templates(),
@@ -155,5 +155,5 @@ async def test_subscriptions_are_neither_offered_nor_accepted(carrel: RunningGat
     capabilities = post_modern(carrel.endpoint, "server/discover").json()["result"]["capabilities"]
     assert capabilities.keys() == {"tools", "prompts", "resources", "completions"}
     assert "true" not in json.dumps(capabilities)  # neither subscribe nor listChanged
-    request = message("resources/subscribe", uri="carrel://chunk/a")
+    request = make_request("resources/subscribe", uri="carrel://chunk/a")
     assert post(carrel.endpoint, request).json()["error"]["code"] == -32601

@@ -13,11 +13,11 @@ from infra.cli.main import main
 from infra.local.link_fetching import LinkFetcher
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.cloud_run.cloud import cloud
-from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
-from tests.support.ingested_urls import ingest_url
-from tests.support.links import SITE, fetcher_for, serve_site, text_page
-from tests.support.web_pages import make_page
+from tests.support.cloud_run.cloud import run_cloud
+from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
+from tests.support.ingest_command import run_ingest_url
+from tests.support.links import SITE, make_link_fetcher, make_text_page, serve_site
+from tests.support.web_pages import make_article_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.ai.local_embedding import LocalEmbedder
     from tests.support.gateway_process import RunningGateway
-    from tests.support.https_server import DocumentServer
+    from tests.support.public_web_server import PublicWebServer
 
 pytestmark = pytest.mark.anyio
 
@@ -43,16 +43,16 @@ def environment() -> dict[str, str]:
 def gateway(environment: dict[str, str], log: Path) -> Iterator[RunningGateway]:
     """A deployed gateway, whose tools only queue links: the job fetches them."""
     with (
-        cloud(("get_recent", "save_link", "search_kb"), environment, log=log) as tools,
+        run_cloud(("get_recent", "save_link", "search_kb"), environment, log=log) as tools,
         run_deployed_gateway({}, log, tools) as running,
     ):
         yield running
 
 
 @pytest.fixture
-def site() -> Iterator[DocumentServer]:
+def site() -> Iterator[PublicWebServer]:
     """A web server with one article."""
-    with serve_site(article=text_page(make_page(ARTICLE), kind="text/html")) as server:
+    with serve_site(article=make_text_page(make_article_page(ARTICLE), kind="text/html")) as server:
         yield server
 
 
@@ -63,10 +63,10 @@ async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str,
     return dict(result.structured_content or {})
 
 
-async def run_jobs(project: str, site: DocumentServer, embedder: LocalEmbedder) -> None:
+async def run_jobs(project: str, site: PublicWebServer, embedder: LocalEmbedder) -> None:
     """Run the jobs that fetch links and make texts searchable."""
     app = App(Settings(google_cloud_project=project), embedder=embedder)
-    fetcher = LinkFetcher(app, fetcher_for(site))
+    fetcher = LinkFetcher(app, make_link_fetcher(site))
     try:
         fetcher.start()
         await fetcher.wait()
@@ -77,7 +77,7 @@ async def run_jobs(project: str, site: DocumentServer, embedder: LocalEmbedder) 
 async def test_a_saved_link_is_found_and_a_failed_one_says_why(
     gateway: RunningGateway,
     environment: dict[str, str],
-    site: DocumentServer,
+    site: PublicWebServer,
     local_embedder: LocalEmbedder,
 ) -> None:
     async with Client(gateway.endpoint) as client:
@@ -110,11 +110,11 @@ async def test_a_saved_link_is_found_and_a_failed_one_says_why(
 
 
 def test_a_page_ingested_in_a_shell_is_found_there(
-    environment: dict[str, str], site: DocumentServer, log: Path
+    environment: dict[str, str], site: PublicWebServer, log: Path
 ) -> None:
-    code, _, errors = ingest_url(site, ARTICLE, environment=environment)
+    code, _, errors = run_ingest_url(site, ARTICLE, environment=environment)
     assert (code, errors) == (0, "")
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         text = printed(gateway, "search", "when", "to", "reef", "--limit", "1")
         assert text.startswith("1. Reefing early · Ann Helm, Bob Reef (1/1, 2024-05-31)")
         chunk_id = text.rpartition("id: ")[2].strip()

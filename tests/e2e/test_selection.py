@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.support.mcp_wire import MODERN, call, message, post
+from tests.support.mcp_wire import MODERN, make_call, make_request, post
 
 if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
@@ -32,7 +33,7 @@ async def test_a_client_gets_the_tools_of_its_address(carrel: RunningGateway, mo
 def test_a_tool_outside_the_selection_is_unknown(carrel: RunningGateway) -> None:
     endpoint = f"{carrel.endpoint}?tools=tasks"
     other, unknown = [
-        post(endpoint, call(name, {})).json()["error"]["message"]
+        post(endpoint, make_call(name, {})).json()["error"]["message"]
         for name in ("get_chunk", "get_chump")
     ]
     assert unknown.replace("get_chump", "get_chunk") == other
@@ -43,7 +44,7 @@ def test_a_tool_outside_the_selection_is_unknown(carrel: RunningGateway) -> None
     "query", ["tools=recipes", "read-only", "key=carrel_0123", "tools=tasks&tools=traces"]
 )
 def test_an_address_that_selects_nothing_is_refused(carrel: RunningGateway, query: str) -> None:
-    response = post(f"{carrel.endpoint}?{query}", message("tools/list"))
+    response = post(f"{carrel.endpoint}?{query}", make_request("tools/list"))
     assert response.status_code == 400
     assert "/mcp?tools=" in response.json()["error"]["message"]
 
@@ -72,7 +73,13 @@ async def test_chatgpt_is_told_what_went_wrong(carrel: RunningGateway) -> None:
     async with Client(f"{carrel.endpoint}?tools=chatgpt") as client:
         missing = await client.call_tool("fetch", {"id": "no-such-passage"})
         assert missing.is_error
-        assert "no-such-passage" in str(missing.content)
+        assert "There is no chunk no-such-passage" in str(missing.content)
+        assert "Search again with search." in str(missing.content)
+        for name, argument in (("search", "query"), ("fetch", "id")):
+            refused = await client.call_tool(name, {argument: ""})
+            assert f"{name} was not run. {argument}:" in str(refused.content)
+            assert f"call {name} again" in str(refused.content)
+            assert not re.search("search_kb|get_chunk|chunk_id", str(refused.content))
         with pytest.raises(MCPError, match="There is no tool 'search_kb'"):
             await client.call_tool("search_kb", {"query": "bread"})
         with pytest.raises(MCPError, match="search takes one argument: query"):

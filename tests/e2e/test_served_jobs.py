@@ -16,11 +16,12 @@ from shared.core.settings import Settings
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from tests.support.authorized_calls import authorization_header, trusting_context
-from tests.support.cloud_run.cloud import SCHEDULER, cloud
-from tests.support.knowledge import with_chunks
-from tests.support.source_files import make_book, write_export, write_file
-from tests.support.stored_documents import chunks_by_content, leases
+from tests.support.authorized_calls import make_authorization_header, make_trusting_context
+from tests.support.cloud_run.cloud import SCHEDULER, run_cloud
+from tests.support.fakes.otlp import FakeCollector
+from tests.support.knowledge import chunk_source
+from tests.support.source_files import make_readwise_book, write_export, write_file
+from tests.support.stored_documents import read_chunks_by_text, read_leased_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,10 +56,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
+def collector() -> Iterator[FakeCollector]:
+    """The collector of the spans of the two deployed jobs."""
+    with FakeCollector() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def served_jobs(served_project: str, folder: Path, collector: FakeCollector) -> Iterator[Cloud]:
     """Two deployed jobs behind the fake Cloud Run."""
-    environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
-    with cloud(SERVED_JOBS, environment, log=folder.parent / "jobs.log") as fake_cloud:
+    environment = {
+        "GOOGLE_CLOUD_PROJECT": served_project,
+        "INGEST_PATH": str(folder),
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
+    }
+    with run_cloud(SERVED_JOBS, environment, log=folder.parent / "jobs.log") as fake_cloud:
         yield fake_cloud
 
 
@@ -66,7 +78,7 @@ def served_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
 def other_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
     """All other deployed jobs."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project}
-    with cloud(OTHER_JOBS, environment, log=folder.parent / "others.log") as fake_cloud:
+    with run_cloud(OTHER_JOBS, environment, log=folder.parent / "others.log") as fake_cloud:
         yield fake_cloud
 
 
@@ -82,8 +94,8 @@ def client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> httpx2.As
     """Return a client of a job's function, by default with the account of Cloud Scheduler."""
     return httpx2.AsyncClient(
         base_url=served_jobs.urls[name],
-        headers=authorization_header(served_jobs, account, name),
-        verify=trusting_context(served_jobs),
+        headers=make_authorization_header(served_jobs, account, name),
+        verify=make_trusting_context(served_jobs),
         timeout=60,
     )
 
@@ -97,7 +109,7 @@ async def post(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
 
 
 async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, folder: Path) -> None:
-    write_export(folder, make_book())
+    write_export(folder, make_readwise_book())
     broken = write_file(folder, "broken.md", "")
     status, body = await post(served_jobs, "ingest")
     broken.unlink()
@@ -107,12 +119,32 @@ async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, fol
         "counts": {"read": 1, "sources": 1, "created": 1},
         "failures": [{"name": "broken.md", "reason": "has no text"}],
     }
-    assert set(await chunks_by_content(ctx)) == {"Simplify."}
-    assert await leases(ctx) == set()
+    assert set(await read_chunks_by_text(ctx)) == {"Simplify."}
+    assert await read_leased_jobs(ctx) == set()
+
+
+async def test_the_spans_of_a_run_are_exported_before_its_answer(
+    served_jobs: Cloud, ctx: Context, collector: FakeCollector
+) -> None:
+    chunked = chunk_source(Source("spans", "Spans", sections=(Section("A note on spans."),)))
+    await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
+    collector.bodies.clear()
+    status, _ = await post(served_jobs, "embed")
+    spans = collector.spans
+    assert status == 200
+    [job] = [span for span in spans if span.name == "job embed"]
+    assert {(span.service, span.trace_id) for span in spans} == {("embed", job.trace_id)}
+    names = {span.name for span in spans if span.parent_id == job.span_id}
+    assert {
+        "get leases",
+        "query chunks",
+        "embeddings all-MiniLM-L6-v2-onnx-int8",
+        "commit",
+    } <= names
 
 
 async def test_a_post_request_during_a_run_answers_busy(served_jobs: Cloud, ctx: Context) -> None:
-    chunked = with_chunks(Source("notes", "Notes", sections=NOTES))
+    chunked = chunk_source(Source("notes", "Notes", sections=NOTES))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
     answers = await asyncio.gather(post(served_jobs, "embed"), post(served_jobs, "embed"))
     assert [status for status, _ in answers] == [200, 200]
@@ -166,4 +198,4 @@ async def test_an_error_has_an_http_status_and_says_what_to_do(
     assert status == 400
     assert body["error"]["code"] == "VALIDATION_ERROR"
     assert "is neither a file nor a folder. Give a folder or a file" in body["error"]["message"]
-    assert await leases(ctx) == set()
+    assert await read_leased_jobs(ctx) == set()

@@ -15,15 +15,15 @@ import pytest
 
 from infra.build.discovery import ROOT
 from tests.support.gateway_process import run_deployed_gateway
-from tests.support.mcp_wire import HEADERS, call, message, post
-from tests.support.ports import free_port
+from tests.support.mcp_wire import HEADERS, make_call, make_request, post
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-LIST_TOOLS = message("tools/list")
+LIST_TOOLS = make_request("tools/list")
 CARREL = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 DATABASE_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS_SECRETS"}
 """The variables with which a command would use the database of the tests."""
@@ -31,7 +31,7 @@ DATABASE_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS
 
 def make_environment(folder: Path) -> dict[str, str]:
     """Return the environment of a machine without data."""
-    own_variables = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(free_port())}
+    own_variables = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(find_free_port())}
     return {
         name: value for name, value in os.environ.items() if name not in DATABASE_VARIABLES
     } | own_variables
@@ -111,11 +111,11 @@ def test_a_gateway_stops_cleanly_on_sigterm(log: Path) -> None:
 
 @pytest.mark.slow
 def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     with run_up(port, make_environment(tmp_path) | {"PUBLIC_ACCESS": "true"}) as output:
         assert "There is no sign-in: every program on this machine may read and write" in output
         assert "ARGS=--sign-in" in output
-        response = post(f"http://localhost:{port}/mcp", call("save_note", {"text": "A note."}))
+        response = post(f"http://localhost:{port}/mcp", make_call("save_note", {"text": "A note."}))
         note = response.json()["result"]["structuredContent"]
         assert note["readable_by"] == "everyone who may use this knowledge base"
         assert list_tools(port) == 200
@@ -125,16 +125,16 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
     """Each tool runs in its own process, without being packed or installed."""
-    port = free_port()
+    port = find_free_port()
     with run_up(port, make_environment(tmp_path), "--topology", "functions") as output:
         assert "Starting each tool in its own process" in output
-        response = post(f"http://localhost:{port}/mcp", call("list_sources", {}))
+        response = post(f"http://localhost:{port}/mcp", make_call("list_sources", {}))
         assert response.json()["result"]["structuredContent"]["sources"] == []
 
 
 @pytest.mark.slow
 def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     environment = make_environment(tmp_path)
     inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
     with run_up(port, environment | inherited, "--sign-in") as output:
@@ -151,7 +151,7 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_key_outlives_a_database_that_is_then_killed(tmp_path: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     environment = make_environment(tmp_path)
     with run_up(port, environment, "--sign-in"):
         _, key, _ = run_carrel(environment, "keys", "create", "--user", "ann", "--name", "test")

@@ -17,14 +17,21 @@ from mcp.client.stdio import StdioServerParameters
 from infra.build.discovery import ROOT
 from infra.file_lock import hold_lock
 from infra.local.emulator_daemon import StateFolder
-from tests.support.gateway_process import SECRET
-from tests.support.mcp_wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
-from tests.support.ports import free_port
+from tests.support.gateway_process import ACCESS_SECRET
+from tests.support.mcp_wire import (
+    HANDSHAKE,
+    MODERN,
+    TOOL_NAMES,
+    make_call,
+    make_initialize,
+    make_request,
+)
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from tests.support.gateway_process import Library
+    from tests.support.gateway_process import FilledProject
 
 COMMAND = [str(Path(sys.executable).with_name("carrel")), "stdio"]
 """The command of the virtual environment, as a client's configuration names it."""
@@ -32,11 +39,11 @@ EMULATOR_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
 """The variables that would point a command at the tests' own emulator."""
 
 
-def server_variables(library: Library) -> dict[str, str]:
+def server_variables(filled_project: FilledProject) -> dict[str, str]:
     """Return the variables that the server needs in addition to the usual ones."""
     return {
-        **library.environment,
-        "ACCESS_SECRETS": json.dumps([SECRET]),
+        **filled_project.environment,
+        "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
     }
 
@@ -47,10 +54,10 @@ def server_variables(library: Library) -> dict[str, str]:
     [("auto", MODERN), pytest.param("legacy", HANDSHAKE[0], marks=pytest.mark.slow)],
 )
 async def test_a_client_that_starts_its_server_searches_and_reads(
-    library: Library, mode: str, version: str
+    filled_project: FilledProject, mode: str, version: str
 ) -> None:
     server = StdioServerParameters(
-        command=COMMAND[0], args=COMMAND[1:], env=server_variables(library), cwd=ROOT
+        command=COMMAND[0], args=COMMAND[1:], env=server_variables(filled_project), cwd=ROOT
     )
     async with Client(server, mode=mode) as client:
         assert client.protocol_version == version
@@ -60,18 +67,18 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
         read = await client.call_tool("get_chunk", {"chunk_id": hit["chunk_id"]})
         failed = await client.call_tool("get_chunk", {"chunk_id": "a/b"})
     assert names == TOOL_NAMES
-    assert (read.structured_content or {})["content"] == library.chunks[-1].content
+    assert (read.structured_content or {})["content"] == filled_project.chunks[-1].content
     assert failed.is_error
     assert failed.structured_content is None
 
 
-def test_nothing_but_protocol_is_written_to_standard_output(library: Library) -> None:
+def test_nothing_but_protocol_is_written_to_standard_output(filled_project: FilledProject) -> None:
     messages = [
-        initialize(HANDSHAKE[0]),
+        make_initialize(HANDSHAKE[0]),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {**call("search_kb", {"query": "bread", "limit": 1}), "id": 2},
-        {**call("search_kb", {"query": ""}), "id": 3},
-        {**message("no/such"), "id": 4},
+        {**make_call("search_kb", {"query": "bread", "limit": 1}), "id": 2},
+        {**make_call("search_kb", {"query": ""}), "id": 3},
+        {**make_request("no/such"), "id": 4},
     ]
     with subprocess.Popen(
         COMMAND,
@@ -79,7 +86,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, **server_variables(library)},
+        env={**os.environ, **server_variables(filled_project)},
         text=True,
     ) as process:
         assert process.stdin
@@ -101,7 +108,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
 async def test_a_second_client_outlives_the_first(
     tmp_path: Path,
 ) -> None:
-    variables = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
+    variables = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
     server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=variables, cwd=ROOT)
     may_leave, has_left = anyio.Event(), anyio.Event()
 

@@ -11,9 +11,9 @@ import pytest
 from mcp import Client
 
 from tests.e2e.access.conftest import CLOUD, key_maker
-from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.mcp_wire import assert_matches_schema, call, message, post
-from tests.support.ports import free_port
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import assert_matches_schema, make_call, make_request, post
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,10 +101,10 @@ async def test_repeated_idempotency_key_returns_the_first_answer(client: Client)
 
 async def test_unreachable_database_is_a_processing_error(log: Path) -> None:
     unreachable = {
-        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
+        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}",
         "TOOL_TIMEOUTS": json.dumps({"list_tasks": 1.0, "add_task": 1.0}),
     }
-    with run_gateway(INLINE, unreachable, log) as gateway:
+    with run_gateway(INLINE_MAIN, unreachable, log) as gateway:
         async with Client(gateway.endpoint) as client:
             for name, arguments in (("list_tasks", {}), ("add_task", {"title": "x"})):
                 error = (await call_tool(client, name, **arguments))["error"]
@@ -120,11 +120,11 @@ def make_credential(project: str, user: str) -> dict[str, str | None]:
 
 def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         anna, ben = make_credential(project, "anna@example.com"), make_credential(project, "ben")
 
         def call_as(headers: dict[str, str | None], name: str, **arguments: Any) -> dict[str, Any]:
-            response = post(gateway.endpoint, call(name, arguments), headers)
+            response = post(gateway.endpoint, make_call(name, arguments), headers)
             answer: dict[str, Any] = response.json()["result"]["structuredContent"]
             return answer
 
@@ -136,7 +136,7 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
         assert rejection["error"]["code"] == "processing_error"
         assert rejection["error"]["details"]["reason"] == "RATE_LIMITED"
         assert rejection["error"]["retry_after"] > 0
-        tools = post(gateway.endpoint, message("tools/list"), anna).json()["result"]["tools"]
+        tools = post(gateway.endpoint, make_request("tools/list"), anna).json()["result"]["tools"]
         schemas = {tool["name"]: tool["outputSchema"] for tool in tools}
         assert_matches_schema(rejection, schemas["complete_task"])
 

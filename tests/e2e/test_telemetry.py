@@ -19,18 +19,24 @@ from shared.accounts.keyring import Keyring
 from tests.e2e.access.conftest import CLOUD, key_maker
 from tests.e2e.test_logs import read_lines
 from tests.support.fakes.otlp import FakeCollector
-from tests.support.gateway_process import INLINE, MARK, SECRET, RunningGateway, run_gateway
+from tests.support.gateway_process import (
+    ACCESS_SECRET,
+    INLINE_MAIN,
+    PRIVATE_WORD,
+    RunningGateway,
+    run_gateway,
+)
 from tests.support.log_metrics import parse_log_entry
-from tests.support.mcp_wire import call, post
-from tests.support.planted_words import plant
-from tests.support.ports import free_port
+from tests.support.mcp_wire import make_call, post
+from tests.support.ports import find_free_port
+from tests.support.private_requests import send_private_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.fakes.otlp import CollectedSpan
-    from tests.support.gateway_process import Library
+    from tests.support.gateway_process import FilledProject
 
 TRACE_ID, SPAN_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED = f"00-{TRACE_ID}-{SPAN_ID}-01"
@@ -71,15 +77,17 @@ def collector(module_collector: FakeCollector) -> FakeCollector:
 
 
 @pytest.fixture(scope="module")
-def traced_environment(module_collector: FakeCollector, library: Library) -> dict[str, str]:
+def traced_environment(
+    module_collector: FakeCollector, filled_project: FilledProject
+) -> dict[str, str]:
     """The environment of functions that export their spans."""
-    return {**library.environment, "OTEL_EXPORTER_OTLP_ENDPOINT": module_collector.endpoint}
+    return {**filled_project.environment, "OTEL_EXPORTER_OTLP_ENDPOINT": module_collector.endpoint}
 
 
 @pytest.fixture(scope="module")
 def traced(traced_environment: dict[str, str], log: Path) -> Iterator[RunningGateway]:
     """A gateway with the tools in its own process."""
-    with run_gateway(INLINE, traced_environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, traced_environment, log) as gateway:
         yield gateway
 
 
@@ -87,11 +95,11 @@ def traced(traced_environment: dict[str, str], log: Path) -> Iterator[RunningGat
 def traced_functions(traced_environment: dict[str, str], log: Path) -> Iterator[RunningGateway]:
     """A gateway with two tools in processes of their own."""
     with serve_tools(["get_chunk", "search_kb"], traced_environment, log=log) as local_functions:
-        port = free_port()
+        port = find_free_port()
         environment = {
             **traced_environment,
             "PUBLIC_URL": f"http://127.0.0.1:{port}",
-            "ACCESS_SECRETS": json.dumps([SECRET]),
+            "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
             "LOCAL_USER": "local",
         }
         program = local_functions.make_gateway_program(environment)
@@ -125,7 +133,7 @@ def find(name: str, spans: list[CollectedSpan]) -> CollectedSpan:
 def test_a_call_is_one_trace_from_http_to_database(
     traced: RunningGateway, collector: FakeCollector
 ) -> None:
-    post(traced.endpoint, call("search_kb", SEARCH))
+    post(traced.endpoint, make_call("search_kb", SEARCH))
     spans = collector.spans
     assert len({span.trace_id for span in spans}) == 1
     path = ["POST /mcp", "tools/call search_kb", "execute_tool search_kb", "search_kb"]
@@ -134,13 +142,13 @@ def test_a_call_is_one_trace_from_http_to_database(
     assert [find(name, spans).kind for name in [*path, "get_all lexicon"]] == [
         *("SERVER", "SERVER", "INTERNAL", "SERVER", "CLIENT")
     ]
-    assert not [span for span in spans if span.failed]
+    assert not [span for span in spans if span.is_error]
 
 
 def test_the_functions_of_a_call_are_in_one_trace(
     traced_functions: RunningGateway, collector: FakeCollector
 ) -> None:
-    post(traced_functions.endpoint, call("get_chunk", {"chunk_id": "none"}))
+    post(traced_functions.endpoint, make_call("get_chunk", {"chunk_id": "none"}))
     spans = collector.spans
     assert len({span.trace_id for span in spans}) == 1
     chunk = find("get chunks", spans)
@@ -173,7 +181,7 @@ def test_a_trace_in_meta_is_preferred_to_that_of_http(
 ) -> None:
     """The span of HTTP, which is in another trace, is linked."""
     other_trace = "c" * 32
-    request = call("search_kb", SEARCH)
+    request = make_call("search_kb", SEARCH)
     request["params"]["_meta"] = {"traceparent": SAMPLED}
     post(traced.endpoint, request, {"traceparent": f"00-{other_trace}-{'d' * 16}-01"})
     spans = collector.spans
@@ -186,7 +194,7 @@ def test_a_trace_in_meta_is_preferred_to_that_of_http(
 def test_a_request_that_is_not_sampled_has_no_spans(
     gateway: RunningGateway, collector: FakeCollector
 ) -> None:
-    post(gateway.endpoint, call("search_kb", SEARCH), {"traceparent": f"{SAMPLED[:-1]}0"})
+    post(gateway.endpoint, make_call("search_kb", SEARCH), {"traceparent": f"{SAMPLED[:-1]}0"})
     assert collector.spans == []
 
 
@@ -194,7 +202,7 @@ def test_the_log_line_of_a_call_has_the_ids_of_its_span(
     traced: RunningGateway, collector: FakeCollector
 ) -> None:
     size_before = traced.log.stat().st_size
-    post(traced.endpoint, call("search_kb", SEARCH))
+    post(traced.endpoint, make_call("search_kb", SEARCH))
     [line] = read_lines(size_before, traced.log)
     entry = parse_log_entry(line)
     span = find("execute_tool search_kb", collector.spans)
@@ -205,7 +213,7 @@ def test_the_log_line_of_a_call_has_the_ids_of_its_span(
 def test_the_span_of_a_call_has_its_receipt(
     gateway: RunningGateway, collector: FakeCollector
 ) -> None:
-    answer = post(gateway.endpoint, call("search_kb", SEARCH)).json()
+    answer = post(gateway.endpoint, make_call("search_kb", SEARCH)).json()
     receipt = answer["result"]["_meta"]["carrel/receipt"]
     span = find("execute_tool search_kb", collector.spans)
     prefix = "carrel.receipt."
@@ -219,9 +227,9 @@ def test_the_span_of_a_call_has_its_receipt(
 def test_a_failed_call_has_the_code_of_its_error(
     gateway: RunningGateway, collector: FakeCollector
 ) -> None:
-    post(gateway.endpoint, call("search_kb", {"query": ""}))
+    post(gateway.endpoint, make_call("search_kb", {"query": ""}))
     spans = collector.spans
-    errors = {span.name: span.attributes["error.type"] for span in spans if span.failed}
+    errors = {span.name: span.attributes["error.type"] for span in spans if span.is_error}
     assert errors.pop("POST", "400") == "400"
     assert errors == {
         "tools/call search_kb": "tool_error",
@@ -238,17 +246,24 @@ def test_of_a_caller_only_a_hash_is_exported(
     key = key_maker(project)("ada-lovelace")
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "DEFAULT_ROLE": "owner"}
     calls = [
-        call("save_note", {"text": f"Remember the {MARK}.", "title": MARK, "tags": [MARK]}),
-        call("search_kb", {"query": f"the {MARK}"}),
-        call("add_task", {"title": MARK}),
-        call("search_kb", {"query": MARK, "filters": {"cluster": MARK}}),
+        make_call(
+            "save_note",
+            {
+                "text": f"Remember the {PRIVATE_WORD}.",
+                "title": PRIVATE_WORD,
+                "tags": [PRIVATE_WORD],
+            },
+        ),
+        make_call("search_kb", {"query": f"the {PRIVATE_WORD}"}),
+        make_call("add_task", {"title": PRIVATE_WORD}),
+        make_call("search_kb", {"query": PRIVATE_WORD, "filters": {"cluster": PRIVATE_WORD}}),
     ]
-    with run_gateway(INLINE, {**traced_environment, **environment}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {**traced_environment, **environment}, log) as gateway:
         answers = [
             post(gateway.endpoint, body, {"authorization": f"Bearer {key}"}).text for body in calls
         ]
     spans = collector.spans
-    account_hash = hash_account("ada-lovelace", Keyring([SecretStr(SECRET)]))
+    account_hash = hash_account("ada-lovelace", Keyring([SecretStr(ACCESS_SECRET)]))
     hashes = {span.attributes.get("enduser.pseudo.id") for span in spans}
     assert hashes == {account_hash, None}
     saved = find("execute_tool save_note", spans)
@@ -256,25 +271,25 @@ def test_of_a_caller_only_a_hash_is_exported(
     assert {"get keys", "embeddings all-MiniLM-L6-v2-onnx-int8", "commit"} <= {
         span.name for span in spans if span.trace_id == saved.trace_id
     }
-    assert [MARK in answer for answer in answers] == [True, True, True, False]
+    assert [PRIVATE_WORD in answer for answer in answers] == [True, True, True, False]
     exported = b"".join(collector.bodies)
     _, key_id, secret = key.split("_", 2)
-    private = (MARK, "lovelace", key_id, secret)
+    private = (PRIVATE_WORD, "lovelace", key_id, secret)
     assert [text for text in private if text.encode() in exported] == []
 
 
 def test_no_content_is_exported(gateway: RunningGateway, collector: FakeCollector) -> None:
-    answers = plant(gateway)
+    answers = send_private_word(gateway)
     exported = b"".join(collector.bodies)
-    assert MARK in answers
+    assert PRIVATE_WORD in answers
     assert b"tools/call search_kb" in exported
-    assert MARK.encode() not in exported.lower()
+    assert PRIVATE_WORD.encode() not in exported.lower()
 
 
 def test_a_collector_that_is_down_stops_no_call(
     traced_environment: dict[str, str], log: Path
 ) -> None:
-    nowhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{free_port()}"}
-    with run_gateway(INLINE, {**traced_environment, **nowhere}, log) as gateway:
-        answers = [post(gateway.endpoint, call("search_kb", SEARCH)).json() for _ in range(2)]
+    nowhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{find_free_port()}"}
+    with run_gateway(INLINE_MAIN, {**traced_environment, **nowhere}, log) as gateway:
+        answers = [post(gateway.endpoint, make_call("search_kb", SEARCH)).json() for _ in range(2)]
     assert [answer["result"]["isError"] for answer in answers] == [False, False]

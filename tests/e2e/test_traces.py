@@ -13,11 +13,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.access.conftest import CLOUD, key_maker
-from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, call, post
-from tests.support.ports import free_port
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, make_call, post
+from tests.support.ports import find_free_port
 from tests.support.tool_calls import ANNA
-from tests.support.traces import DOWN, sample
+from tests.support.traces import DOWN, make_sample
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -44,7 +44,7 @@ def realm() -> str:
 def gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway with authentication that allows anonymous reads."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **PUBLIC_ACCESS}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         yield gateway
 
 
@@ -89,7 +89,7 @@ async def test_trace_life_cycle_in_text_and_data(
 ) -> None:
     number = 1 if mode == MODERN else 6
     async with connected(gateway, keys[ANNA], mode) as anna:
-        text, data = await call_tool(anna, "contribute_trace", **sample(number))
+        text, data = await call_tool(anna, "contribute_trace", **make_sample(number))
         trace_id = data["trace_id"]
         assert text.startswith(f"Trace submitted successfully (ID: {trace_id}). Status: pending")
     async with connected(gateway, keys["ben"], mode) as ben:
@@ -98,18 +98,18 @@ async def test_trace_life_cycle_in_text_and_data(
         assert data["vote"] == "up"
         assert data["upvotes"] == 1
     async with connected(gateway, None, mode) as anonymous:
-        text, data = await call_tool(anonymous, "search_traces", query=sample(number)["title"])
+        text, data = await call_tool(anonymous, "search_traces", query=make_sample(number)["title"])
         assert text.startswith(f"Found {len(data['results'])} result")
-        assert f"\n\n1. {sample(number)['title']} (score: " in text
+        assert f"\n\n1. {make_sample(number)['title']} (score: " in text
         assert f"\n   ID: {trace_id}" in text
         assert data["results"][0]["trace_id"] == trace_id
         text, data = await call_tool(anonymous, "get_trace", trace_id=trace_id)
-        assert text.startswith(f"{sample(number)['title']}\nStatus: pending | Trust: ")
-        assert data["solution_text"] == sample(number)["solution_text"]
-        assert sample(number)["solution_text"] in text
+        assert text.startswith(f"{make_sample(number)['title']}\nStatus: pending | Trust: ")
+        assert data["solution_text"] == make_sample(number)["solution_text"]
+        assert make_sample(number)["solution_text"] in text
         text, data = await call_tool(anonymous, "list_tags")
         assert text.startswith(f"Available tags ({data['total']} total):\n")
-        assert set(sample(number)["tags"]) <= {tag["name"] for tag in data["tags"]}
+        assert set(make_sample(number)["tags"]) <= {tag["name"] for tag in data["tags"]}
     async with connected(gateway, keys[ANNA], mode) as anna:
         text, data = await call_tool(anna, "amend_trace", trace_id=trace_id, title="A new title")
         assert data["revision"] == 2
@@ -152,11 +152,11 @@ async def test_anonymous_caller_sees_reading_tools_only(gateway: RunningGateway)
 
 
 @pytest.mark.parametrize("name", WRITE_TOOLS)
-@pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, sample(3)])
+@pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, make_sample(3)])
 def test_anonymous_write_asks_for_sign_in(
     gateway: RunningGateway, name: str, body: dict[str, Any]
 ) -> None:
-    response = post(gateway.endpoint, call(name, body))
+    response = post(gateway.endpoint, make_call(name, body))
     assert response.status_code == 401
     assert response.json()["error"]["message"] == f"Sign in to call {name}."
 
@@ -164,11 +164,11 @@ def test_anonymous_write_asks_for_sign_in(
 async def test_rejections_say_what_to_do(gateway: RunningGateway, keys: dict[str, str]) -> None:
     token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"
     async with connected(gateway, keys["ben"]) as ben:
-        result = await ben.call_tool("contribute_trace", sample(4, context_text=f"x\n{token}"))
+        result = await ben.call_tool("contribute_trace", make_sample(4, context_text=f"x\n{token}"))
         assert result.is_error
         assert "line 2" in join_text(result)
         assert token not in result.model_dump_json()
-        _, data = await call_tool(ben, "contribute_trace", **sample(4))
+        _, data = await call_tool(ben, "contribute_trace", **make_sample(4))
         result = await ben.call_tool(
             "vote_trace", {"trace_id": data["trace_id"], "vote_type": "up"}
         )
@@ -182,7 +182,7 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
 ) -> None:
     invalid: dict[str, tuple[dict[str, Any], str]] = {
         "search_traces": ({"query": "x", "limit": 0}, "limit"),
-        "contribute_trace": (sample(0, title=""), "title"),
+        "contribute_trace": (make_sample(0, title=""), "title"),
         "vote_trace": ({"trace_id": "x", "vote_type": "sideways"}, "vote_type"),
         "get_trace": ({"trace_id": "a/b"}, "trace_id"),
         "list_tags": ({"limit": 0}, "limit"),
@@ -202,16 +202,16 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
 async def test_all_five_tools_report_an_outage(log: Path) -> None:
     calls: dict[str, dict[str, Any]] = {
         "search_traces": {"tags": ["python"]},
-        "contribute_trace": sample(0),
+        "contribute_trace": make_sample(0),
         "vote_trace": {"trace_id": "x", "vote_type": "up"},
         "get_trace": {"trace_id": "x"},
         "list_tags": {},
     }
     unreachable = {
-        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
+        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}",
         "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(calls, 1.0)),
     }
-    with run_gateway(INLINE, unreachable, log) as gateway:
+    with run_gateway(INLINE_MAIN, unreachable, log) as gateway:
         async with Client(gateway.endpoint) as client:
             for name, arguments in calls.items():
                 result = await client.call_tool(name, arguments)
@@ -227,13 +227,13 @@ async def test_contributors_and_voters_are_not_disclosed(
     gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
     async with connected(gateway, keys[ANNA]) as anna:
-        _, data = await call_tool(anna, "contribute_trace", **sample(10))
+        _, data = await call_tool(anna, "contribute_trace", **make_sample(10))
         trace_id = data["trace_id"]
     async with connected(gateway, keys["ben"]) as ben:
         await call_tool(ben, "vote_trace", trace_id=trace_id, **DOWN, feedback_text="Not here.")
     async with connected(gateway) as anonymous:
         for name, arguments in (
-            ("search_traces", {"query": sample(10)["title"]}),
+            ("search_traces", {"query": make_sample(10)["title"]}),
             ("get_trace", {"trace_id": trace_id}),
             ("list_tags", {}),
         ):
@@ -246,12 +246,12 @@ async def test_repeated_idempotency_key_contributes_once(
     gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
     async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as other:
-        arguments = sample(12, idempotency_key="once")
+        arguments = make_sample(12, idempotency_key="once")
         text, first = await call_tool(carl, "contribute_trace", **arguments)
         repeated_text, repeated = await call_tool(other, "contribute_trace", **arguments)
         assert repeated == first
         assert f"{text}\nA call with the same idempotency_key succeeded before" in repeated_text
-        _, search = await call_tool(carl, "search_traces", tags=sample(12)["tags"])
+        _, search = await call_tool(carl, "search_traces", tags=make_sample(12)["tags"])
     assert [hit["trace_id"] for hit in search["results"]] == [first["trace_id"]]
 
 
@@ -263,6 +263,6 @@ def test_every_protocol_revision_returns_text(
         "mcp-protocol-version": version,
         "authorization": f"Bearer {keys['ben']}",
     }
-    body = call("list_tags", {"limit": 1})
+    body = make_call("list_tags", {"limit": 1})
     result = post(gateway.endpoint, body, headers).json()["result"]
     assert "total" in result["content"][0]["text"]

@@ -11,9 +11,10 @@ import anyio.to_thread
 import pytest
 
 from tests.support.random_kills import call_until_functions_survive, run_killed_function
-from tests.support.stored_traces import assert_postings_exact, assert_tallies, stored_votes
+from tests.support.stored_documents import read_app_documents
+from tests.support.stored_traces import assert_postings_exact, assert_tallies, read_votes
 from tests.support.tool_calls import call_result
-from tests.support.traces import make_request, stored_documents
+from tests.support.traces import make_trace_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +125,7 @@ def make_caller(traces: list[PersonTraces]) -> Callable[[int, int], tuple[str, C
         tool = FUNCTIONS[client % len(FUNCTIONS)]
         idempotency_key = {"idempotency_key": f"{tool} {number}"}
         request_arguments = arguments(tool, person, number) | idempotency_key
-        return tool, make_request(tool, user(person), request_arguments)
+        return tool, make_trace_request(tool, user(person), request_arguments)
 
     return call
 
@@ -185,7 +186,7 @@ async def assert_contributed_once(
         result["trace_id"]: arguments
         for arguments, result in select_calls("contribute_trace", answers)
     }
-    stored = await stored_documents(app, "traces")
+    stored = await read_app_documents(app, "traces")
     assert stored.keys() == contributions.keys() | {
         trace_id for first in traces for trace_id in first
     }
@@ -207,8 +208,8 @@ async def assert_amended_in_order(
     contents = [make_fields(f"{person} amended")]
     for number in range(len(amended)):
         contents.append(contents[-1] | amendment(person, number))
-    stored = await stored_documents(app, f"traces/{trace_id}/revisions")
-    current = (await stored_documents(app, "traces"))[trace_id]
+    stored = await read_app_documents(app, f"traces/{trace_id}/revisions")
+    current = (await read_app_documents(app, "traces"))[trace_id]
     revisions = [stored[str(number)] for number in range(1, len(amended) + 1)] + [current]
     assert len(stored) == len(amended)
     assert contents == [{name: row[name] for name in make_fields("")} for row in revisions]
@@ -218,7 +219,7 @@ async def assert_toggled(app: App, traces: PersonTraces, answers: list[AnsweredC
     """Assert that every call changed the trace, and that the superseded trace followed."""
     toggles = select_calls("withdraw_trace", answers)
     assert [result["changed"] for _, result in toggles] == [True] * len(toggles)
-    stored = await stored_documents(app, "traces")
+    stored = await read_app_documents(app, "traces")
     is_withdrawn = len(toggles) % 2 == 1
     assert (stored[traces.toggled]["withdrawn_at"] is not None) == is_withdrawn
     assert stored[traces.superseded]["superseded_by"] == (None if is_withdrawn else traces.toggled)
@@ -229,9 +230,9 @@ async def assert_voted(app: App, person: int, answers: list[AnsweredCall]) -> No
     last_votes = {
         arguments["trace_id"]: arguments for arguments, _ in select_calls("vote_trace", answers)
     }
-    traces = await stored_documents(app, "traces")
+    traces = await read_app_documents(app, "traces")
     for trace_id, arguments in last_votes.items():
-        vote = (await stored_votes(app, trace_id)).get(user(person))
+        vote = (await read_votes(app, trace_id)).get(user(person))
         if arguments["vote_type"] == "none":
             # A vote on an earlier text may remain; it does not count.
             assert vote is None or vote["revision"] < traces[trace_id]["text_revision"]

@@ -16,8 +16,8 @@ import pytest
 from mcp import Client
 
 from infra.build.discovery import ROOT
-from tests.support.exports import differing_files
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.folder_comparison import find_differing_files
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.source_files import write_file
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def test_a_base_lives_changes_and_moves(tmp_path: Path, log: Path) -> None
         write_file(vault, f"{number}.md", f"# {subject.title()}\n\nHow I go about {subject}.")
     base, copy = Base(), Base()
     base.run("ingest", str(vault))
-    with run_gateway(INLINE, base.environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, base.environment, log) as gateway:
         async with Client(gateway.endpoint) as client:
             before = await sources_by_title(client)
             assert len(before) == len(SUBJECTS)
@@ -99,15 +99,15 @@ async def test_a_base_lives_changes_and_moves(tmp_path: Path, log: Path) -> None
     output = base.run("ingest", str(vault))
     assert "3 of 20 files disappeared: 3 sources (3 passages) will be forgotten." in output
     assert "2 renamed or moved files: the ids stay." in output
-    with run_gateway(INLINE, base.environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, base.environment, log) as gateway:
         async with Client(gateway.endpoint) as client:
             kept = await check_base(client, before, note)
 
     base.run("export", str(tmp_path / "export"))
     copy.run("ingest", str(tmp_path / "export"))
     copy.run("export", str(tmp_path / "second"))
-    assert differing_files(tmp_path / "export", tmp_path / "second") == []
-    with run_gateway(INLINE, copy.environment, log) as gateway:
+    assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
+    with run_gateway(INLINE_MAIN, copy.environment, log) as gateway:
         async with Client(gateway.endpoint) as client:
             assert await check_base(client, before, note) == kept
 

@@ -1,4 +1,4 @@
-"""Checks pages with axe-core."""
+"""Checks that pages are accessible, by the default rules of axe-core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.support.npm import NotInstalled, installed
+from tests.support.npm import NotInstalled, install_packages
 
 if TYPE_CHECKING:
     from playwright.async_api import Frame, Page
@@ -19,16 +19,16 @@ _SCRIPT: Final = """async () => (await axe.run()).violations.map(
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """The script of axe-core."""
+    """The source of axe-core, which `find_violations` runs in a page."""
     try:
-        folder = installed(_PACKAGE)
+        folder = install_packages(_PACKAGE)
     except NotInstalled as error:
         pytest.skip(str(error))
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 async def find_violations(page: Page | Frame, axe: str) -> list[Any]:
-    """Return the rule, the impact and the elements of each problem of a page."""
+    """Return the problems of a page: for each, the rule, its impact and the elements as HTML."""
     await page.evaluate(axe)
     violations: list[Any] = await page.evaluate(_SCRIPT)
     return violations

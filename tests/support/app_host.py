@@ -20,8 +20,8 @@ from starlette.responses import FileResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from tests.support.npm import NotInstalled, installed
-from tests.support.web_sites import serving
+from tests.support.npm import NotInstalled, install_packages
+from tests.support.web_sites import serve_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def serve_host() -> AsyncIterator[str]:
     The test is skipped if the npm packages cannot be installed.
     """
     try:
-        modules = installed(PACKAGE) / "node_modules"
+        modules = install_packages(PACKAGE) / "node_modules"
     except NotInstalled as error:
         pytest.skip(str(error))
 
@@ -59,13 +59,13 @@ async def serve_host() -> AsyncIterator[str]:
     # A browser runs a module only with the media type of scripts, and Python does not know .mjs.
     mimetypes.add_type("text/javascript", ".mjs")
     files = Mount("/npm", StaticFiles(directory=modules, follow_symlink=True))
-    async with serving(lambda _: Starlette(routes=[files, Route("/", answer)])) as origin:
+    async with serve_app(lambda _: Starlette(routes=[files, Route("/", answer)])) as origin:
         yield origin
 
 
 @dataclass
 class AppHost:
-    """The page in a browser window.
+    """The host page in a browser window.
 
     Attributes:
         browser: The window.
@@ -82,10 +82,10 @@ class AppHost:
 
     async def connect(self, endpoint: str, key: str = "", mode: str = "auto") -> dict[str, Any]:
         """Connect the client to a gateway; return the capabilities of the server."""
-        capabilities: dict[str, Any] = await self.run("connect", endpoint, key, mode)
+        capabilities: dict[str, Any] = await self.call_function("connect", endpoint, key, mode)
         return capabilities
 
-    async def show(
+    async def show_app(
         self, tool: str, arguments: dict[str, Any] | None, **options: Any
     ) -> dict[str, Any]:
         """Call a tool and show its app; return the resource of the app.
@@ -93,22 +93,23 @@ class AppHost:
         Args:
             tool: The tool.
             arguments: Its arguments; None if the app gets only a result.
-            options: The host's context, a result in place of the tool's, or why it is cancelled.
+            options: The keyword arguments of the page's function `show`: `hostContext`; `result`,
+                in place of the tool's own; and `cancelled`, why the call was cancelled.
         """
-        resource: dict[str, Any] = await self.run("show", tool, arguments, options)
+        resource: dict[str, Any] = await self.call_function("show", tool, arguments, options)
         return resource
 
-    async def run(self, function: str, *arguments: Any) -> Any:
+    async def call_function(self, function: str, *arguments: Any) -> Any:
         """Call a function of the page."""
         script = f"(values) => window.{function}(...values)"
         return await self.browser.page.evaluate(script, list(arguments))
 
-    async def read(self, name: str) -> Any:
-        """Return a variable of the page: `messages`, `opened` or `sent`."""
+    async def read_variable(self, name: str) -> Any:
+        """Return a variable of the page: `messages`, `opened` (links) or `sent` (to the chat)."""
         return await self.browser.page.evaluate(f"window.{name}")
 
-    async def refuse(self, message: str | None) -> None:
-        """Refuse all requests of the app from now on, or none."""
+    async def refuse_requests(self, message: str | None) -> None:
+        """Refuse all further requests of the app with this message, or none if it is None."""
         await self.browser.page.evaluate("(message) => { window.refusal = message }", message)
 
     @property
@@ -118,7 +119,9 @@ class AppHost:
 
     async def assert_messages_match_the_schemas(self) -> list[str]:
         """Check all messages so far, and return the methods of the requests and notifications."""
-        schemas = json.loads((installed(PACKAGE) / "node_modules" / _SCHEMAS).read_text("utf-8"))
+        schemas = json.loads(
+            (install_packages(PACKAGE) / "node_modules" / _SCHEMAS).read_text("utf-8")
+        )
         definitions = {
             definition["properties"]["method"]["const"]: name
             for name, definition in schemas["$defs"].items()
@@ -126,7 +129,7 @@ class AppHost:
         }
         methods = []
         request_methods = {}
-        for record in await self.read("messages"):
+        for record in await self.read_variable("messages"):
             message = record["message"]
             assert message["jsonrpc"] == "2.0"
             if method := message.get("method"):

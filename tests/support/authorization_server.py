@@ -1,4 +1,8 @@
-"""An authorization server for tests, with the requests that programs and a person send to it."""
+"""Carrel's authorization server alone, with the requests that programs and a person send to it.
+
+It runs in the process of a test, without the rest of the gateway. So a test can set the clock, ban
+users, and let parts of the server fail.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from starlette.applications import Starlette
 from functions.gateway.access import Access
 from functions.gateway.oauth.authorization import Approvals, unseal
 from functions.gateway.oauth.provider import SignInService
-from functions.gateway.oauth.routes import program_routes
+from functions.gateway.oauth.routes import make_program_routes
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
@@ -39,8 +43,8 @@ PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@examp
 
 
 @dataclass
-class FakeDocuments:
-    """A lookup of client documents that can fail.
+class FakeClientDocuments:
+    """A lookup of client ID metadata documents that can fail.
 
     Attributes:
         published: The documents by client id.
@@ -67,8 +71,13 @@ class FakeDocuments:
 
 
 @dataclass
-class FakeLimit:
-    """A rate limit that records attempts, and raises `error` if it is set."""
+class FakeRateLimit:
+    """A rate limit that limits nothing until a test sets an error.
+
+    Attributes:
+        attempts: The network addresses of all attempts.
+        error: An error to raise for every attempt.
+    """
 
     attempts: list[str] = field(default_factory=list)
     error: Exception | None = None
@@ -97,8 +106,8 @@ class AuthorizationServer:
 
     access: Access
     clock: SettableClock
-    documents: FakeDocuments = field(default_factory=FakeDocuments)
-    limit: FakeLimit = field(default_factory=FakeLimit)
+    documents: FakeClientDocuments = field(default_factory=FakeClientDocuments)
+    limit: FakeRateLimit = field(default_factory=FakeRateLimit)
     banned: set[str | None] = field(default_factory=set)
     error: Exception | None = None
     timeout: float = 10.0
@@ -110,7 +119,7 @@ class AuthorizationServer:
             access.keyring, access.tokens, access.connection, access.clock, self.is_still_allowed
         )
         self.app = Starlette(
-            routes=program_routes(
+            routes=make_program_routes(
                 access, self.documents, sign_ins, self.limit, timeout=self.timeout
             )
         )
@@ -144,7 +153,9 @@ class AuthorizationServer:
 
     async def authorize(self, client_id: str, **changes: str | None) -> httpx2.Response:
         """Request authorization as a browser does; None leaves a parameter out."""
-        return await self.http.get("/authorize", params=make_parameters(client_id, **changes))
+        return await self.http.get(
+            "/authorize", params=make_authorization_parameters(client_id, **changes)
+        )
 
     async def request_authorization(
         self, client_id: str, **changes: str | None
@@ -205,14 +216,14 @@ class AuthorizationServer:
         account = await self.store.accounts.get(token.user_id)
         return account.accepts(token.made_at, token.grant_id)
 
-    async def list_documents(self, collection: str) -> list[dict[str, Any]]:
+    async def read_documents(self, collection: str) -> list[dict[str, Any]]:
         """Return all documents of a collection."""
         stream = self.access.connection.client.collection(collection).stream()
         return [{"id": snapshot.id, **(snapshot.to_dict() or {})} async for snapshot in stream]
 
 
 @asynccontextmanager
-async def authorization_server(
+async def serve_authorization_server(
     project: str, *secrets: str, seconds: float = 10.0
 ) -> AsyncIterator[AuthorizationServer]:
     """Serve an authorization server with this project's database."""
@@ -230,7 +241,7 @@ async def authorization_server(
     await server.access.connection.aclose()
 
 
-def make_parameters(client_id: str, **changes: str | None) -> dict[str, str]:
+def make_authorization_parameters(client_id: str, **changes: str | None) -> dict[str, str]:
     """Return the parameters of an authorization request."""
     parameters = {
         "client_id": client_id,
@@ -238,14 +249,14 @@ def make_parameters(client_id: str, **changes: str | None) -> dict[str, str]:
         "response_type": "code",
         "scope": "carrel:read carrel:write",
         "state": "a state",
-        "code_challenge": challenge(VERIFIER),
+        "code_challenge": compute_challenge(VERIFIER),
         "code_challenge_method": "S256",
         "resource": RESOURCE,
     } | changes
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def challenge(verifier: str) -> str:
+def compute_challenge(verifier: str) -> str:
     """Return the code challenge of a verifier."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -270,8 +281,8 @@ def parse_query(location: str) -> dict[str, str]:
     return {name: value for name, [value] in parse_qs(urlsplit(location).query).items()}
 
 
-def corruptions(text: str) -> Iterator[str]:
-    """Yield variants of a text: with one character changed, truncated, and extended."""
+def make_corruptions(text: str) -> Iterator[str]:
+    """Yield wrong variants of a token: with one character changed, truncated, and extended."""
     for index, character in enumerate(text):
         yield f"{text[:index]}{'a' if character != 'a' else 'b'}{text[index + 1 :]}"
     yield from (text[:-1], text[1:], f"{text}a", f"{text}.", f" {text}", f"{text}\n", "", ".")

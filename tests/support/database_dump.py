@@ -1,4 +1,4 @@
-"""Dump all documents of a database, and write them to another."""
+"""Reads all documents of a database, finds orphans among them, and writes them to another one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def read_root_documents(client: AsyncClient) -> Contents:
     }
 
 
-async def copy_into(client: AsyncClient, contents: Contents) -> None:
+async def write_documents(client: AsyncClient, contents: Contents) -> None:
     """Write the documents of another database."""
     batch = client.batch()
     for path, snapshot in contents.items():
@@ -41,7 +41,7 @@ async def copy_into(client: AsyncClient, contents: Contents) -> None:
     await batch.commit()
 
 
-def orphans(contents: Contents) -> list[str]:
+def find_orphans(contents: Contents) -> list[str]:
     """Return the paths of documents whose parent document is missing.
 
     `users/{user_id}` need not exist.

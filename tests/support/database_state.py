@@ -1,4 +1,4 @@
-"""The state of a knowledge base without times, and the differences of two states.
+"""What a knowledge base contains, without what differs from run to run, and how two of them differ.
 
 A state has no times and no records of runs and leases. Numbers are rounded, since their last bits
 depend on the machine.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.vector import Vector
 
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """The fields of each document, by collection and document id."""
 
 EXCLUDED_COLLECTIONS: Final = {"runs", "leases"}
-"""These collections are about runs, not about the knowledge base."""
+"""Collections about runs, not about the knowledge base."""
 TIME_FIELDS: Final = {
     "created_at",
     "updated_at",
@@ -39,22 +39,23 @@ TIME_FIELDS: Final = {
     "milliseconds",
     "run_id",
 }
-"""These fields hold a time or a run id, and are left out."""
+"""Fields with a time, a duration or the id of a run. A state does not contain them."""
 MAPS_KEYED_BY_DATA: Final = {"postings", "indexed", "ranks"}
-"""The keys of these maps are data, not field names, so all of them stay."""
+"""Maps whose keys are data, not field names, so that no key is left out."""
 UNORDERED_FIELDS: Final = {"central"}
-"""The order of these lists may depend on the last bit of similarities."""
+"""Lists that are sorted, because their order may depend on the last bits of similarities."""
 DECIMALS: Final = 6
+"""Numbers are rounded to this many decimals."""
 MAX_FIELD_LENGTH: Final = 40
-"""The length in JSON from which a field is replaced by a digest."""
+"""A field that is longer in JSON is replaced by a digest."""
 DIGESTED_COLLECTIONS: Final = {"lexicon", "facets"}
-"""Each document of these large collections is replaced by a digest."""
+"""Large collections, in which each document is replaced by a digest."""
 HISTORY_FIELDS: Final = {
     "clusters": {"name", "description", "keywords", "central"},
     "lexicon": {"held"},
     "facets": {"held"},
 }
-"""These fields depend on the history of a knowledge base."""
+"""Fields, by collection, that depend on the order of changes to a knowledge base."""
 MAX_LISTED_DIFFERENCES: Final = 30
 """At most this many differences are listed."""
 _MISSING_VALUE: Final = object()
@@ -64,7 +65,7 @@ async def read_state(ctx: Context) -> State:
     """Return the state of a knowledge base."""
     collections = [collection.id async for collection in ctx.database.client.collections()]
     state = {
-        name: {key: _simplify(data, "") for key, data in (await documents(ctx, name)).items()}
+        name: {key: _simplify(data, "") for key, data in (await read_documents(ctx, name)).items()}
         for name in sorted(collections)
         if name not in EXCLUDED_COLLECTIONS
     }
@@ -87,7 +88,7 @@ def _summarize_map(state: State) -> State:
     return {**state, "meta": meta, "map": {"summary": summary}}
 
 
-def digests(state: State) -> State:
+def shorten_state(state: State) -> State:
     """Return the state with digests in place of long fields."""
     return {
         collection: {
@@ -109,7 +110,7 @@ def format_state(state: State) -> str:
     return "{\n" + ",\n".join(blocks) + "\n}\n"
 
 
-def without_history(state: State) -> State:
+def remove_history(state: State) -> State:
     """Return a state without the fields that depend on the order of its changes.
 
     - A cluster keeps its id, name, keywords and central passages while most of its passages stay.
@@ -136,7 +137,7 @@ def without_history(state: State) -> State:
     }
 
 
-def differences(expected: State, actual: State) -> str:
+def describe_differences(expected: State, actual: State) -> str:
     """List the differences of a state from the expected one; empty if there are none."""
     lines = list(_find_differences(expected, actual))
     omitted = len(lines) - MAX_LISTED_DIFFERENCES

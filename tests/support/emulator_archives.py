@@ -1,4 +1,4 @@
-"""Archives that look like the Firestore emulator's, and programs that look like Java."""
+"""Small stand-ins for the Firestore emulator's archive and Java, for tests that install them."""
 
 from __future__ import annotations
 

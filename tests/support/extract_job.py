@@ -1,4 +1,4 @@
-"""Books with passages to extract from, and a language model with scripted answers."""
+"""Books for the job `extract`, a model with scripted answers, and what a run stored."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.extractions.outdated import requeue_outdated
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
-from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.jobs import make_ample_budget
+from tests.support.knowledge import ingest_sources
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
     Answers = Mapping[str, Any]
-    """The answers of the model, findings or an error, by a text that occurs in the passage."""
+    """The model's answers by a text in the passage: findings, an error, or an awaitable answer."""
 
 KEYS: Final = (
     "Natural key or surrogate key? We took the surrogate, since the world renames its codes and"
@@ -46,8 +46,8 @@ KEYS_QUOTE: Final = "We took the surrogate, since the world renames its codes"
 RETRIES_QUOTE: Final = "Every layer that retries multiplies the load"
 
 
-def decision(quote: str = KEYS_QUOTE, **fields: Any) -> dict[str, Any]:
-    """Return a decision, as the model reports it."""
+def make_reported_decision(quote: str = KEYS_QUOTE, **fields: Any) -> dict[str, Any]:
+    """Return a decision in the format of the model's answers; `fields` override the defaults."""
     content = {
         "question": "Natural or surrogate key?",
         "options": ["natural", "surrogate"],
@@ -63,8 +63,8 @@ def decision(quote: str = KEYS_QUOTE, **fields: Any) -> dict[str, Any]:
     }
 
 
-def warning(quote: str = RETRIES_QUOTE, **fields: Any) -> dict[str, Any]:
-    """Return a warning, as the model reports it."""
+def make_reported_warning(quote: str = RETRIES_QUOTE, **fields: Any) -> dict[str, Any]:
+    """Return a warning in the format of the model's answers; `fields` override the defaults."""
     content = {"title": "Retries at every layer", "description": "They multiply the load."}
     return {
         "quote": quote,
@@ -76,8 +76,8 @@ def warning(quote: str = RETRIES_QUOTE, **fields: Any) -> dict[str, Any]:
 
 
 FINDINGS: Final[Answers] = {
-    KEYS: {"decisions": [decision()]},
-    RETRIES: {"warnings": [warning()]},
+    KEYS: {"decisions": [make_reported_decision()]},
+    RETRIES: {"warnings": [make_reported_warning()]},
 }
 
 
@@ -107,7 +107,7 @@ class DelayedAnswer:
 
 
 @asynccontextmanager
-async def extract_context(
+async def open_extract_context(
     settings: Settings, generator: ScriptedGenerator | None = None, **options: Any
 ) -> AsyncIterator[Context]:
     """Open the context of a run of the job, with an embedder that compares words."""
@@ -117,23 +117,20 @@ async def extract_context(
     await app.aclose()
 
 
-def book(name: str, *texts: str, title: str = "") -> Source:
+def make_book(name: str, *texts: str, title: str = "") -> Source:
     """Return a source with these passages."""
     sections = tuple(Section(text=text) for text in texts)
     return Source(source_id=name, title=title or name.title(), sections=sections)
 
 
 async def ingest_books(ctx: Context, *books: Source) -> list[Chunk]:
-    """Ingest books one after the other, and return their chunks."""
-    chunked_sources = [with_chunks(source) for source in books]
-    for source in chunked_sources:
-        await Ingestion(ctx.database).save([source], ctx.clock())
-    return [chunk for source in chunked_sources for chunk in source.chunks]
+    """Ingest books in runs of their own, and return their chunks in order."""
+    return [chunk for book in books for chunk in await ingest_sources(ctx, book)]
 
 
 async def run_extract(ctx: Context) -> Report:
     """Run the job until nothing is pending."""
-    return await extract(ctx, ample_budget())
+    return await extract(ctx, make_ample_budget())
 
 
 async def requeue_all(ctx: Context) -> int:
@@ -141,14 +138,14 @@ async def requeue_all(ctx: Context) -> int:
     return await requeue_outdated(ctx.database, ctx.clock(), version=2)
 
 
-async def stored_extractions(ctx: Context) -> dict[str, dict[str, Any]]:
+async def read_extractions(ctx: Context) -> dict[str, dict[str, Any]]:
     """Return all extractions, by id."""
-    return await documents(ctx, "extractions")
+    return await read_documents(ctx, "extractions")
 
 
-async def visibility(ctx: Context) -> dict[str, bool]:
+async def read_visibility(ctx: Context) -> dict[str, bool]:
     """Return whether each extraction is visible, by its name and source."""
-    extractions = (await stored_extractions(ctx)).values()
+    extractions = (await read_extractions(ctx)).values()
     return {
         f"{_get_name(extraction['content'])} ({extraction['source_id']})": bool(
             extraction["facets"]
@@ -157,15 +154,15 @@ async def visibility(ctx: Context) -> dict[str, bool]:
     }
 
 
-async def topic_counts(ctx: Context) -> dict[str, int]:
+async def read_topic_counts(ctx: Context) -> dict[str, int]:
     """Return how many extractions each topic has, without empty topics."""
-    topics = (await documents(ctx, "topics")).values()
+    topics = (await read_documents(ctx, "topics")).values()
     return {topic["name"]: topic["total"] for topic in topics if topic["total"]}
 
 
-async def pending_texts(ctx: Context) -> set[str]:
+async def read_pending_texts(ctx: Context) -> set[str]:
     """Return the texts of the chunks in the queue of the job, due or not."""
-    chunks = (await documents(ctx, "chunks")).values()
+    chunks = (await read_documents(ctx, "chunks")).values()
     return {chunk["content"] for chunk in chunks if "extract" in chunk.get("pending", {})}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, datetime
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.extractions.get_decisions.tool import TOOL as DECISIONS
@@ -25,8 +23,9 @@ from shared.extractions.model import (
 )
 from shared.extractions.repository import Extractions
 from shared.knowledge.queue import ChunkQueue
+from tests.support.clock import NOON
 from tests.support.knowledge import set_fields
-from tests.support.tool_calls import STRANGER, call, call_result
+from tests.support.tool_calls import ANONYMOUS, call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,28 +38,27 @@ if TYPE_CHECKING:
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool for tool in (DECISIONS, METHODOLOGIES, PATTERNS, TOPICS, WARNINGS)
 }
-NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 MODEL: Final = "words-to-facts-1"
 
 
-def decision(question: str = "Which flour?", **fields: Any) -> Decision:
+def make_decision(question: str = "Which flour?", **fields: Any) -> Decision:
     """Return a choice between two options."""
     defaults = {"options": ("rye", "wheat"), "considerations": ("taste",)}
     return Decision(question=question, **(defaults | fields))
 
 
-def pattern(name: str = "Sourdough", **fields: Any) -> Pattern:
+def make_pattern(name: str = "Sourdough", **fields: Any) -> Pattern:
     """Return a solution to a problem."""
     defaults = {"problem": "Bread that keeps for a day only.", "solution": "Let it sour."}
     return Pattern(name=name, **(defaults | fields))
 
 
-def warning(title: str = "Starving starter", **fields: Any) -> Pitfall:
+def make_warning(title: str = "Starving starter", **fields: Any) -> Pitfall:
     """Return a warning with a description."""
     return Pitfall(title=title, **({"description": "It dies without flour and water."} | fields))
 
 
-def methodology(name: str = "Baking", **fields: Any) -> Methodology:
+def make_methodology(name: str = "Baking", **fields: Any) -> Methodology:
     """Return a procedure of one step."""
     step = Step(order=1, title="Knead", description="Until it is smooth.")
     return Methodology(name=name, **({"steps": (step,)} | fields))
@@ -88,7 +86,7 @@ async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
     for extraction in extractions:
         extractions_by_chunk[extraction.chunk_id].append(extraction)
     for chunk_id, chunk_extractions in extractions_by_chunk.items():
-        await replace_extractions(ctx, await pending_chunk(ctx, chunk_id), chunk_extractions)
+        await replace_extractions(ctx, await queue_chunk(ctx, chunk_id), chunk_extractions)
 
 
 async def replace_extractions(
@@ -104,35 +102,21 @@ async def replace_extractions(
     return await ChunkQueue(ctx.database).complete("extract", [step_result])
 
 
-async def pending_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
-    """Return a chunk, put into the queue of the extract job."""
+async def queue_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
+    """Queue a chunk for the job `extract`, and return it."""
     await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
-    chunks = await ChunkQueue(ctx.database).pending("extract", ctx.clock(), 100)
+    chunks = await ChunkQueue(ctx.database).load_pending("extract", ctx.clock(), 100)
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 
 
-async def cost_of_read(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
-    """Return the round trips and documents read of a call that must succeed and write nothing."""
-    answer = await call(app, name, STRANGER, **arguments)
+async def measure_read(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
+    """Return the round trips and documents read of a call that succeeds and writes nothing."""
+    answer = await call(app, name, ANONYMOUS, **arguments)
     assert answer.error is None, answer.error
     assert answer.receipt.documents_written == 0
     return answer.receipt.round_trips, answer.receipt.documents_read
 
 
-async def all_pages(app: App, name: str, /, **arguments: Any) -> list[dict[str, Any]]:
-    """Call a tool until it returns no cursor, and return all pages."""
-    pages: list[dict[str, Any]] = []
-    cursor: dict[str, Any] = {}
-    for number in count(1):
-        pages.append(await call_result(app, name, **arguments, **cursor))
-        next_cursor = pages[-1].get("metadata", pages[-1]).get("next_cursor")
-        if next_cursor is None:
-            return pages
-        assert number < 200, "the pages do not end"
-        cursor = {"cursor": next_cursor}
-    raise AssertionError
-
-
-def result_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
+def collect_result_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
     """Return the ids of all results on these pages."""
     return [result["id"] for page in pages for result in page["results"]]

@@ -10,7 +10,7 @@ from functions.gateway.access import Access
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.mcp.prompt_texts import PROMPTS
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller, Role, Tier
 from shared.core.errors import CarrelError
 from shared.core.settings import Settings
@@ -58,10 +58,12 @@ CATALOG = Catalog(
         make_tool("get_shelf", resource=SHELF),
         make_tool("get_book", resource=BOOK, links=Links(items="like", uri=BOOK.uri, name="title")),
         make_tool(
-            "list_shelves", links=Links(items="shelves", uri=SHELF.uri, name="label", listed=True)
+            "list_shelves",
+            links=Links(items="shelves", uri=SHELF.uri, name="label", in_resource_list=True),
         ),
         make_tool(
-            "list_books", links=Links(items="books", uri=BOOK.uri, name="title", listed=True)
+            "list_books",
+            links=Links(items="books", uri=BOOK.uri, name="title", in_resource_list=True),
         ),
         make_tool("complete_name", internal=True, completes=["shelf", "author"]),
     ]
@@ -70,7 +72,7 @@ CATALOG = Catalog(
 
 def make_pipeline(dispatcher: Dispatcher) -> CallPipeline:
     """Make a pipeline without a database, for a visitor without rate limits or billing."""
-    return Access(Settings(access_secrets=[SecretStr("s" * 32)])).pipeline(dispatcher)
+    return Access(Settings(access_secrets=[SecretStr("s" * 32)])).make_pipeline(dispatcher)
 
 
 def make_server(
@@ -78,7 +80,7 @@ def make_server(
 ) -> Server[Any]:
     """Make a server whose only visitor is the machine's owner, as with `carrel stdio`."""
     owner = Visitor(Caller.of(LOCAL_USER, role=Role.OWNER), rate_limit_key=None)
-    return mcp_server(catalog, make_pipeline(dispatcher), prompts, local_visitor=owner)
+    return build_server(catalog, make_pipeline(dispatcher), prompts, local_visitor=owner)
 
 
 class FakeDispatcher:

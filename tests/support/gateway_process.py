@@ -1,4 +1,4 @@
-"""Running gateways, with their tools in the same process or in processes of their own."""
+"""Gateways in processes of their own, with their tools in the same process or in others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from infra.build.discovery import ROOT
 from infra.local.processes import make_checkout_program, serve
-from tests.support.cloud_run.cloud import deployed_program
-from tests.support.ports import free_port
+from tests.support.cloud_run.cloud import make_deployed_program
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from tests.support.cloud_run.cloud import Cloud
 
-INLINE = ROOT / "infra" / "local" / "gateway_main.py"
+INLINE_MAIN = ROOT / "infra" / "local" / "gateway_main.py"
 ALLOWED_ORIGIN = "https://notebook.example"
-SECRET = "a-secret-of-tests-that-opens-nothing"
-"""The secret of the gateways in tests."""
-MARK = "zyzzyva"
-"""A word that occurs only in private text."""
+ACCESS_SECRET = "a-secret-of-tests-that-opens-nothing"
+"""The secret with which the gateways of tests sign tokens and hash keys."""
+PRIVATE_WORD = "zyzzyva"
+"""A word that tests put only into private text, and then search for in logs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class FilledProject:
     """A filled knowledge base that tests only read.
 
     Attributes:
@@ -93,7 +93,11 @@ def run_deployed_gateway(
     environment: Mapping[str, str], log: Path, tools: Cloud | None = None
 ) -> Iterator[RunningGateway]:
     """Serve the deployed gateway, with its tools in a fake cloud."""
-    program = tools.gateway if tools else lambda variables: deployed_program("gateway", variables)
+    program = (
+        tools.make_gateway_program
+        if tools
+        else lambda variables: make_deployed_program("gateway", variables)
+    )
     with _serve_gateway(program, environment, log) as gateway:
         yield RunningGateway(gateway, tools.functions if tools else {}, log)
 
@@ -102,10 +106,10 @@ def run_deployed_gateway(
 def _serve_gateway(
     program: Callable[[Mapping[str, str]], Program], environment: Mapping[str, str], log: Path
 ) -> Iterator[ServerProcess]:
-    port = free_port()
+    port = find_free_port()
     defaults = {
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
-        "ACCESS_SECRETS": json.dumps([SECRET]),
+        "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
         "LOCAL_USER": "local",
         "ALLOWED_ORIGINS": json.dumps([ALLOWED_ORIGIN]),
     }

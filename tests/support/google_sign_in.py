@@ -1,4 +1,4 @@
-"""Sign-in with Google, step by step, with an HTTP client as the browser."""
+"""The steps of a sign-in with Google, made by an HTTP client instead of a browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx2
 from pydantic import SecretStr
 
 from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET
-from tests.support.sign_in_app import SignInApp, hidden_fields
+from tests.support.sign_in_app import SignInApp, parse_hidden_fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,8 +21,8 @@ ADA: Final = "ada@example.com"
 DISCOVERY, KEYS, TOKEN = "/.well-known/openid-configuration", "/oauth2/v3/certs", "/token"
 
 
-def admit_ada(settings: Settings, google: FakeGoogle) -> Settings:
-    """Return settings for signing in with this fake Google, which admit Ada."""
+def make_google_settings(settings: Settings, google: FakeGoogle) -> Settings:
+    """Return settings for signing in with a fake Google, where only Ada is allowed."""
     changes = {
         "google_client_id": CLIENT_ID,
         "google_client_secret": SecretStr(CLIENT_SECRET),
@@ -38,18 +38,20 @@ async def open_sign_in_app(
 ) -> AsyncIterator[tuple[SignInApp, httpx2.AsyncClient]]:
     """Open the sign-in pages, with a new browser."""
     sign_in_app = SignInApp(settings)
-    async with sign_in_app.client() as browser:
+    async with sign_in_app.make_client() as browser:
         yield sign_in_app, browser
-    await sign_in_app.access.aclose()
+    await sign_in_app.connection.aclose()
 
 
-async def press_continue(sign_in_app: SignInApp, browser: httpx2.AsyncClient) -> httpx2.Response:
+async def press_google_button(
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+) -> httpx2.Response:
     """Press the button that leads to Google."""
-    page = await browser.get(sign_in_app.consent_path())
-    return await browser.post("/consent", data={**hidden_fields(page), "decision": "allow"})
+    page = await browser.get(sign_in_app.make_consent_target())
+    return await browser.post("/consent", data={**parse_hidden_fields(page), "decision": "allow"})
 
 
-async def visit_google(address: str) -> str:
+async def sign_in_at_google(address: str) -> str:
     """Sign in at Google, and return the path and query to which Google redirects the browser."""
     async with httpx2.AsyncClient() as client:
         response = await client.get(address)
@@ -59,6 +61,6 @@ async def visit_google(address: str) -> str:
 async def sign_in(settings: Settings) -> tuple[httpx2.Response, int]:
     """Sign in with Google, and return the final response and the number of grants."""
     async with open_sign_in_app(settings) as (sign_in_app, browser):
-        redirect = await press_continue(sign_in_app, browser)
-        response = await browser.get(await visit_google(redirect.headers["location"]))
+        redirect = await press_google_button(sign_in_app, browser)
+        response = await browser.get(await sign_in_at_google(redirect.headers["location"]))
         return response, await sign_in_app.count_grants()

@@ -1,4 +1,7 @@
-"""A healthy deployment on fake services; each test breaks one part of it."""
+"""A deployment on fake services in which `carrel doctor` finds nothing wrong.
+
+Each test breaks one part of it, and checks what the doctor then reports.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from infra.doctor.check import Check
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
-FILES: Final = {
+INDEX_FILES: Final = {
     "(default)": ROOT / "firestore.indexes.json",
     "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
@@ -120,7 +123,7 @@ class FakeDeployment:
         """The project of the deployment."""
         return self.google.projects[self.live.deployment.project]
 
-    def changed(self, **deployment: Any) -> FakeDeployment:
+    def copy_with(self, **deployment: Any) -> FakeDeployment:
         """Return a copy with changed fields of the deployment."""
         changed_deployment = self.live.deployment.model_copy(update=deployment)
         return replace(self, live=replace(self.live, deployment=changed_deployment))
@@ -133,7 +136,7 @@ class FakeDeployment:
 
     def delete_release(self) -> None:
         """Delete the last good release."""
-        self.storage.remove(self.live.deployment.bucket, LAST_GOOD)
+        self.storage.delete(self.live.deployment.bucket, LAST_GOOD)
 
 
 def make_healthy_deployment(
@@ -153,13 +156,13 @@ def make_healthy_deployment(
         settings=Settings(google_cloud_project=project),
         sign_in=lambda: GoogleApi(session, google.address, sleep=lambda _: None),
         open_bucket=lambda: Bucket(Client(project=project), deployment.bucket),
-        indexes=FILES,
+        indexes=INDEX_FILES,
         address=gateway.url,
     )
     return FakeDeployment(live, google, storage, gateway)
 
 
-def check(name: str) -> Check[LiveDeployment]:
+def find_check(name: str) -> Check[LiveDeployment]:
     """Return the check with this name."""
     [check] = [check for check in CHECKS if check.name == name]
     return check
@@ -170,9 +173,11 @@ def _make_project(name: str) -> Project:
     return Project(
         services=set(SERVICES),
         secrets={"ACCESS_SECRETS": ["one"], "READWISE_TOKEN": ["two"]},
-        databases={database: {"name": database, "type": "FIRESTORE_NATIVE"} for database in FILES},
-        indexes={database: _make_indexes(name, database) for database in FILES},
-        expiring={database: _make_expiring_fields(name, database) for database in FILES},
+        databases={
+            database: {"name": database, "type": "FIRESTORE_NATIVE"} for database in INDEX_FILES
+        },
+        indexes={database: _make_indexes(name, database) for database in INDEX_FILES},
+        expiring={database: _make_expiring_fields(name, database) for database in INDEX_FILES},
         functions={key: _make_function(key, entry["bundle"]) for key, entry in functions.items()},
         invokers={"carrel-gateway": ["allUsers"]},
         jobs={"ingest-materials": _make_job("carrel-ingest-materials")},
@@ -189,7 +194,7 @@ def _make_indexes(project: str, database: str) -> list[dict[str, Any]]:
             "fields": _to_listed_fields(index["fields"]),
             "state": "READY",
         }
-        for number, index in enumerate(json.loads(FILES[database].read_text())["indexes"])
+        for number, index in enumerate(json.loads(INDEX_FILES[database].read_text())["indexes"])
     ]
 
 
@@ -199,14 +204,14 @@ def _to_listed_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
     The API adds `__name__` after the other fields, in the order of the last one, and has the vector
     last, with this deployment's dimension.
     """
-    vector_fields = [field for field in fields if "vectorConfig" in field]
+    build_vector_fields = [field for field in fields if "vectorConfig" in field]
     other_fields = [field for field in fields if "vectorConfig" not in field]
     if not other_fields or other_fields[-1]["fieldPath"] != "__name__":
         orders = [field["order"] for field in other_fields if "order" in field]
         last_order = orders[-1] if orders else "ASCENDING"
         other_fields.append({"fieldPath": "__name__", "order": last_order})
     vector_config = {"dimension": DIMENSION, "flat": {}}
-    return other_fields + [field | {"vectorConfig": vector_config} for field in vector_fields]
+    return other_fields + [field | {"vectorConfig": vector_config} for field in build_vector_fields]
 
 
 def _make_expiring_fields(project: str, database: str) -> list[dict[str, Any]]:
@@ -216,7 +221,7 @@ def _make_expiring_fields(project: str, database: str) -> list[dict[str, Any]]:
             "name": f"{groups}/{entry['collectionGroup']}/fields/{entry['fieldPath']}",
             "ttlConfig": {"state": "ACTIVE"},
         }
-        for entry in json.loads(FILES[database].read_text())["fieldOverrides"]
+        for entry in json.loads(INDEX_FILES[database].read_text())["fieldOverrides"]
         if entry.get("ttl")
     ]
 

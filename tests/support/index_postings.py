@@ -1,4 +1,4 @@
-"""The postings that a knowledge base must have, and random changes to it."""
+"""The postings that a knowledge base must have, and random changes to it and to its index."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.index.job import index_with
@@ -18,8 +18,10 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import Indexing
 from shared.text.terms import terms
-from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import ample_budget, chunks, documents, one_step, tombstones
+from tests.support.clock import NOON
+from tests.support.jobs import make_ample_budget, make_one_step_budget
+from tests.support.knowledge import chunk_source
+from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from shared.pipeline.indexing import IndexChange
     from shared.runtime.context import Context
 
-NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 EMPTY: Final = {"documents": 0, "length": 0}
 WORDS: Final = ("rye", "wheat", "oven", "sail", "anchor", "storm", "harbour", "dough", "Ångström")
 TAGS: Final = ("food", "Food", "a/b", "100%", "..", "__x__", "é" * 700, "🍞", "x" * 450, "%2F")
@@ -41,7 +42,7 @@ SOURCES: Final = ("baking", "sailing", "_x", "notes-2", "z")
 
 @dataclass
 class ExpectedPostings:
-    """The postings that a knowledge base must have, by collection and id.
+    """The postings that a knowledge base must have, by the collection and the id of their document.
 
     Attributes:
         entries: The entries of each document of postings, by chunk id.
@@ -68,54 +69,54 @@ class ExpectedPostings:
             self.names.setdefault(("facets", facet.id), set()).add(name)
 
 
-async def expected_postings(ctx: Context) -> ExpectedPostings:
+async def compute_expected_postings(ctx: Context) -> ExpectedPostings:
     """Return the postings computed from the existing chunks."""
     expected = ExpectedPostings()
-    for chunk_id, data in (await chunks(ctx)).items():
+    for chunk_id, data in (await read_chunks(ctx)).items():
         expected.add(chunk_repository.to_chunk(chunk_id, data))
     return expected
 
 
-async def stored_postings(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
+async def read_postings(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
     """Return the stored postings."""
     return {
         (collection, name): data
         for collection in ("lexicon", "facets")
-        for name, data in (await documents(ctx, collection)).items()
+        for name, data in (await read_documents(ctx, collection)).items()
     }
 
 
-async def stored_totals(ctx: Context) -> dict[str, int]:
+async def read_totals(ctx: Context) -> dict[str, int]:
     """Return the stored totals."""
-    data = (await documents(ctx, "meta")).get("lexicon", {})
+    data = (await read_documents(ctx, "meta")).get("lexicon", {})
     return {name: data.get(name, 0) for name in EMPTY}
 
 
-async def postings_in_use(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
+async def read_postings_in_use(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
     """Return the stored postings that have documents, and assert that the others are empty."""
-    stored = await stored_postings(ctx)
+    stored = await read_postings(ctx)
     assert all(not data["postings"] for data in stored.values() if not data["df"])
     return {name: data for name, data in stored.items() if data["df"]}
 
 
-async def assert_exact(ctx: Context) -> None:
+async def assert_postings_are_exact(ctx: Context) -> None:
     """Assert that postings equal the expected ones, and that nothing of deleted chunks is left."""
-    expected = await expected_postings(ctx)
-    stored = await postings_in_use(ctx)
+    expected = await compute_expected_postings(ctx)
+    stored = await read_postings_in_use(ctx)
     assert expected.entries == {ref: data["postings"] for ref, data in stored.items()}
-    await assert_sound(ctx)
+    await assert_postings_are_sound(ctx)
 
 
-async def assert_sound(ctx: Context) -> None:
+async def assert_postings_are_sound(ctx: Context) -> None:
     """Assert what is true of all postings, even truncated ones.
 
     The counts are exact, the entries are true, and a facet's postings are complete from `since` on.
     """
-    expected = await expected_postings(ctx)
-    stored = await postings_in_use(ctx)
+    expected = await compute_expected_postings(ctx)
+    stored = await read_postings_in_use(ctx)
     expected_counts = {ref: len(entries) for ref, entries in expected.entries.items()}
     assert {ref: data["df"] for ref, data in stored.items()} == expected_counts
-    assert await stored_totals(ctx) == expected.totals
+    assert await read_totals(ctx) == expected.totals
     for ref, data in stored.items():
         expected_entries = expected.entries[ref]
         assert data["postings"].items() <= expected_entries.items()
@@ -123,7 +124,7 @@ async def assert_sound(ctx: Context) -> None:
         if ref[0] == "facets":
             _assert_sound_facet(ref[1], data, expected_entries)
             assert data["name"] in expected.names[ref] or data["kind"] != Kind.SOURCE
-    assert await tombstones(ctx) == {}
+    assert await read_tombstones(ctx) == {}
 
 
 def _assert_sound_facet(
@@ -163,29 +164,29 @@ class History:
     def __init__(self, ctx: Context, seed: int, **limits: int) -> None:
         """Change this knowledge base."""
         self.ctx = ctx
-        self.chance = random.Random(seed)  # noqa: S311 - no secret
+        self.generator = random.Random(seed)  # noqa: S311 - no secret
         self.sources: dict[str, Source] = {}
         self.moment = NOON
         self.indexing = RacingIndexing(ctx.database)
         self._limits = limits
 
-    async def event(self) -> None:
+    async def make_change(self) -> None:
         """Make one random change."""
-        await self.chance.choice(self.events())()
+        await self.generator.choice(self.list_changes())()
 
-    def events(self) -> list[Callable[[], Awaitable[None]]]:
+    def list_changes(self) -> list[Callable[[], Awaitable[None]]]:
         """Return the possible changes; one that occurs twice is twice as likely."""
         return [self.ingest, self.ingest, self.index, self.begin_to_index, self.edit_meanwhile]
 
     async def ingest(self) -> None:
         """Ingest sources that are new, changed, deleted, restored or unchanged."""
-        changed = self.chance.sample(SOURCES, self.chance.randint(1, 3))
+        changed = self.generator.sample(SOURCES, self.generator.randint(1, 3))
         for name in changed:
             self.sources[name] = self._change_source(
                 self.sources.get(name) or Source(name, "Bread")
             )
-        self.moment += timedelta(minutes=self.chance.choice([0, 1, 50_000]))
-        await self.save([with_chunks(self.sources[name]) for name in changed])
+        self.moment += timedelta(minutes=self.generator.choice([0, 1, 50_000]))
+        await self.save([chunk_source(self.sources[name]) for name in changed])
 
     async def save(self, sources: Sequence[ChunkedSource]) -> None:
         """Store sources as ingest does."""
@@ -193,12 +194,12 @@ class History:
 
     async def index(self) -> None:
         """Run the job until nothing is pending."""
-        report = await index_with(self.indexing, self.ctx, ample_budget(), **self._limits)
+        report = await index_with(self.indexing, self.ctx, make_ample_budget(), **self._limits)
         assert report.failures == []
 
     async def begin_to_index(self) -> None:
         """Run the job, and stop it after its first commit."""
-        await index_with(self.indexing, self.ctx, one_step(), **self._limits)
+        await index_with(self.indexing, self.ctx, make_one_step_budget(), **self._limits)
 
     async def edit_meanwhile(self) -> None:
         """Change sources between the job's reads and writes."""
@@ -206,7 +207,7 @@ class History:
         await self.index()
 
     def _change_source(self, source: Source) -> Source:
-        chance = self.chance
+        chance = self.generator
         sections = [*source.sections]
         match chance.randrange(8):
             case 0:
@@ -227,7 +228,7 @@ class History:
         return replace(source, sections=tuple(sections))
 
     def _make_section(self) -> Section:
-        chance = self.chance
+        chance = self.generator
         days = chance.choice([None, None, 0, -1, -40, -20_000])
         return Section(
             text=" ".join(chance.choices(WORDS, k=chance.randint(1, 6))),

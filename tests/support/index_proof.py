@@ -17,7 +17,7 @@ import pytest
 from infra.build.index_check import IndexVerdict
 from infra.build.index_proof import check_files, load_shapes
 from infra.local import processes
-from tests.support.query_recorder import DIRECTORY_VARIABLE, record_to_directory, shapes_in
+from tests.support.query_recorder import DIRECTORY_VARIABLE, read_shapes, record_to_directory
 
 _VERDICTS: Final = pytest.StashKey[dict[str, IndexVerdict]]()
 
@@ -38,7 +38,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
     if exitstatus != pytest.ExitCode.OK or hasattr(config, "workerinput"):
         return
-    shapes = shapes_in(Path(os.environ[DIRECTORY_VARIABLE])) | load_shapes(config.rootpath)
+    shapes = read_shapes(Path(os.environ[DIRECTORY_VARIABLE])) | load_shapes(config.rootpath)
     verdicts = config.stash[_VERDICTS] = check_files(shapes, config.rootpath)
     if not all(verdict.is_correct for verdict in verdicts.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,8 +1,8 @@
 """A process that makes calls and runs jobs in child processes, which are killed after some commits.
 
 As a program, this module reads orders, one JSON object on a line, and answers each with the exit
-code of the child. A child starts at once, because it is the fork of a process that has imported
-everything and has opened no connection.
+code of the child. A child starts within milliseconds, because it is the fork of a process that has
+imported everything and has opened no connection.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from shared.runtime.invocation import invoke
 from shared.runtime.job import Budget, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
-from tests.support.commit_hooks import WatchedApp, after
-from tests.support.tool_calls import make_call_request, tool_named
+from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.tool_calls import find_tool, make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ class KillableChildren:
             raise RuntimeError(f"The child exited with code {code}.")
         return code == 0
 
-    def ingests_killed(self, settings: dict[str, Any]) -> int:
+    def count_ingest_kills(self, settings: dict[str, Any]) -> int:
         """Run ingest, killed after one commit, until a run finishes; return the number of kills."""
         count = 0
         while not self.survives(settings, 1, ingest=True):
@@ -87,11 +87,11 @@ class KillableChildren:
 
 
 @contextmanager
-def killable_children() -> Iterator[KillableChildren]:
+def start_killable_children() -> Iterator[KillableChildren]:
     """Start the parent process, and stop it when the block ends."""
     command = [sys.executable, "-m", "tests.support.killable_children"]
     with (
-        TemporaryDirectory() as folder,  # of what killed children leave
+        TemporaryDirectory() as folder,  # for the temporary files of killed children
         subprocess.Popen(
             command,
             cwd=ROOT,
@@ -116,7 +116,7 @@ async def _die() -> None:
 
 async def _run_child(order: dict[str, Any]) -> None:
     settings = Settings(**order["settings"])
-    app = WatchedApp(settings, after(order["commits"], _die))
+    app = WatchedApp(settings, call_after(order["commits"], _die))
     try:
         await _run_order(order, app)
     finally:
@@ -138,7 +138,7 @@ async def _run_order(order: dict[str, Any], app: App) -> None:
         async for _ in erasure.delete_pages():
             pass
         return
-    tool = tool_named(order.get("tool", "extract_key_info"))
+    tool = find_tool(order.get("tool", "extract_key_info"))
     answer = await invoke(tool, make_call_request(tool, caller, order["arguments"]), app)
     if answer.error:
         raise RuntimeError(answer.error.message)

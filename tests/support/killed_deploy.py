@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from infra.cloud.plan import FULL_DEPLOY, run_steps
-from tests.support.fake_deployment import Site
+from tests.support.deploying_checkout import Checkout
 
 
 def _main(folder: str, project: str, google: str, kill_line: str) -> None:
@@ -18,7 +18,7 @@ def _main(folder: str, project: str, google: str, kill_line: str) -> None:
         if kill_line and kill_line in text:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    run_steps(Site(Path(folder), project, google).cloud(echo), FULL_DEPLOY)
+    run_steps(Checkout(Path(folder), project, google).make_cloud(echo), FULL_DEPLOY)
 
 
 if __name__ == "__main__":

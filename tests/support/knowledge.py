@@ -1,24 +1,22 @@
-"""Small knowledge bases, stored by the parts of the real jobs."""
+"""Sample sources, and the steps of the real jobs that store, embed and index them."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from shared.core.caller import Caller
-from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.chunk import split_source
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Locator, Section, Source
 from shared.runtime.context import App
-from shared.runtime.job import Budget
 from shared.text.chunking import split_chunks
+from tests.support.jobs import make_ample_budget, make_job_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from shared.ai.embedding import Embedder
     from shared.knowledge.chunk import Chunk
@@ -57,38 +55,52 @@ SAILING = Source(
 )
 
 
-def with_chunks(source: Source) -> ChunkedSource:
-    """Return a source with its chunks, as ingest makes them."""
+def chunk_source(source: Source) -> ChunkedSource:
+    """Split a source into chunks, as ingest does."""
     spans = [split_chunks(section.text) for section in source.sections]
     return ChunkedSource(source, split_source(source, spans))
 
 
+async def ingest_sources(
+    ctx: Context, *sources: Source, now: datetime | None = None
+) -> list[Chunk]:
+    """Store sources, or their new versions, as ingest does; return their chunks in order.
+
+    Args:
+        ctx: The context of a job run.
+        sources: The sources.
+        now: The time of the run; by default, that of the context's clock.
+    """
+    chunked_sources = [chunk_source(source) for source in sources]
+    await Ingestion(ctx.database).save(chunked_sources, now or ctx.clock())
+    return [chunk for source in chunked_sources for chunk in source.chunks]
+
+
 async def store_sources(ctx: Context, *sources: Source) -> list[Chunk]:
-    """Store sources, embed and index them, and return their chunks in order."""
-    chunked_sources = [with_chunks(source) for source in sources]
-    await Ingestion(ctx.database).save(chunked_sources, ctx.clock())
+    """Ingest, embed and index sources; return their chunks in order."""
+    chunks = await ingest_sources(ctx, *sources)
     await embed_all(ctx)
     await index_all(ctx)
-    return [chunk for source in chunked_sources for chunk in source.chunks]
+    return chunks
 
 
 async def fill_project(project: str, embedder: Embedder, *sources: Source) -> list[Chunk]:
     """Store sources in a project's database, and return their chunks in order."""
     app = App(Settings(google_cloud_project=project), embedder=embedder)
     try:
-        return await store_sources(app.context(Caller(), Meter()), *sources)
+        return await store_sources(make_job_context(app), *sources)
     finally:
         await app.aclose()
 
 
 async def embed_all(ctx: Context) -> None:
     """Embed all pending chunks."""
-    await embed(ctx, Budget(time.monotonic() + 3600))
+    await embed(ctx, make_ample_budget())
 
 
 async def index_all(ctx: Context) -> None:
     """Index all pending chunks."""
-    await index(ctx, Budget(time.monotonic() + 3600))
+    await index(ctx, make_ample_budget())
 
 
 async def set_fields(ctx: Context, path: str, data: dict[str, Any]) -> None:
@@ -96,6 +108,6 @@ async def set_fields(ctx: Context, path: str, data: dict[str, Any]) -> None:
     await ctx.database.client.document(path).set(data, merge=True)
 
 
-def texts(chunks: Sequence[Chunk]) -> list[str]:
+def list_texts(chunks: Sequence[Chunk]) -> list[str]:
     """Return the texts of chunks."""
     return [chunk.content for chunk in chunks]

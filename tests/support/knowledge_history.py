@@ -1,8 +1,8 @@
 """Random histories of a knowledge base that people save in, edit, forget and restore.
 
 `KnowledgeHistory` makes random calls and runs jobs, and kills some of them. `KnowledgeModel` is
-what the base must have in the end. To add an operation, add a method to `KnowledgeHistory.events`
-that makes the call through `_call` and changes the model.
+what the base must contain in the end. To add an operation, add a method to the list of
+`KnowledgeHistory.list_changes`. It makes the call through `_call` and changes the model.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.notes.note import CATEGORY, NoteContent
-from shared.pipeline.forgetting import ForgottenContents
+from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
-from tests.support.index_postings import WORDS, History, assert_exact
+from tests.support.index_postings import WORDS, History, assert_postings_are_exact
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import embed_all, set_fields
 from tests.support.notes import EDITOR, OWNER
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from tests.support.commit_hooks import Results, Send
 
     Texts = Mapping[str, str]
-    """Chunk id to text."""
+    """The texts of chunks by id."""
 
 OWNER_TOOLS: Final = ("forget", "edit_source")
 TODAY: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -48,13 +49,13 @@ TODAY: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
 CLUSTER: Final = "c1"
 CENTROID: Final = Vector([1.0] + [0.0] * (DIMENSION - 1))
 MAX_COMMITS: Final = 3
-"""A call is killed before or after one of this many commits."""
-SAMPLE: Final = 4
-"""After each change, this many passages are checked, and all of them after an index run."""
+"""A killed call is killed after fewer commits than this."""
+SAMPLE_SIZE: Final = 4
+"""After each change, this many random passages are checked; after an index run, all of them."""
 
 
 class Killed(BaseException):
-    """The process ended here: no handler of errors may run on."""
+    """The end of a killed process. As a `BaseException`, it passes all handlers of errors."""
 
 
 class KillableApp(WatchedApp):
@@ -97,7 +98,7 @@ class KillableApp(WatchedApp):
 
 @dataclass
 class KnowledgeModel:
-    """What the knowledge base must have.
+    """What the knowledge base must contain.
 
     Attributes:
         sources: The texts of the chunks of each source.
@@ -130,7 +131,7 @@ class KnowledgeModel:
         return [source_id for source_id in self.sources if source_id in self.revisions]
 
     def put(self, source: ChunkedSource) -> None:
-        """Store a source, but for what was forgotten of it."""
+        """Store a source, except what was forgotten of it."""
         source_id = source.source.source_id
         if source_id in self.forgotten_sources:
             return
@@ -199,19 +200,19 @@ class KnowledgeHistory(History):
         self.model = KnowledgeModel()
         self._number = 0
 
-    def events(self) -> list[Callable[[], Awaitable[None]]]:
+    def list_changes(self) -> list[Callable[[], Awaitable[None]]]:
         """Return the possible changes."""
         notes = [self.save_note, self.change_note, self.bring_back_revision, self.change_at_once]
         forgets = [self.forget_chunk, self.forget_source, self.forget_and_change]
         restores = [self.restore_source, self.restore_chunk, self.restore_source]
         forgets += [self.edit_source, self.edit_source, self.erase]
         jobs = [self.embed, self.kill_index, self.fill_cluster, self.purge]
-        return [*super().events(), *notes, *forgets, *restores, *jobs]
+        return [*super().list_changes(), *notes, *forgets, *restores, *jobs]
 
     async def save(self, sources: Sequence[ChunkedSource]) -> None:
         """Ingest sources, perhaps in a run that is killed and in the next one."""
         if self._is_killed():
-            await self.app.survives(self.chance.randrange(MAX_COMMITS), super().save(sources))
+            await self.app.survives(self.generator.randrange(MAX_COMMITS), super().save(sources))
         await super().save(sources)
         for source in sources:
             self.model.put(source)
@@ -238,7 +239,7 @@ class KnowledgeHistory(History):
         """Bring back a former revision of a note."""
         for note in self._draw_sample(self.model.notes):
             revisions = self.model.revisions[note]
-            number = self.chance.randint(1, len(revisions))
+            number = self.generator.randint(1, len(revisions))
             arguments = {"source_id": note, "revision": len(revisions)}
             answer = await self._call("save_note", **arguments, restore_revision=number)
             if answer.result and answer.result["duplicate"]:
@@ -250,7 +251,7 @@ class KnowledgeHistory(History):
                 self._put_revision(note, answer, revisions[number - 1])
 
     async def change_at_once(self) -> None:
-        """Change a note twice at once. One call succeeds, and the other is told."""
+        """Change a note twice at the same time. One call succeeds, and the other gets CONFLICT."""
         for note in self._draw_sample(self.model.notes):
             contents = [self._make_content(note), self._make_content(note)]
             answers = await asyncio.gather(
@@ -265,7 +266,7 @@ class KnowledgeHistory(History):
             self._put_revision(note, stored[0], contents[answers.index(stored[0])])
 
     async def forget_and_change(self) -> None:
-        """Forget a note and change it at once. It has changed or the change is refused."""
+        """Forget a note and change it at the same time. The change succeeds or is refused."""
         for note in self._draw_sample(self.model.notes):
             content = self._make_content(note)
             changed, forgotten = await asyncio.gather(
@@ -320,7 +321,7 @@ class KnowledgeHistory(History):
         names = [name for name in self.model.sources if name not in self.model.revisions]
         for source_id in self._draw_sample(names):
             source = await call_result(self.app, "get_source", source_id=source_id)
-            title = f"Edited {self.chance.randrange(3)}"
+            title = f"Edited {self.generator.randrange(3)}"
             edit = {"source_id": source_id, "revision": source["revision"], "title": title}
             answer = await self._call("edit_source", **edit)
             assert answer.result, answer.error
@@ -328,13 +329,13 @@ class KnowledgeHistory(History):
 
     async def purge(self) -> None:
         """Run the job `purge`, perhaps in a run that is killed. It has nothing to delete."""
-        commits = self.chance.randrange(1, 10)
-        await self.app.survives(commits, purge(self.ctx, ample_budget()))
+        commits = self.generator.randrange(1, 10)
+        await self.app.survives(commits, purge(self.ctx, make_ample_budget()))
 
     async def erase(self) -> None:
         """Delete for good what is forgotten, as `purge` does after thirty days."""
-        if self.chance.random() < 0.3:
-            await self.app.survives(self.chance.randrange(MAX_COMMITS), self._erase())
+        if self.generator.random() < 0.3:
+            await self.app.survives(self.generator.randrange(MAX_COMMITS), self._erase())
         await self._erase()
         self.model.erase()
 
@@ -345,7 +346,7 @@ class KnowledgeHistory(History):
     async def embed(self) -> None:
         """Embed what waits, perhaps in a run that is killed."""
         if self._is_killed():
-            await self.app.survives(self.chance.randrange(MAX_COMMITS), embed_all(self.ctx))
+            await self.app.survives(self.generator.randrange(MAX_COMMITS), embed_all(self.ctx))
         else:
             await embed_all(self.ctx)
 
@@ -355,7 +356,7 @@ class KnowledgeHistory(History):
         The kill would also end that ingest, perhaps after its commit.
         """
         self.indexing.race = None
-        await self.app.survives(self.chance.randrange(MAX_COMMITS), self.index())
+        await self.app.survives(self.generator.randrange(MAX_COMMITS), self.index())
 
     async def fill_cluster(self) -> None:
         """Put a passage into the cluster, as the job `cluster` does."""
@@ -372,10 +373,10 @@ class KnowledgeHistory(History):
         await self.index()
 
     async def check(self) -> None:
-        """Compare what tools show with the model, of which jobs may not have done all yet."""
+        """Compare what tools show with the model, while jobs may still have work to do."""
         await self._check_lists()
-        await self._check_chunks(self._draw_sample(self.model.chunks, SAMPLE))
-        await self._check_absent(self._draw_sample(self._list_absent(), SAMPLE))
+        await self._check_chunks(self._draw_sample(self.model.chunks, SAMPLE_SIZE))
+        await self._check_absent(self._draw_sample(self._list_absent(), SAMPLE_SIZE))
 
     async def check_settled(self) -> None:
         """Compare everything with the model after the jobs have run."""
@@ -389,11 +390,11 @@ class KnowledgeHistory(History):
         stats = await call_result(self.app, "get_stats")
         assert stats["chunks"] == len(self.model.chunks)
         assert stats["sources"] == len(self.model.sources)
-        await assert_exact(self.ctx)
+        await assert_postings_are_exact(self.ctx)
         # Repair may delete empty postings, and replace a spelling that no passage has any more.
-        await repair(self.ctx, ample_budget())
-        await assert_exact(self.ctx)
-        assert await repair(self.ctx, ample_budget()) == Report()
+        await repair(self.ctx, make_ample_budget())
+        await assert_postings_are_exact(self.ctx)
+        assert await repair(self.ctx, make_ample_budget()) == Report()
 
     async def _check_lists(self) -> None:
         listed = (await call_result(self.app, "list_sources", limit=50))["sources"]
@@ -414,7 +415,7 @@ class KnowledgeHistory(History):
         last_year = await call_result(self.app, "get_recent", period="last_year", limit=50)
         assert {chunk["chunk_id"] for chunk in last_year["chunks"]} <= self.model.chunks.keys()
         assert await self._load_cluster_members() <= self.model.chunks.keys()
-        assert (await chunks(self.ctx)).keys() == self.model.chunks.keys()
+        assert (await read_chunks(self.ctx)).keys() == self.model.chunks.keys()
 
     async def _check_chunks(self, chunk_ids: Sequence[str]) -> None:
         for chunk_id in chunk_ids:
@@ -446,7 +447,7 @@ class KnowledgeHistory(History):
         return {hit["chunk_id"] for hit in answer["results"]}
 
     async def _load_cluster_members(self) -> set[str]:
-        if not await documents(self.ctx, "clusters"):
+        if not await read_documents(self.ctx, "clusters"):
             return set()
         arguments = {"cluster_id": CLUSTER, "include_related": False, "member_limit": 50}
         members = (await call_result(self.app, "get_cluster", **arguments))["members"]
@@ -457,9 +458,9 @@ class KnowledgeHistory(History):
         self._number += 1
         arguments["idempotency_key"] = f"key-{self._number}"
         if self._is_killed():
-            commits = self.chance.randrange(MAX_COMMITS)
+            commits = self.generator.randrange(MAX_COMMITS)
             if not await self.app.survives(commits, self._send(tool, **arguments)):
-                await self.chance.choice([self.index, self._wait])()
+                await self.generator.choice([self.index, self._wait])()
         return await self._send(tool, **arguments)
 
     async def _send(self, tool: str, **arguments: Any) -> CallAnswer:
@@ -484,18 +485,18 @@ class KnowledgeHistory(History):
     def _make_content(self, note: str | None = None) -> NoteContent:
         """Return the content of a new note, or of a change, which keeps some paragraphs."""
         paragraphs = self._make_paragraph(), self._make_paragraph(), self._make_paragraph()
-        text = "\n\n".join(paragraphs[: self.chance.choice([1, 1, 3])])
-        title = self.chance.choice(["Log", "Bread"])
-        tags = tuple(self.chance.sample(["food", "sea", "a/b"], self.chance.randrange(3)))
+        text = "\n\n".join(paragraphs[: self.generator.choice([1, 1, 3])])
+        title = self.generator.choice(["Log", "Bread"])
+        tags = tuple(self.generator.sample(["food", "sea", "a/b"], self.generator.randrange(3)))
         if note:
             former = self.model.revisions[note][-1]
             begin = former.text.partition("\n\n")[0]
-            text = self.chance.choice([former.text, text, f"{begin}\n\n{text}"])
+            text = self.generator.choice([former.text, text, f"{begin}\n\n{text}"])
         return NoteContent(title=title, text=f"{text}\n\n{self._make_mark()}", tags=tags)
 
     def _make_paragraph(self) -> str:
         return " ".join(
-            [self._make_mark(), *self.chance.choices(WORDS, k=self.chance.randint(3, 150))]
+            [self._make_mark(), *self.generator.choices(WORDS, k=self.generator.randint(3, 150))]
         )
 
     def _make_section(self) -> Section:
@@ -514,10 +515,10 @@ class KnowledgeHistory(History):
     def _draw_sample(self, names: Iterable[str], limit: int = 1) -> list[str]:
         """Return some names, the same ones for the same seed although ids of notes are random."""
         in_order = list(names)
-        return self.chance.sample(in_order, min(limit, len(in_order)))
+        return self.generator.sample(in_order, min(limit, len(in_order)))
 
     def _is_killed(self) -> bool:
-        return self.chance.random() < 0.3
+        return self.generator.random() < 0.3
 
     async def _wait(self) -> None:
         """Do nothing before a call is sent again."""

@@ -1,4 +1,4 @@
-"""Saved links, and a web server whose pages they lead to."""
+"""The pages that saved links lead to, on a local web server, and runs that fetch them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from shared.core.caller import Caller, Role
 from shared.core.safe_fetch import SafeFetch
 from shared.links.repository import SavedLinks
 from shared.runtime.job import Report
-from tests.support.https_server import HOST, DocumentServer, Page, resolver_for
-from tests.support.stored_documents import ample_budget
+from tests.support.jobs import make_ample_budget
+from tests.support.public_web_server import HOST, Page, PublicWebServer, make_resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,32 +26,34 @@ OWNER: Final = Caller.of("anna", role=Role.OWNER)
 ESSAY: Final = "# On Reefing\n\nReef the mainsail before you think that you must."
 
 
-def text_page(text: str, kind: str = "text/markdown; charset=utf-8", status: int = 200) -> Page:
+def make_text_page(
+    text: str, kind: str = "text/markdown; charset=utf-8", status: int = 200
+) -> Page:
     """Make a page of this type."""
     return Page(text.encode(), status, headers={"Content-Type": kind})
 
 
 @contextmanager
-def serve_site(**pages: Page) -> Iterator[DocumentServer]:
+def serve_site(**pages: Page) -> Iterator[PublicWebServer]:
     """Serve pages by their path without the slash; other paths are not found."""
-    with DocumentServer(None, text_page("", status=404)) as server:
+    with PublicWebServer(None, make_text_page("", status=404)) as server:
         server.pages = {f"/{name}": page for name, page in pages.items()}
         yield server
 
 
-def fetcher_for(server: DocumentServer) -> SafeFetch:
+def make_link_fetcher(server: PublicWebServer) -> SafeFetch:
     """Make a fetcher of links that takes the server for a public one."""
-    return SafeFetch(FETCH_RULES, resolver_for(server.endpoint))
+    return SafeFetch(FETCH_RULES, make_resolver(server.endpoint))
 
 
-async def fetch_due(ctx: Context, server: DocumentServer) -> Report:
+async def fetch_due_links(ctx: Context, server: PublicWebServer) -> Report:
     """Fetch the links that are due."""
     report = Report()
-    await fetch_links(ctx, ample_budget(), report, fetcher_for(server))
+    await fetch_links(ctx, make_ample_budget(), report, make_link_fetcher(server))
     return report
 
 
-async def only_link(ctx: Context) -> Link:
+async def read_only_link(ctx: Context) -> Link:
     """Return the only link that is stored."""
     [link] = await SavedLinks(ctx.database).list_newest(2)
     return link

@@ -1,4 +1,4 @@
-"""A state folder and a port with which tests run commands."""
+"""A state folder and a port of their own for tests of the shared emulator, and its processes."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Machine:
         self.stack.callback(process.kill)
         return process
 
-    def share(self, **environment: str) -> subprocess.Popen[str]:
+    def start_client(self, **environment: str) -> subprocess.Popen[str]:
         """Start a client of the shared database, which runs until its input is closed."""
         return self.start([sys.executable, "-c", SHARE_DATABASE_SCRIPT], **environment)
 
-    def processes(self) -> dict[int, str]:
+    def find_processes(self) -> dict[int, str]:
         """Return the daemons and emulators of this machine."""
         patterns = (f"infra.local.emulator_daemon {self.state.path} ", f"--port={self.port}")
         listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
@@ -69,19 +69,21 @@ class Machine:
             if any(pattern in command for pattern in patterns)
         }
 
-    def daemons(self) -> list[int]:
+    def find_daemons(self) -> list[int]:
         """Return the process ids of the daemons."""
         return [
-            pid for pid, args in self.processes().items() if "infra.local.emulator_daemon" in args
+            pid
+            for pid, args in self.find_processes().items()
+            if "infra.local.emulator_daemon" in args
         ]
 
-    def emulators(self) -> list[int]:
+    def find_emulators(self) -> list[int]:
         """Return the process ids of the emulators."""
-        return [pid for pid, args in self.processes().items() if "java" in args.split()[0]]
+        return [pid for pid, args in self.find_processes().items() if "java" in args.split()[0]]
 
     def wait_until_idle(self) -> None:
         """Wait until no daemon and no emulator is running."""
-        while processes := self.processes():
+        while processes := self.find_processes():
             wait_for_end(*processes)
 
 
@@ -93,6 +95,6 @@ def read_host(client: subprocess.Popen[str]) -> str:
     return host
 
 
-def close(client: subprocess.Popen[str]) -> None:
+def close_client(client: subprocess.Popen[str]) -> None:
     """Close a client's input and wait until it exits."""
     client.communicate(timeout=END_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""The log entries and metrics that Cloud Logging derives from Carrel's log lines.
+"""What Cloud Logging derives from Carrel's log lines: log entries, and the values of metrics.
 
 The module supports the filters and extractors that `infra/build/log_metrics.json` uses.
 """

@@ -1,4 +1,4 @@
-"""Manifests: a small one, with one function of each kind, and the real one."""
+"""Manifests, which list the functions that Terraform deploys: a small one, and the real one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRITER: Final = {"(default)": "roles/datastore.user"}
 VERTEX: Final = ["roles/aiplatform.user"]
 
 
-def function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
+def make_function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
     """Make a function of a manifest, with typical values for all other fields."""
     key = name.replace("_", "-")
     return {
@@ -39,17 +39,17 @@ def function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
     }
 
 
-def job(name: str, **parts: Any) -> dict[str, Any]:
+def make_job(name: str, **parts: Any) -> dict[str, Any]:
     """Make a job of a manifest."""
     usual = {"concurrency": 1, "timeout_seconds": 1500, "max_instances": 1, "databases": WRITER}
-    return function("job", name, **{**usual, **parts})
+    return make_function("job", name, **{**usual, **parts})
 
 
-def manifest() -> dict[str, Any]:
+def make_manifest() -> dict[str, Any]:
     """Make a manifest with one function of each kind."""
     gateway_secrets = ["ACCESS_SECRETS", "GOOGLE_CLIENT_SECRET", "BILLING_TOKEN"]
     functions = [
-        function(
+        make_function(
             "gateway",
             "gateway",
             settings=["PUBLIC_URL", "TOOL_TIMEOUTS", "TOOL_URLS"],
@@ -57,7 +57,7 @@ def manifest() -> dict[str, Any]:
             databases={"access": "roles/datastore.user"},
             timeout_seconds=300,
         ),
-        function(
+        make_function(
             "tool",
             "search_kb",
             effect="read",
@@ -65,17 +65,17 @@ def manifest() -> dict[str, Any]:
             project_roles=VERTEX,
             secrets=["OPENAI_API_KEY"],
         ),
-        function("tool", "get_chunk", effect="read", databases=READER, timeout_seconds=40),
-        function("tool", "add_task", effect="write", databases=WRITER),
-        function("tool", "delete_task", effect="destroy", databases=WRITER),
-        job(
+        make_function("tool", "get_chunk", effect="read", databases=READER, timeout_seconds=40),
+        make_function("tool", "add_task", effect="write", databases=WRITER),
+        make_function("tool", "delete_task", effect="destroy", databases=WRITER),
+        make_job(
             "ingest",
             schedule="0 4 * * *",
             settings=["INGEST_BUCKET"],
             secrets=["READWISE_TOKEN"],
             buckets={"INGEST_BUCKET": "roles/storage.objectViewer"},
         ),
-        job(
+        make_job(
             "embed",
             schedule="*/15 * * * *",
             secrets=["OPENAI_API_KEY"],
@@ -83,14 +83,14 @@ def manifest() -> dict[str, Any]:
             buckets={"BULK_BUCKET": "roles/storage.objectUser"},
             timeout_seconds=1800,
         ),
-        job("repair", schedule="42 3 * * 0"),
-        job("reembed", project_roles=VERTEX),
+        make_job("repair", schedule="42 3 * * 0"),
+        make_job("reembed", project_roles=VERTEX),
     ]
     return {"functions": {entry["name"].replace("_", "-"): entry for entry in functions}}
 
 
 @cache
-def real_manifest() -> dict[str, Any]:
+def build_real_manifest() -> dict[str, Any]:
     """Return the manifest of all functions, with names of bundles that do not exist.
 
     The result is cached: do not change it.

@@ -1,4 +1,4 @@
-"""Calls of `extract_key_info`, and a text to search."""
+"""A text for `extract_key_info`, and calls of this tool."""
 
 from __future__ import annotations
 

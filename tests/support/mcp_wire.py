@@ -1,4 +1,7 @@
-"""MCP messages and headers, made without a client library."""
+"""MCP messages as they are sent over HTTP, made without a client library.
+
+So tests can also send what no client library would.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """A TLS context for plain HTTP, since loading the CA certificates takes 30 ms per client."""
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
-ENVELOPE = {
+CLIENT_META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "carrel-tests", "version": "1.0.0"},
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -28,20 +31,20 @@ TOOL_NAMES = [tool.name for tool in tools() if not tool.internal]
 """Every tool that clients may call, as the gateway lists them."""
 
 
-def message(method: str, **params: Any) -> dict[str, Any]:
+def make_request(method: str, **params: Any) -> dict[str, Any]:
     """Make a request of the handshake revisions."""
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
-def initialize(version: str) -> dict[str, Any]:
+def make_initialize(version: str) -> dict[str, Any]:
     """Make the request that starts the handshake."""
     client = {"name": "carrel-tests", "version": "1.0.0"}
-    return message("initialize", protocolVersion=version, capabilities={}, clientInfo=client)
+    return make_request("initialize", protocolVersion=version, capabilities={}, clientInfo=client)
 
 
-def call(tool: str, arguments: Any) -> dict[str, Any]:
+def make_call(tool: str, arguments: Any) -> dict[str, Any]:
     """Make a tool call of the handshake revisions."""
-    return message("tools/call", name=tool, arguments=arguments)
+    return make_request("tools/call", name=tool, arguments=arguments)
 
 
 def post(
@@ -62,7 +65,7 @@ def post_modern(
     headers |= extra_headers or {}
     if name := params.get("name") or params.get("uri"):
         headers["mcp-name"] = name
-    return post(url, message(method, **params, _meta=ENVELOPE), headers)
+    return post(url, make_request(method, **params, _meta=CLIENT_META), headers)
 
 
 def assert_matches_schema(value: object, schema: dict[str, Any]) -> None:

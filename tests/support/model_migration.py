@@ -1,29 +1,30 @@
-"""A knowledge base with all kinds of vectors, and embedding models for its migration."""
+"""A knowledge base with all kinds of vectors, and its migration to another embedding model."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.reembed.job import reembed
 from shared.ai.embedding import Purpose, unit_vector
-from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
-from shared.core.meter import Meter
 from shared.runtime.context import App
-from shared.runtime.job import Budget
 from tests.support.database_dump import read_all_documents
-from tests.support.extractions import decision, make_extraction, store_extractions, warning
+from tests.support.extractions import (
+    make_decision,
+    make_extraction,
+    make_warning,
+    store_extractions,
+)
+from tests.support.jobs import make_ample_budget, make_brief_budget, make_job_context
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.materials import TEXT, extract_result
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_result
-from tests.support.traces import sample
+from tests.support.traces import make_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from shared.runtime.job import Report
+    from shared.runtime.job import Budget, Report
     from tests.support.clock import SettableClock
 
-NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 TASK: Final = "boats"
 QUESTION: Final = "What was struck by lightning?"
 COLLECTIONS: Final = ("chunks", "traces", "extractions")
@@ -43,27 +42,27 @@ TIME_FIELDS: Final = {"next_at", "brought_at", "touched_at", "created_at", "upda
 
 
 @dataclass
-class Model:
-    """A fake embedding model. Texts that share words get similar vectors.
+class FakeEmbeddingModel:
+    """A fake embedding model that counts what it embeds. Texts that share words are similar.
 
     Attributes:
-        down: Whether the model is unavailable.
-        refuses: If not empty, texts that contain this are rejected.
+        is_down: Whether the model is unavailable.
+        rejected_words: If not empty, texts that contain this are rejected.
         embedding_counts: The number of times that each text was embedded.
     """
 
     model: str
     dimension: int
     batch_size: int = 4
-    down: bool = False
-    refuses: str = ""
+    is_down: bool = False
+    rejected_words: str = ""
     embedding_counts: Counter[str] = field(default_factory=Counter)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed each text."""
-        if self.down:
+        if self.is_down:
             raise Unavailable("The embedding provider does not answer.", retry_after=5)
-        if self.refuses and any(self.refuses in text for text in texts):
+        if self.rejected_words and any(self.rejected_words in text for text in texts):
             raise InvalidInput("The model refuses text 0.", details={"text": 0})
         if purpose is Purpose.DOCUMENT:
             self.embedding_counts.update(texts)
@@ -82,74 +81,68 @@ class Model:
         return [generator.gauss() for _ in range(self.dimension)]
 
 
-def previous_model() -> Model:
+def make_previous_model() -> FakeEmbeddingModel:
     """Return the model of the first vectors."""
-    return Model("words-1", 16)
+    return FakeEmbeddingModel("words-1", 16)
 
 
-def new_model() -> Model:
+def make_new_model() -> FakeEmbeddingModel:
     """Return the model to which the knowledge base is migrated."""
-    return Model("words-2", 24)
+    return FakeEmbeddingModel("words-2", 24)
 
 
 async def fill_knowledge_base(app: App) -> None:
     """Store chunks, extractions, traces and materials."""
-    ctx = job_context(app)
+    ctx = make_job_context(app)
     chunks = await store_sources(ctx, BAKING, SAILING)
     await store_extractions(
-        ctx, make_extraction(chunks[0], decision()), make_extraction(chunks[1], warning())
+        ctx, make_extraction(chunks[0], make_decision()), make_extraction(chunks[1], make_warning())
     )
     for number in range(3):
-        await call_result(app, "contribute_trace", **sample(number))
+        await call_result(app, "contribute_trace", **make_sample(number))
     await extract_result(app, QUESTION, materials=TEXT, task_id=TASK)
 
 
-def expected_spaces(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:
-    """Return the result of `stored_spaces` if all vectors have one model and dimension."""
+def make_expected_spaces(
+    model: str | None, dimension: int
+) -> dict[str, set[tuple[str | None, int]]]:
+    """Return the result of `read_spaces` if all vectors have one model and dimension."""
     return {name: {(model, dimension)} for name in COLLECTIONS}
 
 
-def app_opener(settings: Settings, clock: Clock, apps: list[App]) -> Callable[[Model], App]:
+def make_app_opener(
+    settings: Settings, clock: Clock, apps: list[App]
+) -> Callable[[FakeEmbeddingModel], App]:
     """Return a function that opens an app with a model, and adds it to `apps` for closing."""
 
-    def open_with_model(model: Model) -> App:
+    def open_with_model(model: FakeEmbeddingModel) -> App:
         apps.append(App(settings, embedder=model, clock=clock))
         return apps[-1]
 
     return open_with_model
 
 
-async def open_filled(app: App) -> App:
-    """Fill the knowledge base, and clear the cached embedding space as a new process would."""
+async def fill_and_forget_space(app: App) -> App:
+    """Fill the knowledge base, and clear the cached embedding space, as if the process were new."""
     await fill_knowledge_base(app)
     app.connection.caches["embedding_space"].clear()
     return app
 
 
-def get_model(app: App) -> Model:
+def get_model(app: App) -> FakeEmbeddingModel:
     """Return the embedding model of an app."""
-    assert isinstance(app.embedder, Model)
+    assert isinstance(app.embedder, FakeEmbeddingModel)
     return app.embedder
-
-
-def job_context(app: App) -> Context:
-    """Return the context of a job run."""
-    return app.context(Caller(), Meter())
-
-
-def brief_budget() -> Budget:
-    """Return a budget that is too short to wait for other processes."""
-    return Budget(time.monotonic() + 0.5)
 
 
 async def announce_migration(app: App) -> Report:
     """Announce a migration, without waiting until the job can begin with it."""
-    return await reembed(job_context(app), brief_budget())
+    return await reembed(make_job_context(app), make_brief_budget())
 
 
 async def run_reembed(app: App, budget: Budget | None = None) -> Report:
     """Run the job, by default until the migration is complete."""
-    return await reembed(job_context(app), budget or Budget(time.monotonic() + 3600))
+    return await reembed(make_job_context(app), budget or make_ample_budget())
 
 
 async def complete_migration(app: App, clock: SettableClock) -> Report:
@@ -162,27 +155,27 @@ async def complete_migration(app: App, clock: SettableClock) -> Report:
 async def clear_vectors(app: App, clock: SettableClock) -> None:
     """Run a migration until all old vectors are deleted and no new one is stored."""
     model = get_model(app)
-    model.down = True
+    model.is_down = True
     await announce_migration(app)
     clock.advance(minutes=2)
     with suppress(Unavailable):
         await run_reembed(app)
-    model.down = False
+    model.is_down = False
 
 
-async def stored_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
+async def read_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
     """Return the models and vector lengths in each collection. A missing vector has length 0."""
-    ctx = job_context(app)
+    ctx = make_job_context(app)
     return {
         collection: {
             (data.get("embedding_model"), len(data.get("embedding", ())))
-            for data in (await documents(ctx, collection)).values()
+            for data in (await read_documents(ctx, collection)).values()
         }
         for collection in COLLECTIONS
     }
 
 
-async def database_contents(app: App) -> dict[str, Any]:
+async def read_database(app: App) -> dict[str, Any]:
     """Return all documents except leases and runs, with placeholders for times."""
     contents = await read_all_documents(app.connection.client)
     return {

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 _ITERATIONS: Final = 100
-"""The number of iterations of the event loop in which a client has sent its request."""
+"""After this many iterations of the event loop, every client has sent its request."""
 
 
-class Monotonic:
+class MonotonicClock:
     """A replacement for `time.monotonic`, the event loop's clock, that a test can advance."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:

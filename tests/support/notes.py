@@ -1,4 +1,4 @@
-"""Notes of the knowledge base for tests: calls of `save_note` as the gateway makes them."""
+"""Calls of `save_note` as the gateway makes them, and searches for notes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ if TYPE_CHECKING:
 EDITOR: Final = Caller.of("anna", role=Role.EDITOR)
 OTHER_EDITOR: Final = Caller.of("ben", role=Role.EDITOR)
 OWNER: Final = Caller.of("olga", role=Role.OWNER)
-RYE: Final = "Rye bread keeps for a week if it is wrapped in linen."
+NOTE_TEXT: Final = "Rye bread keeps for a week if it is wrapped in linen."
 
 
-async def save(app: App, text: str = RYE, caller: Caller = EDITOR, **more: Any) -> dict[str, Any]:
+async def save_note(
+    app: App, text: str = NOTE_TEXT, caller: Caller = EDITOR, **more: Any
+) -> dict[str, Any]:
     """Save a note; return the answer."""
     return await call_result(app, "save_note", caller, text=text, **more)
 
 
-async def change(app: App, note: dict[str, Any], **changes: Any) -> dict[str, Any]:
+async def change_note(app: App, note: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Change a note as its author, from the revision of an earlier answer."""
     base = {"source_id": note["source_id"], "revision": note["revision"]}
     return await call_result(app, "save_note", EDITOR, **base, **changes)
 
 
-async def found(app: App, query: str, mode: str = "hybrid") -> list[str]:
+async def search_source_ids(app: App, query: str, mode: str = "hybrid") -> list[str]:
     """Return the source ids of the passages that a search finds, best first."""
     answer = await call_result(app, "search_kb", query=query, mode=mode)
     return [hit["source_id"] for hit in answer["results"]]

@@ -1,4 +1,4 @@
-"""The npm packages that tests use, locked and installed once per clone."""
+"""Installs the npm packages that tests use, once per clone and lock file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NotInstalled(Exception):
     """A package cannot be installed here; the message says why."""
 
 
-def installed(package: Path) -> Path:
+def install_packages(package: Path) -> Path:
     """Install the packages of a lock file, unless they are installed.
 
     Args:

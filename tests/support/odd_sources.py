@@ -1,4 +1,4 @@
-"""Random sources with odd characters, for tests that store and restore them."""
+"""Random sources with unusual characters, for tests that nothing is lost when they are stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIECES: Final = (
 _START: Final = datetime(2019, 2, 28, 23, 59, 59, 999_999, UTC)
 
 
-def odd_text(random: Random, pieces: int) -> str:
+def make_odd_text(random: Random, pieces: int) -> str:
     """Return a text that does not begin or end with white space."""
     separators = (" ", " ", " ", ". ", "\n", "\n\n", "\r\n")
     words = [random.choice(_PIECES) + random.choice(separators) for _ in range(pieces)]
@@ -28,7 +28,7 @@ def odd_text(random: Random, pieces: int) -> str:
 
 
 def _make_line(random: Random) -> str:
-    return " ".join(odd_text(random, random.randint(1, 4)).split()) or "x"
+    return " ".join(make_odd_text(random, random.randint(1, 4)).split()) or "x"
 
 
 def _make_moment(random: Random) -> datetime | None:
@@ -48,7 +48,7 @@ def _make_tags(random: Random) -> tuple[str, ...]:
 def _make_section(random: Random, number: int) -> Section:
     pieces = 900 if random.random() < 0.02 else random.choice((1, 5, 30))
     return Section(
-        odd_text(random, pieces),
+        make_odd_text(random, pieces),
         tags=_make_tags(random),
         readwise_url=_drop_at_random(random, f"https://readwise.io/open/{number}"),
         highlight_url=_drop_at_random(random, f"https://example.com/#{number}"),
@@ -57,7 +57,7 @@ def _make_section(random: Random, number: int) -> Section:
     )
 
 
-def odd_sources(random: Random, count: int) -> list[Source]:
+def make_odd_sources(random: Random, count: int) -> list[Source]:
     """Return sources whose ids differ by case, or are names that file systems reserve."""
     names = ["index", "log", "CON", "con", "a", "A", "-a", "aux-1"]
     names += [f"{random.choice('xXyY')}{number // 2}_{number % 2}-é" for number in range(count)]

@@ -49,7 +49,7 @@ class _Objects:
     def replace(self, number: int, body: bytes) -> None:
         self.bodies[number - 1] = body
 
-    def file(self, trailer: bytes) -> bytes:
+    def build_file(self, trailer: bytes) -> bytes:
         data = bytearray(b"%PDF-1.7\n")
         offsets = []
         for number, body in enumerate(self.bodies, start=1):
@@ -91,7 +91,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
     )
     numbers = [objects.add() for _ in pages]
     for index, (number, lines) in enumerate(zip(numbers, pages, strict=True)):
-        content = objects.add(_stream(packed_content or zlib.compress(_text_of(lines))))
+        content = objects.add(_format_stream(packed_content or zlib.compress(_format_lines(lines))))
         pictures = b""
         if picture:
             size = b"/Width 1000 /Height %d" % (len(picture) // 1000)
@@ -102,7 +102,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
             )
             pictures = b"/XObject << /P %d 0 R >>" % copy
         own = [
-            objects.add(_annotation(annotation))
+            objects.add(_format_annotation(annotation))
             for annotation in annotations
             if annotation.page == index
         ]
@@ -110,34 +110,35 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
             number,
             b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
             b" /Resources << /Font << /F1 %d 0 R >> %b >> /Annots [%b] >>"
-            % (tree, content, font, pictures, _references(own)),
+            % (tree, content, font, pictures, _format_references(own)),
         )
     objects.replace(
-        tree, b"<< /Type /Pages /Kids [%b] /Count %d >>" % (_references(numbers), len(numbers))
+        tree,
+        b"<< /Type /Pages /Kids [%b] /Count %d >>" % (_format_references(numbers), len(numbers)),
     )
     entries = b"/Type /Catalog /Pages %d 0 R" % tree
     if outline:
-        entries += b" /Outlines %d 0 R" % _outline(objects, outline, numbers)
+        entries += b" /Outlines %d 0 R" % _add_outline(objects, outline, numbers)
     if language:
-        entries += b" /Lang " + _string(language)
+        entries += b" /Lang " + _format_string(language)
     objects.replace(catalog, b"<< %b >>" % entries)
     trailer = b"/Root %d 0 R" % catalog
     if info:
-        items = b" ".join(b"/%b %b" % (key.encode(), _string(info[key])) for key in info)
+        items = b" ".join(b"/%b %b" % (key.encode(), _format_string(info[key])) for key in info)
         trailer += b" /Info %d 0 R" % objects.add(b"<< %b >>" % items)
     if encrypted:
         # The entries O and U of no password.
         security = b"/Filter /Standard /V 1 /R 2 /P -4 /O <%b> /U <%b>" % (b"4f" * 32, b"55" * 32)
         identifier = b"[<%b> <%b>]" % (b"49" * 16, b"49" * 16)
         trailer += b" /ID %b /Encrypt %d 0 R" % (identifier, objects.add(b"<< %b >>" % security))
-    return objects.file(trailer)
+    return objects.build_file(trailer)
 
 
-def _stream(packed: bytes) -> bytes:
+def _format_stream(packed: bytes) -> bytes:
     return b"<< /Length %d /Filter /FlateDecode >>\nstream\n%b\nendstream" % (len(packed), packed)
 
 
-def _text_of(lines: Sequence[str]) -> bytes:
+def _format_lines(lines: Sequence[str]) -> bytes:
     drawn = b"".join(
         b"1 0 0 1 %d %d Tm (%b) Tj\n" % (LEFT, TOP - LEADING * number, _escape(line))
         for number, line in enumerate(lines)
@@ -151,49 +152,55 @@ def _escape(line: str) -> bytes:
     return data.replace(b"\\", rb"\\").replace(b"(", rb"\(").replace(b")", rb"\)")
 
 
-def _string(text: str) -> bytes:
+def _format_string(text: str) -> bytes:
     return b"<%b>" % (b"\xfe\xff" + text.encode("utf-16-be")).hex().encode()
 
 
-def _references(numbers: Sequence[int]) -> bytes:
+def _format_references(numbers: Sequence[int]) -> bytes:
     return b" ".join(b"%d 0 R" % number for number in numbers)
 
 
-def _annotation(annotation: Annotation) -> bytes:
-    boxes = [_box(line) for line in annotation.lines]
+def _format_annotation(annotation: Annotation) -> bytes:
+    boxes = [_compute_box(line) for line in annotation.lines]
     entries = b"/Type /Annot /Subtype /%b" % annotation.subtype.encode()
     if boxes:
         entries += b" /Rect [%d %d %d %d]" % boxes[0]
     if annotation.subtype != "Text":
-        entries += b" /QuadPoints [%b]" % b" ".join(map(_quad, boxes))
+        entries += b" /QuadPoints [%b]" % b" ".join(map(_format_quad, boxes))
     if annotation.note:
-        entries += b" /Contents " + _string(annotation.note)
+        entries += b" /Contents " + _format_string(annotation.note)
     if annotation.modified:
         entries += b" /M (%b)" % annotation.modified.encode()
     return b"<< %b >>" % entries
 
 
-def _box(line: int) -> tuple[int, int, int, int]:
+def _compute_box(line: int) -> tuple[int, int, int, int]:
     """Return the left, bottom, right and top of a line, from its baseline to its capitals.
 
-    Some viewers mark no more than that, and commas are below it.
+    Some viewers mark only this part of a line. Commas extend below it.
     """
     baseline = TOP - LEADING * line
     return LEFT, baseline, LEFT + LINE_WIDTH, baseline + SIZE - 3
 
 
-def _quad(box: tuple[int, int, int, int]) -> bytes:
+def _format_quad(box: tuple[int, int, int, int]) -> bytes:
     """Return the corners in the order that programs write: a Z, not a circle."""
     left, bottom, right, top = box
     corners = (left, top, right, top, left, bottom, right, bottom)
     return b" ".join(b"%d" % number for number in corners)
 
 
-def _outline(objects: _Objects, entries: Sequence[tuple[str, int]], pages: Sequence[int]) -> int:
+def _add_outline(
+    objects: _Objects, entries: Sequence[tuple[str, int]], pages: Sequence[int]
+) -> int:
     root = objects.add()
     items = [objects.add() for _ in entries]
     for position, (number, (title, page)) in enumerate(zip(items, entries, strict=True)):
-        body = b"/Title %b /Parent %d 0 R /Dest [%d 0 R /Fit]" % (_string(title), root, pages[page])
+        body = b"/Title %b /Parent %d 0 R /Dest [%d 0 R /Fit]" % (
+            _format_string(title),
+            root,
+            pages[page],
+        )
         if position:
             body += b" /Prev %d 0 R" % items[position - 1]
         if position + 1 < len(items):

@@ -1,11 +1,11 @@
-"""Free ports."""
+"""Finds free ports."""
 
 from __future__ import annotations
 
 import socket
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return a port on which no program listens at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 END_TIMEOUT_SECONDS: Final = 60.0
-"""A process that has not ended after this time is considered to hang."""
+"""After this time, a process that has not ended is considered to hang."""
 
 
 def wait_for_end(*pids: int) -> None:

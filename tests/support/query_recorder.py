@@ -1,4 +1,4 @@
-"""Record the shape of every query that this process sends through google-cloud-firestore.
+"""Records the shape of every query that this process sends through google-cloud-firestore.
 
 Synchronous, asynchronous and transactional calls all build their request in the method
 `_prep_stream`, which the recorder wraps.
@@ -30,7 +30,7 @@ _METHOD: Final = "_prep_stream"
 
 
 @contextmanager
-def recording() -> Iterator[set[QueryShape]]:
+def record_queries() -> Iterator[set[QueryShape]]:
     """Collect the shapes of all queries until the block ends.
 
     An outer recording does not receive them, so that a test's example queries need no index.
@@ -65,7 +65,7 @@ def record_to_directory() -> None:
     _observe(append)
 
 
-def shapes_in(directory: Path) -> frozenset[QueryShape]:
+def read_shapes(directory: Path) -> frozenset[QueryShape]:
     """Return the shapes that processes have recorded in a directory."""
     files = directory.glob("*.jsonl")
     return frozenset(

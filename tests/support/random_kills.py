@@ -1,4 +1,4 @@
-"""Functions that are killed at random while clients call them, as crashes would.
+"""Tools' functions that are killed at random moments while clients call them.
 
 A client that gets no answer sends the call again with the same idempotency key, until the call is
 answered. Tests can then check what the functions stored.
@@ -18,7 +18,7 @@ import httpx2
 
 from infra.local.processes import serve
 from shared.runtime.messages import CallAnswer
-from tests.support.cloud_run.cloud import deployed_program
+from tests.support.cloud_run.cloud import make_deployed_program
 
 if TYPE_CHECKING:
     import random
@@ -93,7 +93,7 @@ def run_killed_function(
         generator: The source of random delays.
     """
     function = KilledFunction()
-    program = deployed_program(tool, environment)
+    program = make_deployed_program(tool, environment)
     delays = [generator.uniform(0, MAX_SECONDS_TO_KILL) for _ in range(kills)]
 
     def serve_and_kill() -> None:

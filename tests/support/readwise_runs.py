@@ -1,4 +1,4 @@
-"""Runs that import a fake Readwise library, and their results."""
+"""Runs of the job `ingest` with a fake Readwise account, and what they stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.readwise_sync import ReadwiseSync, SyncProgress
 from tests.support.fakes.readwise import TOKEN
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.jobs import make_ample_budget, make_job_context
+from tests.support.stored_documents import read_chunks, read_documents
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -20,46 +21,54 @@ if TYPE_CHECKING:
     from tests.support.fakes.readwise import FakeReadwise
 
 _RUN_TIMES: Final = {"created_at", "updated_at", "deleted_at"}
-"""These fields have the time of a run."""
+"""The fields that contain the time of a run."""
 
 
-def readwise_settings(readwise: FakeReadwise, project: str, **overrides: Any) -> Settings:
-    """Return settings that follow this library."""
+def make_readwise_settings(readwise: FakeReadwise, project: str, **overrides: Any) -> Settings:
+    """Return the settings of a deployment that ingests this Readwise account."""
     fields = {"readwise_token": SecretStr(TOKEN), "readwise_url": readwise.base_url} | overrides
     return Settings(google_cloud_project=project, **fields)
 
 
-async def run_ingest(app: App, meter: Meter | None = None, *, forgets_all: bool = False) -> Report:
-    """Run ingest once."""
-    context = app.context(Caller(), meter or Meter())
-    run = ingest_confirmed if forgets_all else ingest
-    return await run(context, ample_budget())
+async def run_ingest(app: App, meter: Meter | None = None) -> Report:
+    """Run the job `ingest` once."""
+    return await ingest(app.context(Caller(), meter or Meter()), make_ample_budget())
 
 
-async def progress(ctx: Context) -> SyncProgress:
-    """Return how far the knowledge base has followed the library."""
-    return await ReadwiseSync(ctx.database).progress()
+async def run_confirmed_ingest(app: App) -> Report:
+    """Run the job `ingest` once, as when a person confirmed that many sources are missing."""
+    return await ingest_confirmed(make_job_context(app), make_ample_budget())
 
 
-async def stored_texts(ctx: Context) -> dict[str, list[str]]:
+async def read_progress(ctx: Context) -> SyncProgress:
+    """Return the stored progress: up to which change the account was read."""
+    return await ReadwiseSync(ctx.database).load_progress()
+
+
+async def read_texts(ctx: Context) -> dict[str, list[str]]:
     """Return the texts of the passages of each source, in order."""
-    in_order = sorted((await chunks(ctx)).values(), key=lambda chunk: int(chunk["position"]))
-    texts: dict[str, list[str]] = {}
-    for chunk in in_order:
-        texts.setdefault(chunk["source_id"], []).append(chunk["content"])
-    return {source_id: texts.get(source_id, []) for source_id in await documents(ctx, "sources")}
+    sources = await read_documents(ctx, "sources")
+    chunks = (await read_chunks(ctx)).values()
+    texts: dict[str, list[str]] = {source_id: [] for source_id in sources}
+    for chunk in sorted(chunks, key=lambda chunk: int(chunk["position"])):
+        texts[chunk["source_id"]].append(chunk["content"])
+    return texts
 
 
-async def stored_state(ctx: Context, *collections: str) -> dict[str, dict[str, Any]]:
-    """Return the documents that ingest writes, and these collections, without times of runs."""
+async def read_ingested_documents(ctx: Context, *collections: str) -> dict[str, dict[str, Any]]:
+    """Return sources, chunks and the documents of other collections, without times of runs.
+
+    Two runs that stored the same have the same state.
+    """
     return {
-        f"{collection}/{name}": {key: _drop_time(key, value) for key, value in data.items()}
+        f"{collection}/{name}": {key: _hide_time(key, value) for key, value in data.items()}
         for collection in ("sources", "chunks", *collections)
-        for name, data in (await documents(ctx, collection)).items()
+        for name, data in (await read_documents(ctx, collection)).items()
     }
 
 
-def _drop_time(key: str, value: Any) -> Any:
-    if key == "pending":
+def _hide_time(key: str, value: Any) -> Any:
+    """Return the value of a field, without the times in it."""
+    if key == "pending":  # a map from steps to the times when they are due
         return set(value)
     return key if key in _RUN_TIMES else value

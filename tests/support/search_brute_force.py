@@ -1,4 +1,4 @@
-"""Knowledge bases to search, all pages of a search, and a brute-force search."""
+"""Random knowledge bases, and the results that `search_kb` must have, computed by brute force."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from shared.knowledge import chunk_repository
 from shared.knowledge.source import Section, Source
 from shared.search.fusion import Scores, diversify, fuse
 from shared.text.terms import terms
-from tests.support.fakes.embedder import cosine
+from tests.support.fakes.embedder import compute_similarity
 from tests.support.knowledge import index_all, store_sources
-from tests.support.stored_documents import chunks
+from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:
     import random
@@ -62,14 +62,14 @@ def make_source_of_texts(texts: Sequence[str], source_id: str = "many", **fields
     return Source(source_id, sections=tuple(map(Section, texts)), **all_fields)
 
 
-async def update_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
+async def update_and_index_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
     """Set fields of a chunk, as jobs do, and index it again."""
     reference = ctx.database.client.document(f"chunks/{chunk_id}")
     await reference.update(fields | {"pending.index": ctx.clock()})
     await index_all(ctx)
 
 
-async def random_knowledge(
+async def store_random_sources(
     ctx: Context, generator: random.Random, sources: int = 9
 ) -> list[EmbeddedChunk]:
     """Store sources with random tags, authors, dates, cards and clusters; return all passages."""
@@ -81,12 +81,12 @@ async def random_knowledge(
         fields = {"knowledge_card": card, "cluster_id": clusters, "pending.index": ctx.clock()}
         await snapshot.reference.update(fields)
     await index_all(ctx)
-    return await stored_chunks(ctx)
+    return await read_embedded_chunks(ctx)
 
 
-async def stored_chunks(ctx: Context) -> list[EmbeddedChunk]:
+async def read_embedded_chunks(ctx: Context) -> list[EmbeddedChunk]:
     """Return all stored passages."""
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     return [
         EmbeddedChunk(chunk_repository.to_chunk(chunk_id, data), tuple(data["embedding"]))
         for chunk_id, data in stored.items()
@@ -100,7 +100,7 @@ async def truncate_postings(ctx: Context, collection: str, cap: int) -> None:
     await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(refs)
 
 
-async def all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
+async def search_all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
     """Return all pages of a search."""
     pages: list[Out] = []
     cursor = None
@@ -123,7 +123,7 @@ def collect_ids(pages: Sequence[Out]) -> list[str]:
     return [hit.chunk_id for hit in collect_hits(pages)]
 
 
-def passes(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False) -> bool:
+def matches_filters(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False) -> bool:
     """Return whether a passage passes filters, implemented independently of the product."""
     assert chunk.dated_at
     return all(_check_filters(chunk, filters)) and (
@@ -131,7 +131,7 @@ def passes(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False
     )
 
 
-def newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
+def sort_newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
     """Return the ids of passages, newest first."""
     in_order = sorted(
         (entry.chunk for entry in candidates),
@@ -141,17 +141,19 @@ def newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
     return [chunk.chunk_id for chunk in in_order]
 
 
-def semantic_order(candidates: Sequence[EmbeddedChunk], vector: Vector) -> list[str]:
+def rank_by_meaning(candidates: Sequence[EmbeddedChunk], vector: Vector) -> list[str]:
     """Return the ids of passages by similarity to a vector, best first."""
-    scores = {entry.chunk.chunk_id: cosine(entry.vector, vector) for entry in candidates}
+    scores = {
+        entry.chunk.chunk_id: compute_similarity(entry.vector, vector) for entry in candidates
+    }
     return _diversify_ids(_sort_best_first(scores), candidates)
 
 
-def lexical_order(
+def rank_by_words(
     candidates: Sequence[EmbeddedChunk], all_chunks: Sequence[EmbeddedChunk], query: str
 ) -> list[str]:
     """Return the ids of passages that contain a term of a query, by BM25, best first."""
-    scores = bm25(all_chunks, query)
+    scores = compute_bm25(all_chunks, query)
     candidate_scores = {
         entry.chunk.chunk_id: scores[entry.chunk.chunk_id]
         for entry in candidates
@@ -160,24 +162,24 @@ def lexical_order(
     return _diversify_ids(_sort_best_first(candidate_scores), candidates)
 
 
-def hybrid_order(
+def rank_by_both(
     candidates: Sequence[EmbeddedChunk],
     all_chunks: Sequence[EmbeddedChunk],
     query: str,
     vector: Vector,
 ) -> list[str]:
     """Return the ids of passages by both scores, best first."""
-    lexical_scores = bm25(all_chunks, query)
+    lexical_scores = compute_bm25(all_chunks, query)
     scores = {
         entry.chunk.chunk_id: Scores(
-            cosine(entry.vector, vector), lexical_scores[entry.chunk.chunk_id]
+            compute_similarity(entry.vector, vector), lexical_scores[entry.chunk.chunk_id]
         )
         for entry in candidates
     }
     return _diversify_ids(fuse(scores), candidates)
 
 
-def bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:
+def compute_bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:
     """Return the BM25 score of every passage by its id, computed from the texts."""
     term_counts = {
         entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in all_chunks
@@ -194,7 +196,7 @@ def bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:
     return scores
 
 
-def random_filters(generator: random.Random) -> dict[str, Any]:
+def make_random_filters(generator: random.Random) -> dict[str, Any]:
     """Return up to three random filters."""
     start = FIRST_DAY + timedelta(days=generator.randrange(0, 700))
     filters: dict[str, Any] = {

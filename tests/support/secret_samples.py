@@ -1,4 +1,4 @@
-"""Invented secrets in their real formats, for tests and benchmarks.
+"""Invented secrets and personal data in their real formats, and texts that only look like them.
 
 Values are assembled at run time, so that no line of this file looks like a secret to a scanner of
 repositories.
@@ -22,8 +22,8 @@ BASE64URL: Final = ALNUM + "-_"
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
-    """A text with one secret.
+class SecretSample:
+    """A text with one secret, or with one piece of personal data.
 
     Attributes:
         name: The kind of the secret.
@@ -38,48 +38,48 @@ class Planted:
     line: int = 1
 
 
-def random_text(alphabet: str, length: int, seed: int = 0) -> str:
+def make_random_text(alphabet: str, length: int, seed: int = 0) -> str:
     """Return random characters, which are the same in every run."""
     return "".join(Random(f"{alphabet}{length}{seed}").choices(alphabet, k=length))  # noqa: S311 - invented secrets
 
 
-def json_web_token(seed: int = 0) -> str:
+def make_json_web_token(seed: int = 0) -> str:
     """Return a signed JSON web token."""
     parts = [
         base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
         for part in ({"alg": "HS256", "typ": "JWT"}, {"sub": "7431902", "scope": "admin"})
     ]
-    return ".".join([*parts, random_text(BASE64URL, 43, seed)])
+    return ".".join([*parts, make_random_text(BASE64URL, 43, seed)])
 
 
-def armored(label: str, seed: int = 0) -> str:
+def make_pem(label: str, seed: int = 0) -> str:
     """Return random lines between a header and a footer, as in a PEM file."""
-    lines = [random_text(BASE64, 64, seed + number) for number in range(6)]
+    lines = [make_random_text(BASE64, 64, seed + number) for number in range(6)]
     dashes = "-" * 5
     return "\n".join([f"{dashes}BEGIN {label}{dashes}", *lines, f"{dashes}END {label}{dashes}"])
 
 
-def service_account(seed: int = 0) -> str:
+def make_service_account_key(seed: int = 0) -> str:
     """Return a key file of a Google Cloud service account."""
     return json.dumps(
         {
             "type": "service_account",
             "project_id": "sample-project",
-            "private_key_id": random_text(HEX, 40, seed),
-            "private_key": armored("PRIVATE KEY", seed) + "\n",
+            "private_key_id": make_random_text(HEX, 40, seed),
+            "private_key": make_pem("PRIVATE KEY", seed) + "\n",
             "client_id": "103945720184657392018",
         },
         indent=2,
     )
 
 
-def tokens(seed: int = 0) -> dict[str, str]:
+def make_tokens(seed: int = 0) -> dict[str, str]:
     """Return tokens that have a format of their own, by kind."""
     digits = string.digits
     middle = "T3Blbk" + "FJ"
 
     def some(alphabet: str, length: int) -> str:
-        return random_text(alphabet, length, seed)
+        return make_random_text(alphabet, length, seed)
 
     return {
         "AWS access key": "AK" + "IA" + some("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
@@ -116,75 +116,87 @@ def tokens(seed: int = 0) -> dict[str, str]:
         "Docker Hub token": "dc" + "kr_pat_" + some(BASE64URL, 27),
         "Google OAuth client secret": "GOC" + "SPX-" + some(BASE64URL, 28),
         "Google OAuth access token": "ya" + "29." + some(BASE64URL, 160),
-        "JSON web token": json_web_token(seed),
+        "JSON web token": make_json_web_token(seed),
         "Linear key": "lin" + "_api_" + some(ALNUM, 40),
         "Notion token": "nt" + "n_" + some(string.digits, 11) + some(ALNUM, 35),
         "age key": "AGE-" + "SECRET-KEY-1" + some("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58),
     }
 
 
-def secrets_in_context(seed: int = 0) -> list[Planted]:
+def make_secrets_in_context(seed: int = 0) -> list[SecretSample]:
     """Return secrets that only their context reveals."""
-    aws = random_text(BASE64, 40, seed)
-    azure = random_text(BASE64, 86, seed) + "=="
-    password = random_text(ALNUM, 14, seed)
-    bearer = random_text(BASE64URL, 44, seed)
+    aws = make_random_text(BASE64, 40, seed)
+    azure = make_random_text(BASE64, 86, seed) + "=="
+    password = make_random_text(ALNUM, 14, seed)
+    bearer = make_random_text(BASE64URL, 44, seed)
     basic = base64.b64encode(f"deploy:{password}".encode()).decode()
-    short = base64.b64encode(f"ida:{random_text(LOWER, 6, seed)}".encode()).decode()
+    short = base64.b64encode(f"ida:{make_random_text(LOWER, 6, seed)}".encode()).decode()
     word, phrase = "hunter2" + "xyz", "Sommer!" + "2024"
-    cookie = random_text(HEX, 32, seed)
+    cookie = make_random_text(HEX, 32, seed)
     return [
-        Planted("AWS secret, .env", f"AWS_REGION=eu-west-1\nAWS_SECRET_ACCESS_KEY={aws}", aws, 2),
-        Planted("AWS secret, Python", f'aws_secret_access_key="{aws}"', aws),
-        Planted("Azure storage", f"AccountName=sample;AccountKey={azure};Endpoint=x", azure),
-        Planted("basic auth", f"git clone https://deploy:{password}@git.acme.io/a.git", password),
-        Planted("postgres", f"DATABASE_URL=postgres://app:{password}@db.acme.io/app", password),
-        Planted("mongodb", f"mongodb+srv://app:{password}@c0.x1y2z.mongodb.net/app", password),
-        Planted("redis, no user", f"redis://:{password}@cache.acme.io:6379/0", password),
-        Planted("bearer", f'curl -H "Authorization: Bearer {bearer}" https://acme.io', bearer),
-        Planted("basic header", f"Authorization: Basic {basic}", basic),
-        Planted("curl -u", f"curl -u deploy:{password} https://acme.io/api", password),
-        Planted("yaml", f"database:\n  user: app\n  password: {word}\n", word, 3),
-        Planted("yaml, quoted", f"db:\n  password: '{password}'\n", password, 2),
-        Planted("json", f'{{"user": "app",\n "password": "{password}"}}', password, 2),
-        Planted("env, plain", f"DEBUG=1\nDB_PASSWORD={password}\n", password, 2),
-        Planted(
+        SecretSample(
+            "AWS secret, .env", f"AWS_REGION=eu-west-1\nAWS_SECRET_ACCESS_KEY={aws}", aws, 2
+        ),
+        SecretSample("AWS secret, Python", f'aws_secret_access_key="{aws}"', aws),
+        SecretSample("Azure storage", f"AccountName=sample;AccountKey={azure};Endpoint=x", azure),
+        SecretSample(
+            "basic auth", f"git clone https://deploy:{password}@git.acme.io/a.git", password
+        ),
+        SecretSample(
+            "postgres", f"DATABASE_URL=postgres://app:{password}@db.acme.io/app", password
+        ),
+        SecretSample("mongodb", f"mongodb+srv://app:{password}@c0.x1y2z.mongodb.net/app", password),
+        SecretSample("redis, no user", f"redis://:{password}@cache.acme.io:6379/0", password),
+        SecretSample("bearer", f'curl -H "Authorization: Bearer {bearer}" https://acme.io', bearer),
+        SecretSample("basic header", f"Authorization: Basic {basic}", basic),
+        SecretSample("curl -u", f"curl -u deploy:{password} https://acme.io/api", password),
+        SecretSample("yaml", f"database:\n  user: app\n  password: {word}\n", word, 3),
+        SecretSample("yaml, quoted", f"db:\n  password: '{password}'\n", password, 2),
+        SecretSample("json", f'{{"user": "app",\n "password": "{password}"}}', password, 2),
+        SecretSample("env, plain", f"DEBUG=1\nDB_PASSWORD={password}\n", password, 2),
+        SecretSample(
             "env, exported",
-            f"export API_KEY={random_text(HEX, 32, seed)}",
-            random_text(HEX, 32, seed),
+            f"export API_KEY={make_random_text(HEX, 32, seed)}",
+            make_random_text(HEX, 32, seed),
         ),
-        Planted(
-            "python", f'api_key = "{random_text(ALNUM, 32, seed)}"', random_text(ALNUM, 32, seed)
+        SecretSample(
+            "python",
+            f'api_key = "{make_random_text(ALNUM, 32, seed)}"',
+            make_random_text(ALNUM, 32, seed),
         ),
-        Planted("python, keyword", f"connect(user='app', password='{password}')", password),
-        Planted(
-            "go", f'clientSecret := "{random_text(ALNUM, 40, seed)}"', random_text(ALNUM, 40, seed)
+        SecretSample("python, keyword", f"connect(user='app', password='{password}')", password),
+        SecretSample(
+            "go",
+            f'clientSecret := "{make_random_text(ALNUM, 40, seed)}"',
+            make_random_text(ALNUM, 40, seed),
         ),
-        Planted(
-            "header", f"x-api-key: {random_text(ALNUM, 40, seed)}", random_text(ALNUM, 40, seed)
+        SecretSample(
+            "header",
+            f"x-api-key: {make_random_text(ALNUM, 40, seed)}",
+            make_random_text(ALNUM, 40, seed),
         ),
-        Planted("command line", f"mysql -u root --password={password} app", password),
-        Planted("netrc", f"machine acme.io login deploy password {password}", password),
-        Planted(
+        SecretSample("command line", f"mysql -u root --password={password} app", password),
+        SecretSample("netrc", f"machine acme.io login deploy password {password}", password),
+        SecretSample(
             "npmrc",
-            f"//registry.acme.io/:_authToken={random_text(HEX, 40, seed)}",
-            random_text(HEX, 40, seed),
+            f"//registry.acme.io/:_authToken={make_random_text(HEX, 40, seed)}",
+            make_random_text(HEX, 40, seed),
         ),
-        Planted("sentence", f"The admin password is {password}, keep it.", password),
-        Planted("psql, connection string", f'psql "host=db password={phrase}"', phrase),
-        Planted("basic header, short", f"'Authorization': 'Basic {short}'", short),
-        Planted("basic, alone", f'auth = "Basic {short}"', short),
-        Planted("cookie", f"Cookie: theme=dark; sessionid={cookie}", cookie),
-        Planted("cookie set", f"< Set-Cookie: sid={cookie}; Path=/; HttpOnly", cookie),
-        Planted("cookie, signed", f"'cookie': 'connect.sid=s%3A{cookie}.{aws[:9]}'", cookie),
-        Planted("cookies, Python", f"cookies={{'sessionid': '{cookie}'}}", cookie),
-        Planted("curl -b", f"curl -s -b 'PHPSESSID={cookie}' https://acme.io", cookie),
-        *_plant_in_commands(f"{random_text(ALNUM, 12, seed)}7q"),
-        Planted("ADO.NET", f"Server=db;User Id=sa;Password={password};Encrypt=1", password),
+        SecretSample("sentence", f"The admin password is {password}, keep it.", password),
+        SecretSample("psql, connection string", f'psql "host=db password={phrase}"', phrase),
+        SecretSample("basic header, short", f"'Authorization': 'Basic {short}'", short),
+        SecretSample("basic, alone", f'auth = "Basic {short}"', short),
+        SecretSample("cookie", f"Cookie: theme=dark; sessionid={cookie}", cookie),
+        SecretSample("cookie set", f"< Set-Cookie: sid={cookie}; Path=/; HttpOnly", cookie),
+        SecretSample("cookie, signed", f"'cookie': 'connect.sid=s%3A{cookie}.{aws[:9]}'", cookie),
+        SecretSample("cookies, Python", f"cookies={{'sessionid': '{cookie}'}}", cookie),
+        SecretSample("curl -b", f"curl -s -b 'PHPSESSID={cookie}' https://acme.io", cookie),
+        *_make_secrets_in_commands(f"{make_random_text(ALNUM, 12, seed)}7q"),
+        SecretSample("ADO.NET", f"Server=db;User Id=sa;Password={password};Encrypt=1", password),
     ]
 
 
-def _plant_in_commands(password: str) -> list[Planted]:
+def _make_secrets_in_commands(password: str) -> list[SecretSample]:
     commands = {
         "mysql -p": f"mysql -u root -p{password} app",
         "mysqldump -p": f"docker exec db mysqldump -uroot -p'{password}' app > app.sql",
@@ -200,28 +212,30 @@ def _plant_in_commands(password: str) -> list[Planted]:
         "sudo -S": f"echo {password} | sudo -S apt-get update",
         "http -a": f"http -a deploy:{password} acme.io/api",
     }
-    return [Planted(name, text, password) for name, text in commands.items()]
+    return [SecretSample(name, text, password) for name, text in commands.items()]
 
 
-def key_blocks(seed: int = 0) -> list[Planted]:
+def make_private_keys(seed: int = 0) -> list[SecretSample]:
     """Return private keys of several lines."""
     labels = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY"]
     labels += ["ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
-    body = random_text(BASE64, 64, seed)
-    planted = [Planted(label, f"# key\n{armored(label, seed)}\n", body, 2) for label in labels]
-    return [*planted, Planted("service account", service_account(seed), body, 5)]
+    body = make_random_text(BASE64, 64, seed)
+    planted = [
+        SecretSample(label, f"# key\n{make_pem(label, seed)}\n", body, 2) for label in labels
+    ]
+    return [*planted, SecretSample("service account", make_service_account_key(seed), body, 5)]
 
 
-def all_planted(seed: int = 0) -> list[Planted]:
+def make_secrets(seed: int = 0) -> list[SecretSample]:
     """Return all secrets; tokens are on the second line of their text."""
     bare = [
-        Planted(name, f"Create the client:\nclient = Client('{value}')\n", value, 2)
-        for name, value in tokens(seed).items()
+        SecretSample(name, f"Create the client:\nclient = Client('{value}')\n", value, 2)
+        for name, value in make_tokens(seed).items()
     ]
-    return [*bare, *secrets_in_context(seed), *key_blocks(seed)]
+    return [*bare, *make_secrets_in_context(seed), *make_private_keys(seed)]
 
 
-def personal_data() -> list[Planted]:
+def make_personal_data() -> list[SecretSample]:
     """Return personal data of invented people, in real formats."""
     mail = "ida.loaf" + "@" + "gmail.com"
     company_mail = "i.loaf" + "@" + "acme-bakery.co.uk"
@@ -233,25 +247,27 @@ def personal_data() -> list[Planted]:
     account = "DE02 1203 0000 " + "0000 2020 51"
     social = "536-" + "22-8841"
     return [
-        Planted("e-mail", f"Thanks to\nIda Loaf <{mail}>", mail, 2),
-        Planted("e-mail, company", f'"author": "{company_mail}"', company_mail),
-        Planted("phone, mobile", f"Call {mobile} when it is down.", mobile),
-        Planted("phone, plain", f"to='{landline}'", landline),
-        Planted("phone, American", f"Phone: {american}", american),
-        Planted("card", f"charge('{card}')", card),
-        Planted("American Express", f"number: {amex}", amex),
-        Planted("IBAN", f"IBAN {account}", account),
-        Planted("IBAN, compact", f"iban='{account.replace(' ', '')}'", account.replace(" ", "")),
-        *_plant_national_numbers(),
-        Planted("home", f"cd /home/{'ida' + '.loaf'}/src", "ida" + ".loaf"),
-        Planted("home, macOS", f"see /Users/{'ida' + '.loaf'}/src", "ida" + ".loaf"),
-        Planted("home, Windows", f"C:\\Users\\{'Ida' + ' Loaf'}\\a.py", "Ida" + " Loaf"),
-        Planted("home, quoted", f"'C:\\\\Users\\\\{'ida' + '.loaf'}\\\\a'", "ida" + ".loaf"),
-        Planted("social security", f"ssn: {social}", social),
+        SecretSample("e-mail", f"Thanks to\nIda Loaf <{mail}>", mail, 2),
+        SecretSample("e-mail, company", f'"author": "{company_mail}"', company_mail),
+        SecretSample("phone, mobile", f"Call {mobile} when it is down.", mobile),
+        SecretSample("phone, plain", f"to='{landline}'", landline),
+        SecretSample("phone, American", f"Phone: {american}", american),
+        SecretSample("card", f"charge('{card}')", card),
+        SecretSample("American Express", f"number: {amex}", amex),
+        SecretSample("IBAN", f"IBAN {account}", account),
+        SecretSample(
+            "IBAN, compact", f"iban='{account.replace(' ', '')}'", account.replace(" ", "")
+        ),
+        *_make_national_numbers(),
+        SecretSample("home", f"cd /home/{'ida' + '.loaf'}/src", "ida" + ".loaf"),
+        SecretSample("home, macOS", f"see /Users/{'ida' + '.loaf'}/src", "ida" + ".loaf"),
+        SecretSample("home, Windows", f"C:\\Users\\{'Ida' + ' Loaf'}\\a.py", "Ida" + " Loaf"),
+        SecretSample("home, quoted", f"'C:\\\\Users\\\\{'ida' + '.loaf'}\\\\a'", "ida" + ".loaf"),
+        SecretSample("social security", f"ssn: {social}", social),
     ]
 
 
-def _plant_national_numbers() -> list[Planted]:
+def _make_national_numbers() -> list[SecretSample]:
     rest = "4839" + "201"
     written = {
         "tel.": f"tel. 0171 {rest}",
@@ -272,26 +288,27 @@ def _plant_national_numbers() -> list[Planted]:
         "00, in one": f"tel 0049171{rest}",
     }
     return [
-        Planted(f"phone, {name}", text, text[-6:].strip(" |?'")) for name, text in written.items()
+        SecretSample(f"phone, {name}", text, text[-6:].strip(" |?'"))
+        for name, text in written.items()
     ]
 
 
 def _make_digests() -> list[str]:
     image = base64.b64encode(bytes(range(256)) * 6).decode()
     return [
-        f"commit {random_text(HEX, 40)}",
-        f"numpy==2.1.0 --hash=sha256:{random_text(HEX, 64)}",
-        f'"integrity": "sha512-{random_text(BASE64, 86)}=="',
-        f"FROM python:3.11@sha256:{random_text(HEX, 64)}",
+        f"commit {make_random_text(HEX, 40)}",
+        f"numpy==2.1.0 --hash=sha256:{make_random_text(HEX, 64)}",
+        f'"integrity": "sha512-{make_random_text(BASE64, 86)}=="',
+        f"FROM python:3.11@sha256:{make_random_text(HEX, 64)}",
         "id: 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
         f'<img src="data:image/png;base64,{image}">',
-        f"background: url(data:image/gif;base64,{random_text(BASE64, 3000)}=)",
-        f'ETag: W/"{random_text(HEX, 32)}"',
-        f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{random_text(BASE64, 43)} deploy",
+        f"background: url(data:image/gif;base64,{make_random_text(BASE64, 3000)}=)",
+        f'ETag: W/"{make_random_text(HEX, 32)}"',
+        f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{make_random_text(BASE64, 43)} deploy",
     ]
 
 
-INNOCENT: Final = (
+HARMLESS_TEXTS: Final = (
     'password = os.environ["PASSWORD"]',
     'token = "<TOKEN>"',
     'api_key="YOUR_API_KEY"',
@@ -322,8 +339,8 @@ INNOCENT: Final = (
     "sk" + "-ant-api03-" + "x" * 93 + "AA",
     "if '-----BEGIN PRIVATE KEY-----' in text: refuse()",
     "-----BEGIN PRIVATE KEY-----\n<your key>\n-----END PRIVATE KEY-----",
-    "-----BEGIN PUBLIC KEY-----\n" + random_text(BASE64, 64) + "\n-----END PUBLIC KEY-----",
-    "-----BEGIN CERTIFICATE-----\n" + random_text(BASE64, 64) + "\n-----END CERTIFICATE-----",
+    "-----BEGIN PUBLIC KEY-----\n" + make_random_text(BASE64, 64) + "\n-----END PUBLIC KEY-----",
+    "-----BEGIN CERTIFICATE-----\n" + make_random_text(BASE64, 64) + "\n-----END CERTIFICATE-----",
     "postgres://user:password@localhost:5432/app",
     "amqp://guest:guest@rabbit:5672/",
     "https://<user>:<password>@acme.io",
@@ -376,7 +393,7 @@ INNOCENT: Final = (
 )
 """The texts without secrets: placeholders, names in code, digests and impersonal addresses."""
 
-HOSTILE: Final = (
+SLOW_PIECES: Final = (
     *("a", "1 ", "A", "\n", "\\n", '"', "/", "."),
     *("key=", "password", "password=", 'secret: "', "password: a", "token:a[", "api key", "aws"),
     *("://a:", "://a:b@", "http://", "curl ", "curl -u ", "--token ", "Bearer a"),

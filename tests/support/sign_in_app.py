@@ -1,4 +1,7 @@
-"""The sign-in pages without the rest of the gateway, with a test's own database."""
+"""The sign-in pages alone, which tests request in their own process.
+
+Without the rest of the gateway, a test can set the clock and the rate limit, and read the database.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from starlette.applications import Starlette
 
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
-from functions.gateway.auth.public_url import issuer_url, resource_url
+from functions.gateway.auth.public_url import get_issuer_url, get_resource_url
 from functions.gateway.oauth.authorization import Approvals, AuthorizationRequest, seal
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.google import GoogleSignIn
@@ -29,8 +32,10 @@ from tests.support.clock import SettableClock
 if TYPE_CHECKING:
     from shared.core.settings import Settings
 
-SECRET: Final = "a secret that only this test has: 32"
+SECRET: Final = "a secret of tests, long enough to sign"
+"""The secret of the keyring."""
 USER: Final = "ada@example.com"
+"""The user whose keys `make_key` creates."""
 REQUEST: Final = AuthorizationRequest(
     client_id="client-1",
     client_name="Claude",
@@ -40,13 +45,13 @@ REQUEST: Final = AuthorizationRequest(
     state="client's own",
     code_challenge="E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
 )
-"""The request of a well-behaved program."""
+"""A valid authorization request, as the consent page receives it."""
 _HIDDEN: Final = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 
 
 @dataclass
-class FakeLoginLimit:
-    """A rate limit of sign-in attempts.
+class FakeSignInLimit:
+    """A rate limit of sign-in attempts that counts in memory.
 
     Attributes:
         attempts: The network addresses of the attempts.
@@ -69,9 +74,9 @@ class SignInApp:
     Attributes:
         settings: The gateway's settings.
         keyring: The gateway's keyring.
-        access: The database connection.
-        clock: The clock, which tests set.
-        login_limit: The rate limit, which tests set.
+        connection: The connection to the database `access`.
+        clock: The clock of all services. A test may set it.
+        sign_in_limit: The rate limit of attempts to sign in. A test may lower it.
         app: The ASGI app with the pages.
     """
 
@@ -79,60 +84,60 @@ class SignInApp:
         """Assemble the pages as the gateway does."""
         self.settings = settings
         self.keyring = Keyring([SecretStr(SECRET)])
-        self.access = Connection(settings.google_cloud_project, settings.access_database)
+        self.connection = Connection(settings.google_cloud_project, settings.access_database)
         self.clock = SettableClock()
-        self.login_limit = FakeLoginLimit()
-        issuer = issuer_url(settings)
-        tokens = AccessTokens(self.keyring, issuer, resource_url(settings), self.clock)
+        self.sign_in_limit = FakeSignInLimit()
+        issuer = get_issuer_url(settings)
+        tokens = AccessTokens(self.keyring, issuer, get_resource_url(settings), self.clock)
         google = (
             GoogleSignIn(settings, self.keyring, self.clock) if settings.google_client_id else None
         )
         consent = Consent(
             settings=settings,
             keyring=self.keyring,
-            callers=Callers(settings, self.keyring, tokens, self.access, self.clock),
-            approvals=Approvals(self.keyring, self.access, issuer, self.clock),
+            callers=Callers(settings, self.keyring, tokens, self.connection, self.clock),
+            approvals=Approvals(self.keyring, self.connection, issuer, self.clock),
             clock=self.clock,
-            login_limit=self.login_limit,
+            login_limit=self.sign_in_limit,
             google=google,
         )
         self.app = Starlette(routes=consent.routes())
 
-    def client(self) -> httpx2.AsyncClient:
+    def make_client(self) -> httpx2.AsyncClient:
         """Make a client that stores cookies and does not follow redirects."""
         return httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(self.app), base_url=issuer_url(self.settings)
+            transport=httpx2.ASGITransport(self.app), base_url=get_issuer_url(self.settings)
         )
 
-    def sealed(self, request: AuthorizationRequest = REQUEST) -> str:
-        """Seal a request."""
+    def seal_request(self, request: AuthorizationRequest = REQUEST) -> str:
+        """Sign a request, as the consent page expects it in its URL."""
         return seal(self.keyring, request, self.clock)
 
-    def consent_path(self, request: AuthorizationRequest = REQUEST) -> str:
-        """Return the path and query of the consent page."""
-        return f"/consent?request={quote(self.sealed(request))}"
+    def make_consent_target(self, request: AuthorizationRequest = REQUEST) -> str:
+        """Return the path and query of the consent page for a request."""
+        return f"/consent?request={quote(self.seal_request(request))}"
 
-    def consent_url(self, request: AuthorizationRequest = REQUEST) -> str:
-        """Return the URL of the consent page."""
-        return issuer_url(self.settings) + self.consent_path(request)
+    def make_consent_url(self, request: AuthorizationRequest = REQUEST) -> str:
+        """Return the URL of the consent page for a request."""
+        return get_issuer_url(self.settings) + self.make_consent_target(request)
 
     async def make_key(self, scopes: frozenset[Scope] = FULL_ACCESS) -> tuple[str, str]:
         """Create a key for `USER`, and return its text and its id."""
         text, key = new_key(self.keyring, USER, "a key", scopes, created_at=self.clock())
-        await AccessStore(self.access).keys.add(key)
+        await AccessStore(self.connection).keys.add(key)
         return text, key.key_id
 
     async def count_grants(self) -> int:
         """Count the stored grants."""
-        snapshots = AccessStore(self.access).database.collection("oauth_grants").stream()
+        snapshots = AccessStore(self.connection).database.collection("oauth_grants").stream()
         return len([snapshot async for snapshot in snapshots])
 
 
-def hidden_fields(page: httpx2.Response) -> dict[str, str]:
+def parse_hidden_fields(page: httpx2.Response) -> dict[str, str]:
     """Return the hidden fields of a page's form."""
     return {name: unescape(value) for name, value in _HIDDEN.findall(page.text)}
 
 
-def make_request(**changes: object) -> AuthorizationRequest:
-    """Make a request that differs from `REQUEST`."""
-    return replace(REQUEST, **changes)  # type: ignore[arg-type]  # as given
+def make_authorization_request(**changes: object) -> AuthorizationRequest:
+    """Return `REQUEST` with some fields changed."""
+    return replace(REQUEST, **changes)  # type: ignore[arg-type]  # the test chooses their types

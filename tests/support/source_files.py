@@ -1,4 +1,4 @@
-"""Files for tests of readers, and the sources that are read from them."""
+"""Writes files for tests of ingest, and reads their sources, problems and warnings."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def read_warnings(path: Path) -> list[tuple[str, str]]:
     return [(item.name, item.reason) for item in items if item.kept]
 
 
-def read_one(path: Path) -> Source:
+def read_only_source(path: Path) -> Source:
     """Return the only source in a file or folder."""
     [source] = read_sources(path)
     return source
 
 
-def json_lines(*records: dict[str, Any]) -> str:
+def format_json_lines(*records: dict[str, Any]) -> str:
     """Format records as JSON Lines."""
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-def make_book(**fields: Any) -> dict[str, Any]:
+def make_readwise_book(**fields: Any) -> dict[str, Any]:
     """Return a book of a Readwise export; `fields` override the defaults."""
     return {"user_book_id": 7, "title": "Walden", "highlights": [{"text": "Simplify."}], **fields}
 

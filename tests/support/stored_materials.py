@@ -1,4 +1,4 @@
-"""A text that is embedded in several batches, and the documents that are stored for it."""
+"""A text for `extract_key_info` that is embedded in several batches, and what is stored for it."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, WireError
     from tests.support.fakes.openai import FakeOpenAI
 
-PARAGRAPHS: Final = 40
+PARAGRAPH_COUNT: Final = 40
 """The number of passages of the text: a full batch and a partial one."""
 DIMENSION: Final = 16
 """The dimension of vectors: short vectors are stored quickly."""
-TIMES: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
+TIME_FIELDS: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
 QUERY: Final = "thing 31 became what"
 
 
-def paragraph(number: int) -> str:
+def make_paragraph(number: int) -> str:
     """Return a passage that differs from all others."""
     return f"Thing {number} was found in room {number % 7}, and became word{number * 7919}."
 
 
-def make_text(paragraphs: int = PARAGRAPHS, first: int = 0) -> str:
+def make_text(paragraphs: int = PARAGRAPH_COUNT, first: int = 0) -> str:
     """Return a text of this many passages, separated by blank lines."""
-    return "\n\n".join(paragraph(number) for number in range(first, first + paragraphs))
+    return "\n\n".join(make_paragraph(number) for number in range(first, first + paragraphs))
 
 
-def openai_settings(fake: FakeOpenAI, project: str, **overrides: Any) -> Settings:
+def make_openai_settings(fake: FakeOpenAI, project: str, **overrides: Any) -> Settings:
     """Return settings for embedding with the fake server."""
-    return Settings(**openai_fields(fake, project, **overrides))
+    return Settings(**make_openai_fields(fake, project, **overrides))
 
 
-def openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict[str, Any]:
-    """Return the fields of `openai_settings`."""
+def make_openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict[str, Any]:
+    """Return the fields of `make_openai_settings`."""
     return {
         "google_cloud_project": project,
         "embedding_provider": "openai",
@@ -52,7 +52,7 @@ def openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict[str,
     } | overrides
 
 
-async def ask(
+async def call_extract_with_deadline(
     app: App, seconds: float = 30.0, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
     """Call `extract_key_info`, by default with `QUERY`, with a deadline in `seconds`."""
@@ -60,12 +60,12 @@ async def ask(
     return await call(app, "extract_key_info", caller, seconds=seconds, **arguments)
 
 
-def embedded_passages(fake: FakeOpenAI) -> list[str]:
+def list_embedded_passages(fake: FakeOpenAI) -> list[str]:
     """Return the passages that were embedded so far, in order, without queries."""
     return [text for request in fake.calls for text in request.texts if text.startswith("Thing")]
 
 
-async def stored_contents(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
+async def read_workspaces(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
     """Return all documents of a user's workspaces, by path, without times and upload ids.
 
     Only the ids of uploads that a document names are left out.
@@ -89,13 +89,13 @@ async def stored_contents(app: App, caller: Caller = READER) -> dict[str, dict[s
     return {_strip_ids(name, upload_ids): fields for name, fields in documents.items()}
 
 
-async def texts_with_vectors(app: App) -> set[str]:
+async def read_texts_with_vectors(app: App) -> set[str]:
     """Return the texts of the passages that are stored with a vector."""
-    documents = await stored_contents(app)
+    documents = await read_workspaces(app)
     return {fields["text"] for fields in documents.values() if "embedding" in fields}
 
 
-async def stored_answers(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
+async def read_stored_answers(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
     """Return the answers that are stored for repeated calls."""
     client = app.context(Caller(), Meter()).database.client
     replays = client.collection(f"users/{caller.user_id}/replays")
@@ -119,7 +119,7 @@ def assert_says_to_call_again(error: WireError | None) -> None:
     assert re.search(r"\b[Cc]all it again in \d+ s\b", error.message), error.message
 
 
-def difference(
+def find_differences(
     expected: dict[str, dict[str, Any]], stored: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return the documents that differ from the expected ones, with their differing fields."""
@@ -148,7 +148,7 @@ def _strip_ids(name: str, upload_ids: set[str]) -> str:
 
 
 def _drop_times(fields: dict[str, Any] | None) -> dict[str, Any]:
-    remaining = {name: value for name, value in (fields or {}).items() if name not in TIMES}
+    remaining = {name: value for name, value in (fields or {}).items() if name not in TIME_FIELDS}
     if "embedding" in remaining:
         remaining["embedding"] = tuple(remaining["embedding"])
     return remaining

@@ -1,4 +1,4 @@
-"""Comparison of stored traces, postings and tallies with recomputed ones."""
+"""Compares the stored postings and tallies of traces with recomputed ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.index.indexed_state import read_indexed_state
 from shared.text.terms import terms
 from shared.traces.repository import to_trace
 from shared.traces.trust import FeedbackTag, Vote, VoteTally, VoteType
-from tests.support.traces import stored_documents
+from tests.support.stored_documents import read_app_documents
 
 if TYPE_CHECKING:
     from shared.index.postings import PostingsRef
@@ -23,7 +23,7 @@ async def assert_postings_exact(app: App) -> None:
     """Assert that postings and totals equal those recomputed from the listed traces."""
     expected: dict[PostingsRef, dict[str, int]] = {}
     totals = Counter({"documents": 0, "length": 0})
-    for trace_id, data in (await stored_documents(app, "traces")).items():
+    for trace_id, data in (await read_app_documents(app, "traces")).items():
         trace = to_trace(trace_id, data)
         if not trace.is_listed:
             assert data["facets"] == []
@@ -43,14 +43,14 @@ async def assert_postings_exact(app: App) -> None:
     documents = {
         (collection, name): data
         for collection in ("trace_lexicon", "trace_facets")
-        for name, data in (await stored_documents(app, collection)).items()
+        for name, data in (await read_app_documents(app, collection)).items()
     }
     postings = {ref: data["postings"] for ref, data in documents.items() if data["postings"]}
     assert postings == expected
     expected_counts = {ref: len(expected.get(ref, {})) for ref in documents}
     assert {ref: data["df"] for ref, data in documents.items()} == expected_counts
     assert all(len(data["postings"]) <= data["held"] for data in documents.values())
-    stored_totals = (await stored_documents(app, "meta")).get("trace_lexicon", {})
+    stored_totals = (await read_app_documents(app, "meta")).get("trace_lexicon", {})
     assert dict(totals) == {"documents": 0, "length": 0} | stored_totals
     for (collection, name), data in documents.items():
         if collection == "trace_facets":
@@ -60,12 +60,12 @@ async def assert_postings_exact(app: App) -> None:
             assert data["key"] == facet.key
 
 
-async def stored_votes(app: App, trace_id: str) -> dict[str, dict[str, Any]]:
+async def read_votes(app: App, trace_id: str) -> dict[str, dict[str, Any]]:
     """Return the stored votes on a trace, by voter."""
-    return await stored_documents(app, f"traces/{trace_id}/votes")
+    return await read_app_documents(app, f"traces/{trace_id}/votes")
 
 
-def expected_tally(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
+def compute_tally(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
     """Return the tally of the votes for a revision, and of all votes against the trace."""
     tally = VoteTally()
     for data in votes.values():
@@ -78,12 +78,12 @@ def expected_tally(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally
 async def assert_tallies(app: App) -> None:
     """Assert that all tallies and contributors' records equal the sums of the stored votes."""
     expected_records: dict[str, Counter[str]] = {}
-    for trace_id, data in (await stored_documents(app, "traces")).items():
-        votes = await stored_votes(app, trace_id)
-        assert VoteTally(**data["tally"]) == expected_tally(votes, data["text_revision"])
+    for trace_id, data in (await read_app_documents(app, "traces")).items():
+        votes = await read_votes(app, trace_id)
+        assert VoteTally(**data["tally"]) == compute_tally(votes, data["text_revision"])
         counts = Counter(vote["vote"] for vote in votes.values())
         expected_records.setdefault(data["contributor"], Counter()).update(counts)
-    records = await stored_documents(app, "contributors")
+    records = await read_app_documents(app, "contributors")
     for user in expected_records.keys() | records.keys():
         expected_record = {kind: expected_records[user][kind] for kind in ("up", "down")}
         assert {"up": 0, "down": 0} | records.get(user, {}) == expected_record

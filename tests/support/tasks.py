@@ -1,4 +1,4 @@
-"""To-do lists for tests: calls as the gateway makes them, at a given time."""
+"""Calls of the task tools as the gateway makes them, at a given time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def call_at(
     return await call(app, name, user, **arguments)
 
 
-async def expect_result(
+async def call_for_result(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
     """Call a tool that must succeed, and return its result."""
@@ -32,7 +32,7 @@ async def expect_result(
     return await call_result(app, name, user, **arguments)
 
 
-async def expect_error(
+async def call_for_error(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
     """Call a tool that must fail, and return its error in the envelope."""
@@ -43,7 +43,7 @@ async def expect_error(
 async def add_tasks(app: App, *titles: str, user: str = "anna", **arguments: Any) -> list[str]:
     """Add tasks one by one, and return their ids."""
     results = [
-        await expect_result(app, "add_task", user, title=title, **arguments) for title in titles
+        await call_for_result(app, "add_task", user, title=title, **arguments) for title in titles
     ]
     return [result["task"]["task_id"] for result in results]
 
@@ -53,7 +53,7 @@ async def list_all(app: App, user: str = "anna", **arguments: Any) -> list[dict[
     tasks: list[dict[str, Any]] = []
     page_arguments = {"limit": 3} | arguments
     while True:
-        page = await expect_result(app, "list_tasks", user, **page_arguments)
+        page = await call_for_result(app, "list_tasks", user, **page_arguments)
         tasks += page["tasks"]
         if "next_cursor" not in page:
             return tasks
@@ -67,4 +67,4 @@ async def list_ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:
 
 async def undo(app: App, result: dict[str, Any], user: str = "anna") -> Any:
     """Make the undo call of a result."""
-    return await expect_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])
+    return await call_for_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])

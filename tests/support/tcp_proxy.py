@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections a test can break, delay or reject."""
+"""A TCP proxy in front of the emulator, whose connections a test can break, delay or reject."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -24,7 +24,7 @@ class TcpProxy:
 
     def __init__(self, upstream: str) -> None:
         """Forward to this host and port."""
-        self.host = f"127.0.0.1:{free_port()}"
+        self.host = f"127.0.0.1:{find_free_port()}"
         self._upstream = upstream
         self._writers: set[asyncio.StreamWriter] = set()
         self._flowing = asyncio.Event()
@@ -81,7 +81,7 @@ class TcpProxy:
 
 
 @asynccontextmanager
-async def emulator_proxy() -> AsyncIterator[TcpProxy]:
+async def run_emulator_proxy() -> AsyncIterator[TcpProxy]:
     """Start a proxy in front of the emulator."""
     proxy = TcpProxy(os.environ[_EMULATOR])
     await proxy.restore()
@@ -92,7 +92,7 @@ async def emulator_proxy() -> AsyncIterator[TcpProxy]:
 
 
 @contextmanager
-def emulator_at(host: str) -> Iterator[None]:
+def use_emulator_at(host: str) -> Iterator[None]:
     """Connect to the database at this host, until the block ends."""
     original = os.environ[_EMULATOR]
     os.environ[_EMULATOR] = host

@@ -68,7 +68,7 @@ class Deployment:
         }
 
     @classmethod
-    def prepared(cls, folder: Path, environment: Mapping[str, str]) -> Self:
+    def prepare(cls, folder: Path, environment: Mapping[str, str]) -> Self:
         """Copy Carrel's files to a folder, and initialize Terraform."""
         for path in (path for pattern in _FILES for path in ROOT.glob(pattern)):
             copy = folder / path.relative_to(ROOT)
@@ -80,7 +80,7 @@ class Deployment:
         deployment.run("init", "-input=false")
         return deployment
 
-    def copied(self, folder: Path) -> Deployment:
+    def copy_to(self, folder: Path) -> Deployment:
         """Copy the deployment with its state to another folder."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return Deployment(folder, self.environment)
@@ -112,14 +112,14 @@ class Deployment:
         options = self._write_options(manifest, variables)
         return self.run("destroy", "-auto-approve", *options, check=False)
 
-    def refusal(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> str:
+    def read_plan_error(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> str:
         """Assert that a plan fails, and return the error on one line."""
         options = self._write_options(manifest, {}) if manifest else []
         process = self.run("plan", *options, *self._write_variable_options(variables), check=False)
         assert process.returncode == 1
         return " ".join(line.strip("│╷╵ ") for line in process.stderr.splitlines())
 
-    def changes(self, manifest: Mapping[str, Any], **variables: Any) -> dict[str, list[str]]:
+    def plan_changes(self, manifest: Mapping[str, Any], **variables: Any) -> dict[str, list[str]]:
         """Return the actions of a plan by address: `create`, `update`, `delete`."""
         self.run("plan", "-out=plan", *self._write_options(manifest, variables))
         plan = json.loads(self.run("show", "-json", "plan").stdout)
@@ -129,7 +129,7 @@ class Deployment:
             if tuple(change["change"]["actions"]) not in _NO_CHANGES
         }
 
-    def resources(self) -> Iterator[Resource]:
+    def read_resources(self) -> Iterator[Resource]:
         """Yield the resources in the state."""
         state = json.loads(self.run("show", "-json").stdout)
         for resource in state["values"]["root_module"]["resources"]:
@@ -137,7 +137,7 @@ class Deployment:
                 resource["type"], resource["name"], resource.get("index"), resource["values"]
             )
 
-    def outputs(self) -> dict[str, Any]:
+    def read_outputs(self) -> dict[str, Any]:
         """Return the outputs."""
         outputs = json.loads(self.run("output", "-json").stdout)
         return {name: output["value"] for name, output in outputs.items()}

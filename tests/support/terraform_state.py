@@ -1,4 +1,4 @@
-"""The state of Terraform, with queries for tests."""
+"""The resources that Terraform created, grouped for tests: functions, and who may do what."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ class State:
     resources: dict[str, list[Resource]]
 
     @classmethod
-    def of(cls, functions: dict[str, dict[str, Any]], resources: Iterable[Resource]) -> Self:
+    def group(cls, functions: dict[str, dict[str, Any]], resources: Iterable[Resource]) -> Self:
         """Group the resources by type."""
         resources_by_kind: dict[str, list[Resource]] = defaultdict(list)
         for resource in resources:
             resources_by_kind[resource.kind].append(resource)
         return cls(functions, resources_by_kind)
 
-    def of_kind(self, kind: str) -> list[str]:
+    def list_keys(self, kind: str) -> list[str]:
         """Return the keys of the tools, or of the jobs."""
         return [key for key, function in self.functions.items() if function["kind"] == kind]
 
-    def deployed(self) -> dict[str, dict[str, Any]]:
+    def get_functions(self) -> dict[str, dict[str, Any]]:
         """Return the functions as deployed, by key."""
         functions = self.resources["google_cloudfunctions2_function"]
         return {str(resource.key): resource.block for resource in functions}
 
-    def grants(self, kind: str, attribute: str) -> set[Grant]:
+    def get_grants(self, kind: str, attribute: str) -> set[Grant]:
         """Return the grants of resources of a type, in which `attribute` names the target."""
         return {
             (resource.values["member"], resource.values["role"], resource.values[attribute])
             for resource in self.resources[kind]
         }
 
-    def database_roles(self) -> set[Grant]:
+    def get_database_roles(self) -> set[Grant]:
         """Return the roles on databases; the condition names the database."""
         return {
             (resource.values["member"], resource.values["role"], _parse_database(resource))
@@ -61,7 +61,7 @@ class State:
         }
 
 
-def account(name: str) -> str:
+def format_member(name: str) -> str:
     """Return the IAM member of a service account of Carrel."""
     return f"serviceAccount:carrel-{name}@{PROJECT}.iam.gserviceaccount.com"
 

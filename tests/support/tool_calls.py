@@ -1,4 +1,4 @@
-"""Calls of tools, as the gateway makes them."""
+"""Calls of tools in a test's own process, with the requests that the gateway would send."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls.pipeline import call_id
+from functions.gateway.calls.pipeline import make_call_id
 from functions.gateway.catalog import Declaration
 from infra.build.discovery import tools
 from shared.core.caller import Caller
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 ANNA = "anna.lovelace@example.com"
 """The default caller."""
-STRANGER = None
+ANONYMOUS = None
 """The user of an anonymous call."""
+MAX_PAGES = 200
+"""A tool that returns more pages than this is considered to repeat itself."""
 
 
 @cache
-def tool_named(name: str) -> Tool[Any, Any]:
+def find_tool(name: str) -> Tool[Any, Any]:
     """Find a tool by its name."""
     return next(tool for tool in tools() if tool.name == name)
 
@@ -39,7 +41,7 @@ def make_call_request(
     Requests of one caller with the same idempotency key have the same call id.
     """
     return CallRequest(
-        call_id=call_id(_get_declaration(tool), arguments, Visitor(caller, None)),
+        call_id=make_call_id(_get_declaration(tool), arguments, Visitor(caller, None)),
         arguments=arguments,
         caller=caller,
         deadline=time.time() + seconds,
@@ -57,7 +59,7 @@ async def call(
 ) -> CallAnswer:
     """Call a tool as a user, or anonymously if `user` is None."""
     caller = user if isinstance(user, Caller) else Caller.of(user) if user else Caller()
-    tool = tool_named(name)
+    tool = find_tool(name)
     return await invocation.invoke(
         tool, make_call_request(tool, caller, arguments, seconds=seconds), app
     )
@@ -81,6 +83,25 @@ async def call_error(
     assert answer.error is not None, answer.result
     assert answer.receipt.documents_written == 0
     return answer.error
+
+
+async def call_all_pages(
+    app: App, name: str, user: str | Caller | None = ANONYMOUS, /, **arguments: Any
+) -> list[dict[str, Any]]:
+    """Call a tool until its result has no cursor; return all results.
+
+    Raises:
+        RuntimeError: There are more than `MAX_PAGES`, so a cursor probably leads to its own page.
+    """
+    pages: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while len(pages) < MAX_PAGES:
+        pages.append(await call_result(app, name, user, **arguments, **cursor))
+        next_cursor = pages[-1].get("metadata", pages[-1]).get("next_cursor")
+        if next_cursor is None:
+            return pages
+        cursor = {"cursor": next_cursor}
+    raise RuntimeError(f"{name} returned {MAX_PAGES} pages and another cursor.")
 
 
 async def call_text(

@@ -11,7 +11,7 @@ from infra.local.sample.traces import PATH as SAMPLE
 _OTHERS: Final = Path(__file__).with_name("traces.json")
 
 
-def trace_set() -> dict[str, list[dict[str, Any]]]:
+def read_trace_set() -> dict[str, list[dict[str, Any]]]:
     """Read the test set.
 
     Returns:

@@ -1,9 +1,8 @@
-"""Traces for tests: calls of the trace tools as the gateway makes them."""
+"""Sample traces, and calls of the trace tools as the gateway makes them."""
 
 from __future__ import annotations
 
 from functools import cache
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Caller
@@ -11,8 +10,15 @@ from shared.core.meter import Meter
 from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
-from tests.support.tool_calls import ANNA, STRANGER, call_result, make_call_request, tool_named
-from tests.support.trace_set import trace_set
+from tests.support.tool_calls import (
+    ANNA,
+    ANONYMOUS,
+    call_all_pages,
+    call_result,
+    find_tool,
+    make_call_request,
+)
+from tests.support.trace_set import read_trace_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,31 +36,31 @@ NO_MATCHES: Final = "No traces found matching your query."
 """The beginning of the message of a search without a match."""
 
 
-def make_request(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
+def make_trace_request(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
     """Return the request of a tool call by a user, or by an anonymous caller."""
-    return make_call_request(tool_named(name), Caller.of(user) if user else Caller(), arguments)
+    return make_call_request(find_tool(name), Caller.of(user) if user else Caller(), arguments)
 
 
-def fixed_clock(moment: datetime) -> Clock:
-    """Return a clock that stands still."""
+def make_fixed_clock(moment: datetime) -> Clock:
+    """Return a clock that always shows this time."""
     return lambda: moment
 
 
 @cache
-def samples() -> list[dict[str, Any]]:
+def read_samples() -> list[dict[str, Any]]:
     """Return traces without duplicates, as arguments of `contribute_trace`."""
-    traces = trace_set()["traces"]
+    traces = read_trace_set()["traces"]
     return [{name: trace[name] for name in FIELDS} for trace in traces]
 
 
-def sample(number: int, **changes: Any) -> dict[str, Any]:
+def make_sample(number: int, **changes: Any) -> dict[str, Any]:
     """Return a sample; `changes` override its arguments."""
-    return samples()[number] | changes
+    return read_samples()[number] | changes
 
 
 async def contribute(app: App, number: int = 0, user: str = ANNA, **changes: Any) -> str:
     """Contribute a sample, and return its id."""
-    result = await call_result(app, "contribute_trace", user, **sample(number, **changes))
+    result = await call_result(app, "contribute_trace", user, **make_sample(number, **changes))
     assert not result["duplicate"], result
     return str(result["trace_id"])
 
@@ -88,43 +94,25 @@ async def add_votes(
         await vote(app, trace_id, f"{name}{voter}", **ballot)
 
 
-async def search_ids(app: App, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
+async def search_trace_ids(
+    app: App, user: str | None = ANONYMOUS, /, **arguments: Any
+) -> list[str]:
     """Return the trace ids of the first page of a search; none without a match."""
     result = await call_result(app, "search_traces", user, **arguments)
-    return hit_ids([result]) if result["matches"] else []
+    return collect_trace_ids([result]) if result["matches"] else []
 
 
-async def all_pages(
-    app: App, name: str, user: str | None = STRANGER, /, **arguments: Any
-) -> list[dict[str, Any]]:
-    """Return all pages of a list or search."""
-    pages: list[dict[str, Any]] = []
-    for _ in count():
-        cursor = {"cursor": pages[-1]["next_cursor"]} if pages else {}
-        pages.append(await call_result(app, name, user, **arguments, **cursor))
-        if "next_cursor" not in pages[-1]:
-            return pages
-        assert len(pages) <= 200, "the pages do not end"
-    raise AssertionError
-
-
-def hit_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
+def collect_trace_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
     """Return the trace ids of all pages of a search."""
     return [hit["trace_id"] for page in pages for hit in page["results"]]
 
 
-async def tag_counts(app: App, **arguments: Any) -> dict[str, int]:
+async def read_tag_counts(app: App, **arguments: Any) -> dict[str, int]:
     """Return all tags with their counts."""
-    pages = await all_pages(app, "list_tags", **arguments)
+    pages = await call_all_pages(app, "list_tags", **arguments)
     return {tag["name"]: tag["count"] for page in pages for tag in page["tags"]}
 
 
 async def undo(app: App, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
     """Make the undo call of a result."""
     return await call_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])
-
-
-async def stored_documents(app: App, collection: str) -> dict[str, dict[str, Any]]:
-    """Return the fields of all documents of a collection, by id."""
-    snapshots = app.connection.client.collection(collection).stream()
-    return {snapshot.id: snapshot.to_dict() or {} async for snapshot in snapshots}

@@ -1,4 +1,4 @@
-"""The official TypeScript clients, on which most MCP applications are built."""
+"""Runs scripts with the official TypeScript clients, on which most MCP applications are built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from infra.build.discovery import ROOT
-from tests.support.npm import NotInstalled, installed
+from tests.support.npm import NotInstalled, install_packages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ def run_client(
     The test is skipped if the clients cannot be installed.
     """
     try:
-        folder = installed(PACKAGE)
+        folder = install_packages(PACKAGE)
     except NotInstalled as error:
         pytest.skip(str(error))
     process = subprocess.run(

@@ -1,4 +1,4 @@
-"""Vectors in separate groups, and outliers that belong to none."""
+"""Random vectors for tests of clustering: in separate groups, and outliers that belong to none."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ GROUP_SIZE: Final = 15
 """The number of vectors in a group."""
 
 
-def unit(vectors: NDArray[np.float64]) -> Matrix:
+def normalize(vectors: NDArray[np.float64]) -> Matrix:
     """Scale vectors to length 1."""
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-def groups(count: int, seed: int = 0, size: int = GROUP_SIZE) -> Matrix:
+def make_groups(count: int, seed: int = 0, size: int = GROUP_SIZE) -> Matrix:
     """Return the vectors of separate groups, one group after the other."""
     generator = np.random.default_rng(seed)
-    centres = unit(generator.standard_normal((count, DIMENSION)))
+    centres = normalize(generator.standard_normal((count, DIMENSION)))
     deviations = generator.standard_normal((count * size, DIMENSION)) * 0.08
-    return unit(np.repeat(centres, size, axis=0) + deviations)
+    return normalize(np.repeat(centres, size, axis=0) + deviations)
 
 
-def strays(count: int, seed: int = 1) -> Matrix:
+def make_outliers(count: int, seed: int = 1) -> Matrix:
     """Return random vectors, which are far from each other."""
-    return unit(np.random.default_rng(seed).standard_normal((count, DIMENSION)))
+    return normalize(np.random.default_rng(seed).standard_normal((count, DIMENSION)))

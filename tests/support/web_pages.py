@@ -1,4 +1,4 @@
-"""Web pages for tests."""
+"""A web page like those of magazines, for tests that extract the article from a page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROSE: Final = (
 )
 
 
-def make_page(canonical: str = "https://sailing.example.com/reefing-early") -> str:
+def make_article_page(canonical: str = "https://sailing.example.com/reefing-early") -> str:
     """Return a page with a menu, an article, advice on what to read next, and a footer."""
     return f"""<!DOCTYPE html>
 <html lang="en-GB"><head><meta charset="utf-8"><title>Reefing early | Sailing Weekly</title>

@@ -1,4 +1,4 @@
-"""Web sites on this machine that a browser can visit."""
+"""Web sites on this machine that a browser of a test visits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def serving(
+async def serve_app(
     make_app: Callable[[str], Starlette], *, certificate: Path | None = None
 ) -> AsyncIterator[str]:
     """Serve an app, which `make_app` makes for its URL, and yield the URL."""
@@ -41,7 +41,7 @@ async def serving(
         await task
 
 
-def page(html: str) -> Starlette:
+def make_site(html: str) -> Starlette:
     """Make a site that answers every request with this page."""
 
     async def answer(_request: Request) -> Response:
@@ -50,7 +50,7 @@ def page(html: str) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
 
 
-def redirect_to(address: str) -> Starlette:
+def make_redirecting_site(address: str) -> Starlette:
     """Make a site that redirects every request."""
 
     async def answer(_request: Request) -> Response:

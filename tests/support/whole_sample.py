@@ -1,4 +1,4 @@
-"""The whole sample as a Readwise library, and a fake Vertex AI whose answers quote the passages.
+"""All jobs of a night, run on the whole sample: as a Readwise library, and with a fake Vertex AI.
 
 The results are the same on any machine: vectors are counts of hashed words, and answers consist of
 the passage's own sentences.
@@ -35,10 +35,10 @@ from tests.support.fakes.vertex import (
     NO_CANDIDATES,
     FakeVertex,
     Reply,
-    json_reply,
-    refusal,
-    text_reply,
-    vector_reply,
+    make_error_reply,
+    make_json_reply,
+    make_text_reply,
+    make_vector_reply,
 )
 
 if TYPE_CHECKING:
@@ -57,15 +57,15 @@ FRIDAY: Final = "friday"
 the second is a duplicate."""
 TOPICS: Final = ("Tests", "code-review", "incidents", "schemas", "APIs", "benchmarks", "writing")
 TRANSIENT_FAULTS: Final = (
-    refusal(429, "RESOURCE_EXHAUSTED"),
-    refusal(500, "INTERNAL"),
+    make_error_reply(429, "RESOURCE_EXHAUSTED"),
+    make_error_reply(500, "INTERNAL"),
     CUT_CONNECTION,
 )
 INVALID_ANSWERS: Final = (
-    text_reply("{"),
-    json_reply([]),
+    make_text_reply("{"),
+    make_json_reply([]),
     NO_CANDIDATES,
-    text_reply('{"summary": "A', finish="MAX_TOKENS"),
+    make_text_reply('{"summary": "A', finish="MAX_TOKENS"),
 )
 _WORD: Final = re.compile(r"\w{5,}")
 _SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]+")
@@ -84,7 +84,11 @@ class WordVertex(FakeVertex):
     def __init__(self) -> None:
         """Reply with cards, names and findings from the text."""
         super().__init__()
-        self.answers |= {"GeneratedCard": card, "ClusterName": cluster_name, "Findings": findings}
+        self.answers |= {
+            "GeneratedCard": make_card,
+            "ClusterName": make_cluster_name,
+            "Findings": make_findings,
+        }
         self.flaky = False
         self._first_calls: dict[tuple[str, str], Call] = {}
 
@@ -101,7 +105,7 @@ class WordVertex(FakeVertex):
             reply = (Reply(), *faults)[len(call.text) % (1 + len(faults))]
         if call.generates or reply != Reply():
             return reply
-        return vector_reply(hash_words(call.text, call.config["outputDimensionality"]))
+        return make_vector_reply(hash_words(call.text, call.config["outputDimensionality"]))
 
 
 def hash_words(text: str, dimension: int) -> list[int]:
@@ -115,25 +119,25 @@ def hash_words(text: str, dimension: int) -> list[int]:
     return values if any(values) else [1] * dimension
 
 
-def card(text: str) -> dict[str, Any]:
+def make_card(text: str) -> dict[str, Any]:
     """Return a card with the longest sentence as its summary, and the first three as takeaways."""
     title, _, passage = text.partition("\n\n")
-    lines = sentences(passage)
+    lines = find_sentences(passage)
     summary = f"Of {title.casefold()}, most is said by: {max(lines, key=len)}"
     takeaways = [f"{number}. {line}"[:300] for number, line in enumerate((lines * 3)[:3], start=1)]
     return {"summary": summary[:400], "takeaways": takeaways}
 
 
-def cluster_name(text: str) -> dict[str, Any]:
+def make_cluster_name(text: str) -> dict[str, Any]:
     """Return a cluster name made of the words that its passages share."""
     keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
     name = " ".join(["All about", *" and ".join(keywords[:2]).split()][:6])
     return {"name": name, "description": f"It is about {keywords[0]}.", "keywords": keywords[:8]}
 
 
-def findings(text: str) -> dict[str, Any]:
+def make_findings(text: str) -> dict[str, Any]:
     """Return findings that quote a passage's sentences; some get a false quote."""
-    lines = sentences(text.partition("\n\n")[2])
+    lines = find_sentences(text.partition("\n\n")[2])
     decisions = [_make_finding(line, lines, _make_decision) for line in lines if line.endswith("?")]
     warnings = [_make_finding(line, lines, _make_warning) for line in lines if _NEVER.search(line)]
     fridays = [
@@ -154,7 +158,7 @@ def findings(text: str) -> dict[str, Any]:
     }
 
 
-def sentences(text: str) -> list[str]:
+def find_sentences(text: str) -> list[str]:
     """Return the sentences of a text."""
     return [item.strip() for item in _SENTENCE.findall(text) if len(item.strip()) > 20] or [text]
 
@@ -214,20 +218,20 @@ def read_pinned_state() -> State:
 
 def fill_library(readwise: FakeReadwise) -> None:
     """Add the sample's books to a library."""
-    for book in exported_books():
+    for book in read_exported_books():
         fields = {name: value for name, value in book.items() if name != "highlights"}
-        readwise.put(book["user_book_id"], **fields)
+        readwise.put_book(book["user_book_id"], **fields)
         for position, highlight in enumerate(book["highlights"]):
-            readwise.highlight(position=position, **highlight)
+            readwise.put_highlight(position=position, **highlight)
 
 
-def exported_books() -> list[dict[str, Any]]:
+def read_exported_books() -> list[dict[str, Any]]:
     """Return the sample's books in Readwise's format."""
     export: dict[str, list[dict[str, Any]]] = json.loads(SAMPLE.read_text(encoding="utf-8"))
     return export["results"]
 
 
-def credentials_file(folder: Path) -> Path:
+def write_credentials_file(folder: Path) -> Path:
     """Write a file for GOOGLE_APPLICATION_CREDENTIALS whose token never expires."""
     path = folder / "credentials.json"
     credentials = {
@@ -263,7 +267,7 @@ async def open_app(settings: Settings, clock: Clock) -> AsyncIterator[App]:
     await app.aclose()
 
 
-async def run_all(settings: Settings, clock: Clock) -> dict[str, Report]:
+async def run_all_jobs(settings: Settings, clock: Clock) -> dict[str, Report]:
     """Run each job once, in a new app, and return the reports."""
     return {job.name: await run_single_job(job, settings, clock) for job in JOBS_IN_ORDER}
 

@@ -38,7 +38,9 @@ class ExpectedScores:
     passages: int
 
 
-async def brute_force(texts: Iterable[str], query: str, weight: float = 0.65) -> ExpectedScores:
+async def score_by_brute_force(
+    texts: Iterable[str], query: str, weight: float = 0.65
+) -> ExpectedScores:
     """Score the candidates of both searches among the passages of these texts."""
     passages = {
         normalize_line(text[span.start : span.end])
@@ -65,7 +67,7 @@ async def brute_force(texts: Iterable[str], query: str, weight: float = 0.65) ->
     return ExpectedScores(scores, len(texts_by_id))
 
 
-def assert_same(expected: ExpectedScores, result: Mapping[str, Any], top_k: int) -> None:
+def assert_scores_match(expected: ExpectedScores, result: Mapping[str, Any], top_k: int) -> None:
     """Assert that an answer has the best passages with their scores, equal scores in any order."""
     best = sorted(expected.scores.values(), reverse=True)[:top_k]
     scores = [passage["score"] for passage in result["passages"]]

@@ -1,12 +1,10 @@
-"""Workspaces with documents: uploads, erasures, and the documents that remain in the database."""
+"""Uploads to workspaces, erasures of workspaces, and what they leave in the database."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.core.caller import Caller
-from shared.core.meter import Meter
 from shared.runtime.context import App
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
+    from shared.core.caller import Caller
     from shared.core.settings import Settings
     from shared.runtime.context import Context
     from tests.support.clock import SettableClock
@@ -26,7 +25,7 @@ QUESTION: Final = "What was struck by lightning?"
 
 
 @asynccontextmanager
-async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+async def open_workspace_app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
     """Open an app with this clock, and an embedder that compares words."""
     app = App(settings, clock=clock, embedder=WordEmbedder())
     yield app
@@ -42,11 +41,6 @@ async def upload_text(
     )
 
 
-def job_context(app: App) -> Context:
-    """Return the context of a job."""
-    return app.context(Caller(), Meter())
-
-
 def open_workspace(ctx: Context, task: str, user: str = "reader") -> Workspace:
     """Return a workspace of a user."""
     return Workspace(ctx.database, user, task)
@@ -57,7 +51,7 @@ def make_erasure(ctx: Context, task: str, user: str = "reader") -> WorkspaceEras
     return WorkspaceErasure(ctx.database, open_workspace(ctx, task, user))
 
 
-async def erase(ctx: Context, task: str, user: str = "reader") -> None:
+async def erase_workspace(ctx: Context, task: str, user: str = "reader") -> None:
     """Erase a workspace completely."""
     erasure = make_erasure(ctx, task, user)
     assert await erasure.begin()
@@ -65,7 +59,7 @@ async def erase(ctx: Context, task: str, user: str = "reader") -> None:
         pass
 
 
-async def write_times(ctx: Context, prefix: str = "") -> dict[str, datetime]:
+async def read_write_times(ctx: Context, prefix: str = "") -> dict[str, datetime]:
     """Return the time of the last write of each document below a path prefix, by path."""
     contents = await read_all_documents(ctx.database.client)
     return {

@@ -1,4 +1,4 @@
-// Elements from texts that nobody has checked: a text becomes a text node, whatever it contains.
+// Elements with untrusted texts: a text becomes a text node, whatever it contains.
 
 const MAX_HIGHLIGHTED_TERMS = 50;
 
@@ -15,7 +15,7 @@ function makeIfNotEmpty(tag, properties, ...children) {
   return element.hasChildNodes() ? element : null;
 }
 
-/** Make what an app shows first, and put it on the page. */
+/** Make the overview, which an app shows first, and put it on the page. */
 function makeOverview(title, ...children) {
   const overview = make("section", {}, make("h1", { className: "hidden" }, title), children);
   overview.setAttribute("aria-label", title);
@@ -27,7 +27,7 @@ function makeButton(label, onclick, className = "small") {
   return make("button", { type: "button", className, onclick }, label);
 }
 
-/** Make the line of facts about a passage. */
+/** Make a line of facts. Empty ones are left out. */
 function makeMeta(facts) {
   const spans = facts.filter(Boolean).map((fact) => make("span", {}, fact));
   return makeIfNotEmpty("p", { className: "soft meta" }, spans);
@@ -40,7 +40,7 @@ function makeTags(names) {
   return list;
 }
 
-/** Make the message that something failed, with what to do. */
+/** Make the message that an action failed. */
 function makeError(action, error) {
   const message = `${action} did not work: ${error.message}`;
   return make("p", { className: "error", role: "alert" }, message);
@@ -50,7 +50,10 @@ function makeStatus(text) {
   return make("p", { className: "soft", role: "status" }, text);
 }
 
-/** Make the button below a list. `load` adds the page at a cursor, and returns the next cursor. */
+/**
+ * Make the button below a list that loads its next page. `load` gets a cursor, adds the page there to
+ * the list, and returns the next cursor.
+ */
 function makePager(label, firstCursor, load) {
   const pager = make("div", { className: "more" });
   const offer = (cursor, ...messages) => {
@@ -75,7 +78,12 @@ function appendAndFocus(list, items) {
   items[0]?.querySelector("button")?.focus();
 }
 
-/** Split a text into texts and marked words: those of the query as the passage spells them. */
+/**
+ * Split a text into strings, and `mark` elements with the words that match a query.
+ *
+ * @param {string} text
+ * @param {string[]} terms The words, as the passage spells them.
+ */
 function highlight(text, terms) {
   const words = (terms ?? []).filter(Boolean).sort((a, b) => b.length - a.length);
   if (!words.length) return [text];
@@ -85,21 +93,21 @@ function highlight(text, terms) {
   return parts.map((part, index) => (index % 2 ? make("mark", {}, part) : part));
 }
 
-/** Write a character of a regular expression by its number. */
+/** Write a character as an escape sequence of regular expressions. */
 function escapeCharacter(character) {
   return `\\u{${character.codePointAt(0).toString(16)}}`;
 }
 
-/** Return an address if it is one of the web. */
+/** Parse a web address. Return null for any other text. */
 function parseWebAddress(text) {
   const url = URL.canParse(text ?? "") ? new URL(text) : null;
   return ["http:", "https:"].includes(url?.protocol) ? url : null;
 }
 
-/** Say where a passage is in its source. */
+/** Say where in its source a passage is: the chapter, and the page or the location. */
 function describePlace({ chapter, page, location }) {
-  const spot = page ? `page ${page}` : location ? `location ${location}` : null;
-  return [chapter, spot].filter(Boolean).join(", ");
+  const position = page ? `page ${page}` : location ? `location ${location}` : null;
+  return [chapter, position].filter(Boolean).join(", ");
 }
 
 function formatDay(date, locale) {
@@ -108,7 +116,7 @@ function formatDay(date, locale) {
   return new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" }).format(day);
 }
 
-/** Make a key by which a repeated call takes effect once. */
+/** Make an idempotency key: a call that is repeated with it takes effect once. */
 function makeKey() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("-");
 }

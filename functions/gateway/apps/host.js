@@ -1,8 +1,8 @@
-// The client that shows this page: JSON-RPC 2.0 over postMessage, as MCP Apps define it.
+// The connection to the client that shows this page: JSON-RPC 2.0 over postMessage, as MCP Apps define.
 
 const PROTOCOL_VERSION = "2026-01-26";
 const METHOD_NOT_FOUND = -32601;
-/** Colors of the console, and the standard variables by which a client sets its own instead. */
+/** The console's variables for colors, and the standard ones with which a client replaces them. */
 const CLIENT_COLORS = {
   "--paper": "--color-background-primary",
   "--sheet": "--color-background-secondary",
@@ -15,14 +15,14 @@ const darkRules = [...document.styleSheets[0].cssRules].filter(
 );
 
 /**
- * A connection to the client. It calls `onInput`, `onResult` and `onCancelled` for the tool call, and
- * `onThemeChange`, if given.
+ * The connection. It calls the listeners `onInput`, `onResult` and `onCancelled` for the tool call that
+ * the page belongs to, and `onThemeChange`, if there is one, for a new theme.
  */
 class Host {
   #listeners;
   #capabilities = {};
   #context = {};
-  #requests = new Map();
+  #requests = new Map(); // the `resolve` and `reject` of open requests, by id
   #nextId = 1;
   #observer = new ResizeObserver(() => this.#reportSize());
 
@@ -33,7 +33,7 @@ class Host {
     });
   }
 
-  /** Begin: from now on the client sends what the listeners wait for. */
+  /** Introduce this page to the client, which then starts to send what the listeners wait for. */
   async connect(name) {
     const result = await this.#request("ui/initialize", {
       appInfo: { name, version: "1.0.0" },
@@ -51,7 +51,7 @@ class Host {
     return readResult(await this.#request("tools/call", { name, arguments: args }));
   }
 
-  /** Have an address opened in the browser. */
+  /** Ask the client to open an address in the browser. */
   async openLink(url) {
     const result = await this.#request("ui/open-link", { url });
     if (result.isError) throw new Error("It was refused.");
@@ -89,7 +89,7 @@ class Host {
   }
 
   #post(message) {
-    // The client's origin is unknown here, and no message holds what the client may not read.
+    // The client's origin is unknown here, and no message contains what the client may not read.
     window.parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
   }
 
@@ -100,13 +100,13 @@ class Host {
       if (error) request?.reject(new Error(error.message || "It was refused."));
       else request?.resolve(result ?? {});
     } else if (id === undefined) {
-      this.#hear(method, params ?? {});
+      this.#handleNotification(method, params ?? {});
     } else {
-      this.#answer(id, method);
+      this.#answerRequest(id, method);
     }
   }
 
-  #hear(method, params) {
+  #handleNotification(method, params) {
     switch (method) {
       case "ui/notifications/tool-input":
         return this.#listeners.onInput(params.arguments ?? {});
@@ -119,7 +119,7 @@ class Host {
     }
   }
 
-  #answer(id, method) {
+  #answerRequest(id, method) {
     if (method === "ui/resource-teardown") this.#observer.disconnect();
     if (["ui/resource-teardown", "ping"].includes(method)) this.#post({ id, result: {} });
     else this.#post({ id, error: { code: METHOD_NOT_FOUND, message: "Method not found" } });

@@ -1,8 +1,8 @@
 // The app of list_clusters: the map of the passages, and the clusters as a list.
 
-/** A larger map would be a message of some megabytes, which not every client passes on. */
+/** The maximum number of points. More would be some megabytes, which not every client passes on. */
 const MAX_POINTS = 5_000;
-const MAX_DESCRIPTION = 300; // characters
+const MAX_DESCRIPTION = 300; // of the text on the card of a point, in characters
 
 const element = document.querySelector(".map");
 const status = makeStatus("Loading the map …");
@@ -30,7 +30,7 @@ const host = new Host({
 });
 const reader = new Reader(host, overview);
 
-/** Show the list of clusters that the chat got, and load the map beside it. */
+/** Show the clusters of the tool's result, and load the map above them. */
 async function showMap(result) {
   try {
     const { clusters, next_cursor, message } = readResult(result);
@@ -60,8 +60,8 @@ function drawMap(data) {
     open: (chunkId) => reader.open(chunkId),
     openCluster: (clusterId) => reader.openCluster(clusterId),
   });
-  const count = [data.chunk_ids.length, data.total].map((n) => n.toLocaleString(host.locale));
-  const share = count[0] === count[1] ? count[1] : `${count[0]} of ${count[1]}`;
+  const [count, total] = [data.chunk_ids.length, data.total].map((n) => n.toLocaleString(host.locale));
+  const share = count === total ? total : `${count} of ${total}`;
   status.textContent = `${share} passages. The closer in meaning, the closer on the map.`;
   for (const row of list.children) colorRow(row);
 }

@@ -1,7 +1,7 @@
-"""The pages of MCP Apps: one file each, made of the console's style and of scripts.
+"""The pages of MCP Apps: each is one HTML file with the console's styles and its own scripts.
 
-A page makes no request. It gets all data as messages of the client that shows it, which also calls
-the tools. Texts from tools are untrusted: the scripts write them as text, never as HTML.
+A page sends no HTTP requests. The client that shows it sends it all data as messages, and calls
+tools on its behalf. Texts from tools are untrusted: the scripts write them as text, never as HTML.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 _FOLDER: Final = Path(__file__).parent
 _CONSOLE: Final = _FOLDER.parent / "console"
-"""The console's folder, which is in the gateway's bundle as well."""
+"""The console's folder, which the gateway's bundle contains, too."""
 _STYLES: Final = (
     _FOLDER.parent / "oauth" / "page.css",
     _CONSOLE / "static" / "console.css",
@@ -20,7 +20,7 @@ _STYLES: Final = (
 )
 _SCRIPTS: Final = tuple(_FOLDER / name for name in ("host.js", "elements.js", "reader.js"))
 _MAP: Final = "map"
-"""This app shows the console's map."""
+"""The name of the app that shows the console's map."""
 _PAGE: Final = """<!doctype html>
 <html lang="en">
 <head>
@@ -45,17 +45,20 @@ _PAGE: Final = """<!doctype html>
 
 @cache
 def app_page(app: str) -> str:
-    """Return the page of an app, whose script has its name. All scripts share one scope."""
+    """Return the page of an app.
+
+    Its script has the app's name. The page joins all scripts into one, so they share one scope.
+    """
     styles, scripts, body = [*_STYLES], [*_SCRIPTS, _FOLDER / f"{app}.js"], ""
     if app == _MAP:
         styles.insert(-1, _CONSOLE / "static" / "map.css")
-        scripts.insert(-1, _CONSOLE / "static" / "map.js")
+        scripts[-1:-1] = [_CONSOLE / "static" / name for name in ("dot-raster.js", "map.js")]
         body = _render_map()
     return _PAGE.format(style=_join_texts(styles), body=body, script=_join_texts(scripts))
 
 
 def _render_map() -> str:
-    """Return the console's element for a map."""
+    """Render the console's element for a map."""
     from jinja2 import Environment, FileSystemLoader
 
     templates = Environment(loader=FileSystemLoader(_CONSOLE / "templates"), autoescape=True)

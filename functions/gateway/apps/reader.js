@@ -1,12 +1,12 @@
-// What one opens from the overview of an app, in its place: passages and clusters, one after another.
+// The reader, which replaces the overview of an app while it shows passages and clusters.
 
 const UNDOING_TOOLS = ["forget", "save_note"];
 
 class Reader {
   #host;
   #overview;
-  #opener = null;
-  #pages = []; // functions that load the elements of a page; the last one is shown
+  #opener = null; // the element that had the focus when the reader opened
+  #pages = []; // a stack of functions that load the elements of a page; the last one is shown
   #view = make("section", { hidden: true });
 
   constructor(host, overview) {
@@ -53,7 +53,7 @@ class Reader {
     }
   }
 
-  /** Load and show the last page, below a notice of what was done on it, if given. */
+  /** Load and show the last page, below a notice of what was done there, if there is one. */
   async #show(notice = null) {
     const page = this.#pages.at(-1);
     this.#overview.hidden = true;

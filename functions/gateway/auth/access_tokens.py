@@ -18,6 +18,7 @@ ACCESS_TOKEN_LIFETIME: Final = timedelta(hours=1)
 _ALGORITHM: Final = "HS256"
 _JWT_TYPE: Final = "at+jwt"
 _DOT_COUNT: Final = 2
+"""The number of dots in a JSON Web Token."""
 _KEY_PURPOSE: Final = "access token"
 _REQUIRED_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "client_id", "scope", "sid"]
 
@@ -27,11 +28,11 @@ class AccessToken:
     """The content of a verified access token.
 
     Attributes:
-        user_id: The user on whose behalf it acts.
-        client_id: The program that it was issued to.
-        scopes: What it allows.
-        grant_id: The sign-in that it belongs to.
-        made_at: When it was issued.
+        user_id: The user on whose behalf the program acts.
+        client_id: The program that got the token.
+        scopes: The scopes that the token allows.
+        grant_id: The sign-in that the token belongs to.
+        made_at: When the token was issued.
     """
 
     user_id: str
@@ -60,7 +61,7 @@ class AccessTokens:
         grant_id: str,
         until: datetime | None = None,
     ) -> str:
-        """Issue a token for an hour, or until the given moment if that is sooner."""
+        """Issue a token that is valid for an hour, or until the given moment if that is sooner."""
         import jwt
 
         now = self._clock()
@@ -111,7 +112,7 @@ class AccessTokens:
             algorithms=[_ALGORITHM],
             audience=self._resource,
             issuer=self._issuer,
-            # The expiry is checked below by this object's clock, which tests replace.
+            # The expiry is checked below, against this object's clock, which tests replace.
             options={"require": _REQUIRED_CLAIMS, "verify_exp": False, "verify_iat": False},
         )
         if self._clock().timestamp() >= claims["exp"]:

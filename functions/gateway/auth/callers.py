@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 USE_INTERVAL: Final = timedelta(hours=1)
-"""The shortest time between two stored uses of a key. Each costs a write."""
+"""The minimum time between two writes of when a key was last used."""
 _MAX_CACHED_OWNERS: Final = 1_000
-"""The largest number of keys whose owners an instance caches."""
+"""The maximum number of keys whose owners an instance caches."""
 _TOKEN_FORMAT: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+"""Up to 4,096 visible ASCII characters."""
 _USAGE_HINT: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key: <key>`."
 _INVALID_KEY_MESSAGE: Final = (
     "This key is not valid. Check that you copied all of it. If you did, it is unknown, expired or"
@@ -49,7 +50,7 @@ class Credential:
 
     Attributes:
         text: The text of the key or token.
-        identity: The part before the `@` of a key, which names a task, not a person.
+        identity: The text before the `@` in front of a key, which names a task, not a person.
     """
 
     text: str
@@ -57,7 +58,7 @@ class Credential:
 
     @property
     def is_key(self) -> bool:
-        """Whether it is an access key rather than a token."""
+        """Whether this is an access key, not a token."""
         return self.text.startswith(KEY_PREFIX)
 
 
@@ -87,9 +88,10 @@ def read_credential(headers: Headers) -> Credential | None:
 
 
 class Callers:
-    """Verifies credentials. A token costs one round trip, and so does a key with a cached owner.
+    """Verifies credentials.
 
-    A key also costs a write about once an hour, which stores when it was last used.
+    A token costs one round trip. A key costs two, or one if its owner is cached, and about once an
+    hour also a write, which stores when the key was last used.
     """
 
     def __init__(
@@ -110,10 +112,10 @@ class Callers:
         self._uses: dict[str, datetime] = {}
 
     async def identify(self, credential: Credential | None, address: str) -> Visitor:
-        """Return the visitor with this credential, or with none from this address.
+        """Return the visitor with a credential, or the anonymous one at a network address.
 
         Raises:
-            Unauthorized: The credential is not valid, or one is required.
+            Unauthorized: The credential is not valid, or is missing where one is required.
             Unavailable: The database does not answer.
         """
         if credential is None:

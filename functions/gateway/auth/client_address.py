@@ -1,4 +1,4 @@
-"""The network address of a client, as far as it can be trusted."""
+"""The network address of a client, from the connection or from trusted proxies."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ _CUSTOMER_PREFIX: Final = 64
 """The bits of an IPv6 address that identify a customer, who chooses the remaining bits freely."""
 
 
-def client_address(scope: Scope, trusted_proxies: int) -> str:
+def get_client_address(scope: Scope, trusted_proxies: int) -> str:
     """Return the network address that a request comes from; for IPv6, its /64 network.
 
     Each proxy appends the address of its peer to `X-Forwarded-For`. Only the entries of this
-    deployment's own proxies are trusted; the client may have sent the ones before them.
+    deployment's own proxies are trusted, because the client may have sent those before them.
+
+    Args:
+        scope: The request's ASGI scope.
+        trusted_proxies: The number of the deployment's own proxies.
     """
     text = _get_peer(scope)
     if trusted_proxies:

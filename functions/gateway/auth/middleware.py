@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from starlette.datastructures import Headers, MutableHeaders
 
 from functions.gateway.auth.callers import read_credential
-from functions.gateway.auth.client_address import client_address
-from functions.gateway.auth.public_url import challenge
-from functions.gateway.http_errors import error_response, retry_after_header
+from functions.gateway.auth.client_address import get_client_address
+from functions.gateway.auth.public_url import make_challenge
+from functions.gateway.http_errors import format_retry_after, make_error_response
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import CarrelError, Forbidden, Unauthorized
 
@@ -58,7 +58,7 @@ class Authentication:
             credential = read_credential(headers)
             if credential is None:
                 require_direct(headers, self._settings)
-            address = client_address(scope, self._settings.proxy_count)
+            address = get_client_address(scope, self._settings.proxy_count)
             visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
             await self._make_error_response(error, headers)(scope, receive, send)
@@ -68,14 +68,14 @@ class Authentication:
 
     def _make_error_response(self, error: CarrelError, headers: Headers) -> JSONResponse:
         if not isinstance(error, Unauthorized):
-            return error_response(error)
+            return make_error_response(error)
         has_credential = "authorization" in headers or "x-api-key" in headers
         if self._settings.local_user:
             # After a 401, clients would look for a sign-in and open a browser for nothing.
             message = f"{error.message} {_NOT_NEEDED_HINT}" if has_credential else error.message
-            return error_response(Forbidden(message))
+            return make_error_response(Forbidden(message))
         code = "invalid_token" if has_credential else None
-        return error_response(error, self._make_challenge_header(FULL_ACCESS, code))
+        return make_error_response(error, self._make_challenge_header(FULL_ACCESS, code))
 
     def _make_challenge_header(
         self, scopes: Iterable[CallerScope], code: str | None
@@ -83,7 +83,7 @@ class Authentication:
         """Return the header that says how to sign in, or none on a laptop without sign-in."""
         if self._settings.local_user:
             return {}
-        return {"www-authenticate": challenge(self._settings, scopes, code)}
+        return {"www-authenticate": make_challenge(self._settings, scopes, code)}
 
     def _wrap_send(self, changes: ResponseChanges, send: Send) -> Send:
         """Wrap `send` so that it applies the handler's changes to the response."""
@@ -92,20 +92,26 @@ class Authentication:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if changes.challenge:
-                    message["status"], code, scopes = changes.challenge
-                    headers.update(self._make_challenge_header(scopes, code))
+                    message["status"] = changes.challenge.status
+                    headers.update(
+                        self._make_challenge_header(
+                            changes.challenge.scopes, changes.challenge.error
+                        )
+                    )
                 if changes.retry_after is not None:
-                    headers["retry-after"] = retry_after_header(changes.retry_after)
+                    headers["retry-after"] = format_retry_after(changes.retry_after)
             await send(message)
 
         return send_with_changes
 
 
 def require_direct(headers: Headers, settings: Settings) -> None:
-    """Check that a request without a credential comes from this machine, if that suffices here.
+    """Check that a request without a credential did not come through a proxy to a laptop.
+
+    A laptop's server requires no sign-in, so only its own machine may use it.
 
     Raises:
-        Unauthorized: This server needs no sign-in, and the request came through a proxy.
+        Unauthorized: This server requires no sign-in, and the request came through a proxy.
     """
     if settings.local_user and not _PROXY_HEADERS.isdisjoint(headers.keys()):
         raise Unauthorized(_FORWARDED_MESSAGE)

@@ -17,33 +17,33 @@ RESOURCE_PATH: Final = "/mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
-def issuer_url(settings: Settings) -> str:
+def get_issuer_url(settings: Settings) -> str:
     """Return the authorization server's name: the public URL without a trailing slash."""
     return settings.public_url.rstrip("/")
 
 
-def resource_url(settings: Settings) -> str:
+def get_resource_url(settings: Settings) -> str:
     """Return the resource of access tokens: the URL of the MCP endpoint."""
-    return issuer_url(settings) + RESOURCE_PATH
+    return get_issuer_url(settings) + RESOURCE_PATH
 
 
-def allowed_hosts(settings: Settings) -> list[str]:
-    """Return the allowed `Host` headers: the public host, or every name of a laptop."""
-    url = urlsplit(issuer_url(settings))
+def list_allowed_hosts(settings: Settings) -> list[str]:
+    """Return the allowed `Host` headers: the public host, or all loopback names on a laptop."""
+    url = urlsplit(get_issuer_url(settings))
     if not is_loopback(url):
         return [url.netloc.lower()]
     port = f":{url.port}" if url.port else ""
     return [host + port for host in LOOPBACK_HOSTS]
 
 
-def own_origins(settings: Settings) -> list[str]:
+def list_own_origins(settings: Settings) -> list[str]:
     """Return the allowed `Origin` headers of this server's own pages."""
-    scheme = urlsplit(issuer_url(settings)).scheme
-    return [f"{scheme}://{host}" for host in allowed_hosts(settings)]
+    scheme = urlsplit(get_issuer_url(settings)).scheme
+    return [f"{scheme}://{host}" for host in list_allowed_hosts(settings)]
 
 
-def challenge(settings: Settings, scopes: Iterable[Scope], error: str | None = None) -> str:
-    """Return the value of `WWW-Authenticate`.
+def make_challenge(settings: Settings, scopes: Iterable[Scope], error: str | None = None) -> str:
+    """Make the value of the header `WWW-Authenticate`, which asks a program to sign in.
 
     Args:
         settings: The settings with the public URL.
@@ -52,7 +52,7 @@ def challenge(settings: Settings, scopes: Iterable[Scope], error: str | None = N
     """
     parts = {
         "error": error,
-        "resource_metadata": issuer_url(settings) + METADATA_PATH + RESOURCE_PATH,
+        "resource_metadata": get_issuer_url(settings) + METADATA_PATH + RESOURCE_PATH,
         "scope": " ".join(sorted(scopes)),
     }
     return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared.core.errors import Forbidden, Unauthorized
 
@@ -21,17 +21,30 @@ if TYPE_CHECKING:
 _KEY: Final = "carrel.visitor"
 
 
-@dataclass(slots=True)
-class ResponseChanges:
-    """Changes to the HTTP response that a handler requests, since it cannot write the response.
+class Challenge(NamedTuple):
+    """A request for a better credential.
 
     Attributes:
-        challenge: The HTTP status, the error code of RFC 6750 (None if no credential was sent) and
-            all scopes that the caller needs, or None if the credential suffices.
-        retry_after: Seconds after which the call may succeed.
+        status: The HTTP status.
+        error: The error code of RFC 6750, or None if no credential was sent.
+        scopes: All scopes that the caller needs.
     """
 
-    challenge: tuple[int, str | None, frozenset[Scope]] | None = None
+    status: int
+    error: str | None
+    scopes: frozenset[Scope]
+
+
+@dataclass(slots=True)
+class ResponseChanges:
+    """Changes to the HTTP response that a handler requests, because it cannot write the response.
+
+    Attributes:
+        challenge: The challenge to send, or None if the credential suffices.
+        retry_after: Seconds after which the call may succeed, or None if waiting does not help.
+    """
+
+    challenge: Challenge | None = None
     retry_after: float | None = None
 
 
@@ -40,7 +53,7 @@ class Visitor:
     """The sender of a request.
 
     Attributes:
-        caller: The identity, which is all that a tool learns.
+        caller: The identity. Tools learn nothing else about the visitor.
         rate_limit_key: The user or network address whose rate limits apply, or None on a laptop,
             which has no limits.
         embedding_key: The caller's key for the embedding provider, if callers bring their own.
@@ -53,13 +66,13 @@ class Visitor:
     response: ResponseChanges = field(default_factory=ResponseChanges)
 
     def require_sign_in(self, scope: Scope) -> None:
-        """Make the HTTP response a 401, upon which clients offer to sign in."""
-        self.response.challenge = (Unauthorized.status, None, self.caller.scopes | {scope})
+        """Make the HTTP response a 401, after which clients offer to sign in."""
+        self.response.challenge = Challenge(Unauthorized.status, None, self.caller.scopes | {scope})
 
     def require_scope(self, scope: Scope) -> frozenset[Scope]:
         """Make the HTTP response a 403 that asks for this scope too; return all needed scopes."""
         needed_scopes = self.caller.scopes | {scope}
-        self.response.challenge = (Forbidden.status, "insufficient_scope", needed_scopes)
+        self.response.challenge = Challenge(Forbidden.status, "insufficient_scope", needed_scopes)
         return needed_scopes
 
     def attach(self, scope: MutableMapping[str, object]) -> None:
@@ -71,7 +84,7 @@ LOCAL_USER: Final = "local"
 """The user id on a laptop, where the person who starts the server owns the machine."""
 
 
-def attached_visitor(scope: MutableMapping[str, Any]) -> Visitor:
+def get_attached_visitor(scope: MutableMapping[str, Any]) -> Visitor:
     """Return the visitor attached to an ASGI scope."""
     visitor: Visitor = scope[_KEY]
     return visitor

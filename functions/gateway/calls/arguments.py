@@ -1,8 +1,7 @@
-"""Checks of arguments before a call is sent, for values that no tool can receive.
+"""Checks of a call's arguments for values that cannot be sent to a tool.
 
-Python's JSON parsers accept values that cannot be passed on safely: numbers out of range (`1e999`)
-and lists nested as deep as the stack allows. An infinite number would reach the tool's function as
-null, which means something else.
+Python's JSON parsers accept numbers out of range (`1e999`), and lists nested as deep as the stack
+allows. An infinite number would reach the tool's function as null, which means something else.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, argument_error, field_path
+from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, format_field_path, make_argument_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,19 +17,19 @@ if TYPE_CHECKING:
     from shared.core.errors import InvalidInput
 
 MAX_DEPTH: Final = 32
-"""The largest depth of nested lists and objects. No tool's input needs more than three levels."""
+"""The maximum depth of nested lists and objects. No tool's input needs more than three levels."""
 _NOT_FINITE_PROBLEM: Final = "not a finite number"
 _TOO_DEEP_PROBLEM: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
 def check_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None:
-    """Return the error for arguments that cannot be sent to a tool. Return None if they can."""
+    """Return the error if arguments cannot be sent to a tool, otherwise None."""
     problems: dict[str, str] = {}
     for name, problem in _find_problems(arguments):
         problems[name] = problem
         if len(problems) == MAX_REPORTED_PROBLEMS:
             break
-    return argument_error(tool, problems) if problems else None
+    return make_argument_error(tool, problems) if problems else None
 
 
 def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -46,10 +45,10 @@ def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
             levels.pop()
             del path[-1:]
         elif isinstance(value, float) and not math.isfinite(value):
-            yield field_path([*path, key]), _NOT_FINITE_PROBLEM
+            yield format_field_path([*path, key]), _NOT_FINITE_PROBLEM
         elif isinstance(value, dict | list):
             if len(levels) > MAX_DEPTH:
-                yield field_path([*path, key][:1]), _TOO_DEEP_PROBLEM
+                yield format_field_path([*path, key][:1]), _TOO_DEEP_PROBLEM
             else:
                 path.append(key)
                 levels.append(_iterate_items(value))

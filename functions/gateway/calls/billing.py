@@ -1,11 +1,12 @@
 """Billing of calls: set money aside before a call, then charge it or release it.
 
 The pipeline makes a call's bill with `make_bill`, reserves it, and closes it with `close_bill` when
-the answer arrives. Closing settles the bill if the call succeeded, cancels it if the call certainly
-did nothing, and otherwise leaves it open: then the money stays set aside until the same call is
-sent again, or for an hour. `settle`, `cancel` and
-`leave_open` never fail, because a finished call cannot be undone: if its bill cannot be written,
-the error is logged, and the reserved money is released when the hold expires.
+the answer arrives. Closing settles the bill if the call succeeded, and cancels it if the call
+certainly did nothing. Otherwise the bill stays open: the money stays set aside until the same call
+is sent again, or for an hour.
+
+`settle`, `cancel` and `leave_open` never fail, because a finished call cannot be undone. If a bill
+cannot be written, the error is logged, and the reserved money is released when the hold expires.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Reservation:
     """The money that was set aside for a call.
 
     Attributes:
-        bill: What the call may cost.
+        bill: The bill, with the most that the call may cost.
         record: The record of the call, which may have been sent before.
         holder: The random id of this reservation among those that share the call's hold.
     """
@@ -86,7 +87,7 @@ class LedgerBilling:
     """Billing by accounts in the database `access`, with a record of each paid or writing call."""
 
     def __init__(self, access: Connection, clock: Clock, *, with_accounts: bool = True) -> None:
-        """Store the database; without accounts, only records are written to it."""
+        """Store the database. Without accounts, only records of calls are written."""
         self._access = access
         self._clock = clock
         self._with_accounts = with_accounts
@@ -106,7 +107,7 @@ class LedgerBilling:
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
         """Charge a call."""
         bill = replace(reservation.bill, entry=entry)
-        with logged_errors("settle", bill):
+        with log_errors("settle", bill):
             if reservation.record.is_open:
                 return await self._records.settle(bill, cost, self._clock())
             await self._record_if_free(bill)
@@ -119,7 +120,7 @@ class LedgerBilling:
     async def release(self, reservation: Reservation, entry: CallEntry) -> bool:
         """Release a reservation, and return whether the call no longer has money on hold."""
         bill = replace(reservation.bill, entry=entry)
-        with logged_errors("cancel", bill):
+        with log_errors("cancel", bill):
             if reservation.record.is_open:
                 return await self._records.cancel(bill, reservation.holder, self._clock())
         return False
@@ -127,7 +128,7 @@ class LedgerBilling:
     async def leave_open(self, reservation: Reservation, entry: CallEntry) -> None:
         """Update the call's audit entry only."""
         bill = replace(reservation.bill, entry=entry)
-        with logged_errors("keep", bill):
+        with log_errors("keep", bill):
             if reservation.record.is_open:
                 await self._records.update_entry(bill, self._clock())
             else:
@@ -146,7 +147,7 @@ class LedgerBilling:
 
 
 @contextmanager
-def logged_errors(operation: str, bill: Bill) -> Iterator[None]:
+def log_errors(operation: str, bill: Bill) -> Iterator[None]:
     """Log any error and continue, because the call is already done."""
     try:
         yield

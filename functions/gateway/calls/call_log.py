@@ -28,7 +28,7 @@ _TASK_HASH_LENGTH: Final = 16
 def log_start(tool: Declaration, request: CallRequest) -> None:
     """Write a line at the start of a call, which shows calls that never end.
 
-    It is of the level DEBUG because logs cost money, and the line at the end has all its fields.
+    Its level is DEBUG, because logs cost money, and the line at the end has all its fields.
     """
     log.debug(
         START_EVENT,
@@ -47,7 +47,7 @@ def log_call(
     *,
     seconds: float,
 ) -> None:
-    """Write the log line: a warning if the arguments were not valid, with their names.
+    """Write the log line of a call. Invalid arguments make it a warning, with their names.
 
     Args:
         tool: The tool that was called.

@@ -18,7 +18,7 @@ _ACCOUNT_HASH_PURPOSE: Final = "account in a trace"
 _ACCOUNT_HASH_LENGTH: Final = 16
 
 
-def call_span(
+def start_call_span(
     tool: Declaration, request: CallRequest, keyring: Keyring
 ) -> AbstractContextManager[TraceSpan]:
     """Record a call, from its limits to its bill, by the conventions for generative AI.

@@ -1,6 +1,6 @@
-"""Dispatch of a call to its tool, which in the cloud is another function, reached over HTTPS.
+"""Dispatch of calls to tools. In the cloud, each tool is a function of its own, called over HTTPS.
 
-Only the gateway's service account may invoke a function; it sends a Google ID token as proof.
+Only the gateway's service account may invoke these functions. A Google ID token is its proof.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 FAILURE_CODES: Final = frozenset({Unavailable.code, PlatformFault.code})
 """An error with one of these codes means that the function itself is failing."""
 GRACE_SECONDS: Final = 1.0
-"""How long the gateway waits after the deadline, which the tool itself enforces."""
+"""How long the gateway still waits after the deadline, which the tool itself enforces."""
 
 
 class Dispatcher(Protocol):
     """Sends a call to its tool and returns the answer."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Run the call. A failure to reach the tool becomes an answer too."""
+        """Run the call. A failure to reach the tool becomes an answer, too."""
         ...
 
     async def health(self) -> dict[str, str]:
@@ -51,7 +51,7 @@ class Dispatcher(Protocol):
 class HttpDispatcher:
     """Calls each tool's own function, with a Google ID token if the URL is HTTPS.
 
-    A circuit breaker per function rejects calls at once while the function keeps failing.
+    While a function keeps failing, its circuit breaker rejects calls without sending them.
     """
 
     def __init__(

@@ -5,10 +5,10 @@ The service accepts `POST {url}/reserve`, `/settle` and `/cancel` with
     {"call_id": ..., "user_id": ..., "tool": ..., "amount": ..., "currency": "USD-micros"}
 
 and answers 200 with `{"state": "reserved"}`, `"settled"` or `"cancelled"`, or 402 if the user
-cannot pay. `amount` is the most that the call may cost; for `/settle`, what it has cost. A request
-with the same `Idempotency-Key` is a retry. A call that is repeated after it was cancelled has a new
-`call_id`. The service must release by itself, after an hour or more, what is neither settled nor
-cancelled: a settlement or cancellation that fails is logged, and not retried later.
+cannot pay. `amount` is the most that the call may cost, and for `/settle` what it has cost. A
+request with the same `Idempotency-Key` is a retry. A call that is repeated after it was cancelled
+has a new `call_id`. A settlement or cancellation that fails is logged, and not retried later. After
+an hour or more, the service itself must release what is neither settled nor cancelled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from functions.gateway.calls.billing import LedgerBilling, logged_errors
+from functions.gateway.calls.billing import LedgerBilling, log_errors
 from shared.accounts.account import format_dollars
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.dates import utc_now
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     Operation = Literal["reserve", "settle", "cancel"]
 
 TIMEOUT_SECONDS: Final = 5.0
-"""The longest duration of a request to the service, in seconds, including one retry."""
+"""The timeout of a request to the service, including one retry, in seconds."""
 RETRY_AFTER_SECONDS: Final = 5
-"""How long the caller is asked to wait, in seconds, if the service suggests no time."""
+"""How long callers are asked to wait if the service names no time, in seconds."""
 _EXPECTED_STATES: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
 
 
@@ -78,7 +78,7 @@ class ExternalBilling:
         return reservation
 
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
-        """Charge a call. If the service fails, the record stays `reserved`."""
+        """Charge a call, first at the service. If that fails, the record stays `reserved`."""
         record = reservation.record
         charge = record.compute_charge(cost, entry)
         if record.is_open and not await self._try("settle", reservation, charge):
@@ -100,7 +100,7 @@ class ExternalBilling:
         await self._client.aclose()
 
     async def _try(self, operation: Operation, reservation: Reservation, amount: int) -> bool:
-        with logged_errors(operation, reservation.bill):
+        with log_errors(operation, reservation.bill):
             await self._call_service(operation, reservation, amount)
             return True
         return False

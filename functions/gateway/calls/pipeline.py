@@ -1,4 +1,4 @@
-"""The pipeline that every tool call passes: rate limit, billing, dispatch, log line."""
+"""The pipeline of every tool call: rate limit, billing, dispatch, log line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 from functions.gateway.calls.arguments import check_arguments
 from functions.gateway.calls.billing import close_bill, make_bill
 from functions.gateway.calls.call_log import log_call, log_start
-from functions.gateway.calls.call_span import call_span, record_answer
-from shared.core.errors import CarrelError, Unauthorized, Unavailable, internal_error
+from functions.gateway.calls.call_span import record_answer, start_call_span
+from shared.core.errors import CarrelError, Unauthorized, Unavailable, make_internal_error
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer, CallRequest
 from shared.runtime.schemas import IDEMPOTENCY_KEY
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class CallPipeline:
-    """The only way to call a tool, which tools, resources and completions share."""
+    """The only way to call a tool, for MCP's tools, resources and completions, and for pages."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class CallPipeline:
         start = time.perf_counter()
         invalid = check_arguments(tool.name, arguments)
         request = CallRequest(
-            call_id=call_id(tool, arguments, visitor),
+            call_id=make_call_id(tool, arguments, visitor),
             arguments={} if invalid else arguments,
             caller=visitor.caller,
             deadline=time.time() + tool.timeout,
             embedding_key=visitor.embedding_key,
         )
-        with call_span(tool, request, self._keyring) as call:
+        with start_call_span(tool, request, self._keyring) as call:
             log_start(tool, request)
             try:
                 await self._limits.take(visitor, tool.effect)
@@ -105,7 +105,7 @@ class CallPipeline:
             raise
         except Exception as error:  # noqa: BLE001 - an internal error is answered and billed too
             log.error("fault", tool=tool.name, call_id=request.call_id, **error_fields(error))
-            return CallAnswer.failed(internal_error(tool.name, request.call_id))
+            return CallAnswer.failed(make_internal_error(tool.name, request.call_id))
 
 
 _ABANDONED_ANSWER: Final = CallAnswer.failed(
@@ -121,11 +121,11 @@ def _set_price(answer: CallAnswer, price: int | None) -> CallAnswer:
     return answer.model_copy(update={"receipt": receipt})
 
 
-def call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> str:
-    """Return a call's id.
+def make_call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> str:
+    """Make a call's id.
 
-    If a user repeats a call with its idempotency key, the id is the same. Without a key or without
-    a user, it is random.
+    If a user repeats a call with the same idempotency key, the id is the same. Without a key or
+    without a user, it is random.
     """
     key = arguments.get(IDEMPOTENCY_KEY)
     user_id = visitor.caller.user_id

@@ -1,4 +1,4 @@
-"""The visitor's own keys, programs and usage."""
+"""The page of a visitor's own account: keys, connected programs and usage."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from functions.gateway.console.visits import Visit
     from shared.accounts.grant import Grant
 
-DAYS: Final = 30
+USAGE_DAYS: Final = 30
+"""The chart of usage shows this many days."""
 LIFETIMES: Final = {"90": "90 days", "365": "a year", "": "until it is revoked"}
-"""The choices of how long a new key is valid, in days."""
-BAR_HEIGHT: Final = 60
-"""The height of the longest bar."""
+"""The days for which a new key may be valid, as the form sends them, and their labels."""
+MAX_BAR_HEIGHT: Final = 60
+"""The height of the highest bar in the chart, in the units of its SVG."""
+VISIBLE_HEIGHT: Final = 2
+"""The height of the bar of a few calls, which would be invisible next to many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Bar:
     Attributes:
         day: The day.
         count: The number of calls.
-        height: The height of the bar, from 0 to BAR_HEIGHT.
+        height: The height of the bar: 0 without calls, at most MAX_BAR_HEIGHT.
     """
 
     day: date
@@ -58,16 +61,16 @@ class ConnectedProgram:
     Attributes:
         grant: The sign-in.
         name: What the program is called.
-        is_this: Whether it is the console in this browser.
+        is_this_browser: Whether it is the console in this browser.
     """
 
     grant: Grant
     name: str
-    is_this: bool
+    is_this_browser: bool
 
 
 class AccountPage:
-    """The page of the visitor's own account, for who has signed in."""
+    """The page of a signed-in visitor's own account."""
 
     def __init__(self, access: Access) -> None:
         """Store the access to keys, sign-ins and calls."""
@@ -79,17 +82,18 @@ class AccountPage:
         meter = Meter()
         store = AccessStore(self._access.connection, meter)
         now = self._access.clock()
-        days = [(now - timedelta(days=ago)).date() for ago in reversed(range(DAYS))]
+        days = [(now - timedelta(days=ago)).date() for ago in reversed(range(USAGE_DAYS))]
         keys, grants, account, counts = await asyncio.gather(
             store.keys.list_keys(user_id),
             store.grants.find_active("user_id", user_id),
             store.accounts.get(user_id),
             store.calls.count_by_day(user_id, days),
         )
-        current = [grant for grant in grants if grant.is_valid(now) and grant.generation]
-        programs = await self._name_programs(current, visit, store)
+        # A grant of generation 0 is a sign-in whose code is not exchanged yet.
+        valid_grants = [grant for grant in grants if grant.is_valid(now) and grant.generation]
+        programs = await self._find_programs(valid_grants, visit, store)
         visit.documents_read += meter.documents_read
-        return visit.page(
+        return visit.render(
             "account.html",
             user_id=user_id,
             keys=[key for key in keys if key.is_valid(now)],
@@ -110,6 +114,7 @@ class AccountPage:
             Unauthorized: The visitor has not signed in.
             Forbidden: The session may not write.
             NotFound: The visitor has no such key or sign-in.
+            InvalidInput: The form is not one of this page.
         """
         user_id = require_signed_in(visit, self._access)
         require_write(visit)
@@ -131,9 +136,10 @@ class AccountPage:
         await store.grants.change(grant_id, lambda grant: grant.end(now))
         return Notice("Disconnected. The program has no access any more.")
 
-    async def _name_programs(
+    async def _find_programs(
         self, grants: Sequence[Grant], visit: Visit, store: AccessStore
     ) -> list[ConnectedProgram]:
+        """Return the programs of grants. Reads the names of those that registered themselves."""
         client_ids = {grant.client_id for grant in grants}
         registered = [
             client_id
@@ -153,7 +159,7 @@ class AccountPage:
 
 
 def require_signed_in(visit: Visit, access: Access) -> str:
-    """Return the user of a visit.
+    """Return the id of the user who visits.
 
     Raises:
         NotFound: Nobody signs in on this machine.
@@ -167,10 +173,10 @@ def require_signed_in(visit: Visit, access: Access) -> str:
 
 
 def require_write(visit: Visit) -> None:
-    """Check that a session may change what is its user's.
+    """Check that the visitor's session may write.
 
     Raises:
-        Forbidden: It may only read.
+        Forbidden: The session may only read.
     """
     if Scope.WRITE not in visit.caller.scopes:
         raise Forbidden("This session may only read: the key that started it has no more.")
@@ -181,10 +187,10 @@ async def _revoke_key(store: AccessStore, user_id: str, key_id: str) -> Notice:
     if key_id not in [key.key_id for key in keys]:
         raise NotFound("You have no such key.")
     key, count = await revoke_key(store, key_id)
-    return Notice(f"Revoked the key “{key.name}”. {_describe_ended(count)}")
+    return Notice(f"Revoked the key “{key.name}”. {_describe_disconnected(count)}")
 
 
-def _describe_ended(count: int) -> str:
+def _describe_disconnected(count: int) -> str:
     match count:
         case 0:
             return "No program had signed in with it."
@@ -203,8 +209,8 @@ def _name_program(client_id: str, registered_name: str | None) -> str:
 
 
 def _make_bars(days: Sequence[date], counts: Sequence[int]) -> list[Bar]:
-    highest = max([*counts, 1])
+    max_count = max([*counts, 1])
     return [
-        Bar(day, count, max(round(count / highest * BAR_HEIGHT), min(count, 2)))
+        Bar(day, count, max(round(count / max_count * MAX_BAR_HEIGHT), min(count, VISIBLE_HEIGHT)))
         for day, count in zip(days, counts, strict=True)
     ]

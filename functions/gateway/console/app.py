@@ -1,4 +1,4 @@
-"""The web console: pages for people, made on the server from the answers of tools."""
+"""The web console: pages for people, rendered on the server from the results of tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Catalog
 
 
-def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Router:
+def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Router:
     """Make the ASGI app of the console."""
     visits = Visits(access, catalog, pipeline)
     account = AccountPage(access)
@@ -36,20 +36,21 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
         passage_map.PATH: passage_map.show,
         "/clusters/{cluster_id}": clusters.show,
     }
-    # Pages are not compressed: they hold the token of forms beside text that others may choose.
-    points = GZipMiddleware(request_response(visits.data(passage_map.get_points)))
+    # Pages are not compressed. They contain the form token next to text that others may choose, so
+    # the size of a compressed page would reveal the token piece by piece (BREACH).
+    points = GZipMiddleware(request_response(visits.wrap_data(passage_map.get_points)))
     static_files = GZipMiddleware(request_response(serve_static_file))
     return Router(
         [
-            *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
+            *(Route(path, visits.wrap_page(show), methods=["GET"]) for path, show in pages.items()),
             Route("/map/points", points, methods=["GET"]),
-            Route("/map/hits", visits.data(passage_map.get_hits), methods=["GET"]),
-            Route("/map/passages/{chunk_id}", visits.data(passage_map.get_passage)),
-            Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
-            Route("/forgotten", visits.form(forgotten.change), methods=["POST"]),
-            Route("/you", visits.form(account.change), methods=["POST"]),
-            Route(KEY_PATH, visits.form(keys.begin), methods=["POST"]),
-            *visits.session_routes(),
+            Route("/map/hits", visits.wrap_data(passage_map.get_hits), methods=["GET"]),
+            Route("/map/passages/{chunk_id}", visits.wrap_data(passage_map.get_passage)),
+            Route("/sources/{source_id}", visits.wrap_form(sources.change), methods=["POST"]),
+            Route("/forgotten", visits.wrap_form(forgotten.change), methods=["POST"]),
+            Route("/you", visits.wrap_form(account.change), methods=["POST"]),
+            Route(KEY_PATH, visits.wrap_form(keys.begin), methods=["POST"]),
+            *visits.make_session_routes(),
             Route("/static/{name}", static_files, methods=["GET"]),
         ],
         default=visits.answer_not_found,

@@ -1,4 +1,4 @@
-"""The changes of the console's forms: calls of tools, whose results say how to undo them."""
+"""The console's forms that change data: each calls a tool, whose result says how to undo it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.gateway.console.rendering import source_path
+from functions.gateway.console.rendering import make_source_path
 from functions.gateway.console.visits import Notice
 from shared.core.errors import InvalidInput
 from shared.text.counts import format_count
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from shared.runtime.messages import WireError
 
 _UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_note"})
-"""The tools that undo what the forms do."""
+"""The tools that an undo form may call."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormCall:
-    """What a form asks for.
+    """The call that a form asks for.
 
     Attributes:
         tool: The tool to call.
@@ -35,27 +35,30 @@ class FormCall:
 
 
 async def apply_change(visit: Visit, source_id: str, fields: dict[str, str]) -> WireError | None:
-    """Do what a form asks for, and give the visit the notice of it, or return what went wrong.
+    """Make the call that a form asks for, and set the notice of the visit.
+
+    Returns:
+        The error if the call failed, otherwise None.
 
     Raises:
-        InvalidInput: It is none of the console's forms.
+        InvalidInput: The form is not one of the console's.
     """
-    to_do = parse_change(source_id, fields)
-    if to_do is None:
+    form_call = parse_change(source_id, fields)
+    if form_call is None:
         visit.notice = Notice("Nothing changed: it is like that already.")
         return None
     key = fields.get("idempotency_key")
-    answer = await visit.call(to_do.tool, **{**to_do.arguments, "idempotency_key": key})
+    answer = await visit.call(form_call.tool, **{**form_call.arguments, "idempotency_key": key})
     if answer.error is None:
-        visit.notice = make_notice(to_do.tool, answer.result or {})
+        visit.notice = make_notice(form_call.tool, answer.result or {})
     return answer.error
 
 
 def parse_change(source_id: str, fields: dict[str, str]) -> FormCall | None:
-    """Return what a form asks for, or None if that is nothing.
+    """Return the call that a form asks for, or None if the form changes nothing.
 
     Raises:
-        InvalidInput: It is none of the console's forms.
+        InvalidInput: The form is not one of the console's.
     """
     parse = _PARSERS.get(fields.get("action", ""))
     if parse is None:
@@ -74,9 +77,14 @@ def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall | None:
 
 
 def merge_draft(source: dict[str, Any], draft: Mapping[str, str]) -> dict[str, str]:
-    """Return the values of the form that edits a source: what was typed, else what is stored.
+    """Return the values of the form that edits a source.
 
-    A field that was not touched shows what somebody else stored in the meantime.
+    A field that the visitor changed has what was typed; any other has what is stored, which may be
+    newer than the form.
+
+    Args:
+        source: The result of `get_source`.
+        draft: The fields of the form that failed; empty if none did.
     """
     stored = {
         "title": source["title"],
@@ -89,7 +97,7 @@ def merge_draft(source: dict[str, Any], draft: Mapping[str, str]) -> dict[str, s
 
 
 def _find_changes(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that differ from those that the form showed."""
+    """Return the fields whose values differ from those that the form showed at first."""
     values = {
         "title": fields.get("title", ""),
         "author": fields.get("author", ""),
@@ -104,9 +112,9 @@ def _find_changes(fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse_note_edit(source_id: str, fields: dict[str, str]) -> FormCall:
-    """Return the edit of a note: its text, and the other fields that differ from those shown.
+    """Return the call that edits a note: its text, and the other fields that the visitor changed.
 
-    A title that is left as it was follows the text, if it is its beginning.
+    Without a title among them, `save_note` derives the title from the text if it did so before.
     """
     revision = _parse_number(fields.get("revision", ""))
     arguments = {"source_id": source_id, "revision": revision, "text": _parse_text(fields)}
@@ -171,18 +179,18 @@ def _parse_number(text: str) -> int:
 
 
 def make_notice(tool: str, result: dict[str, Any]) -> Notice:
-    """Say what a call did."""
+    """Make the notice that says what a call did, and how to undo it."""
     undo = result.get("undo")
     fields = undo and {"tool": undo["tool"], "arguments": json.dumps(undo["arguments"])}
     return Notice(_MESSAGES[tool](result), _find_path(tool, result), fields)
 
 
 def _find_path(tool: str, result: dict[str, Any]) -> str | None:
-    """Return the address of a note that was saved, or of what was restored."""
+    """Return the address of what a call saved, changed or restored; None for what it forgot."""
     if tool == "forget" and result["forgotten"]:
         return None
     chunk_id = result.get("chunk_id") if tool == "forget" else None
-    return source_path(result["source_id"], chunk_id)
+    return make_source_path(result["source_id"], chunk_id)
 
 
 def _describe_edit(result: dict[str, Any]) -> str:
@@ -207,14 +215,14 @@ def _describe_note(result: dict[str, Any]) -> str:
 
 def _describe_forgetting(result: dict[str, Any]) -> str:
     name = f"“{result['title']}”" if result.get("title") else "the source"
-    what = f"a passage of {name}" if result.get("chunk_id") else name
+    subject = f"a passage of {name}" if result.get("chunk_id") else name
     if not result["changed"]:
         return "Nothing changed: this was done before."
     if not result["forgotten"]:
-        return f"Restored {what}."
+        return f"Restored {subject}."
     removed = result.get("removed") or {}
     count = format_count(removed.get("chunks", 0), "passage")
-    return f"Forgot {what}: {count}. It can be restored until {result.get('restorable_until')}."
+    return f"Forgot {subject}: {count}. It can be restored until {result.get('restorable_until')}."
 
 
 _MESSAGES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {

@@ -21,9 +21,9 @@ async def show(visit: Visit) -> Response:
         "get_cluster", cluster_id=cluster_id, member_limit=PASSAGES_PER_PAGE, cursor=cursor
     )
     if answer.error:
-        return visit.error_page(answer.error)
+        return visit.render_error(answer.error)
     cluster = answer.result or {}
     next_cursor = cluster.get("next_cursor")
     path = f"/clusters/{quote(cluster_id, safe='')}"
     next_path = f"{path}?{urlencode({'cursor': next_cursor})}" if next_cursor else None
-    return visit.page("cluster.html", cluster=cluster, next_path=next_path)
+    return visit.render("cluster.html", cluster=cluster, next_path=next_path)

@@ -1,4 +1,4 @@
-"""What was forgotten, for whom may restore it."""
+"""The list of what was forgotten, for visitors who may restore it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ITEMS_PER_PAGE: Final = 30
 
 
 async def show_list(visit: Visit) -> Response:
-    """List what can be restored, the latest first."""
+    """List what can be restored, most recently forgotten first."""
     return await _show(visit)
 
 
 async def change(visit: Visit, fields: dict[str, str]) -> Response:
-    """Restore a source or a passage, or undo that, and show the list again."""
+    """Restore a source or a passage, or undo a restoration, and show the list again."""
     return await _show(visit, await apply_change(visit, fields.get("source_id", ""), fields))
 
 
@@ -30,10 +30,10 @@ async def _show(visit: Visit, error: WireError | None = None) -> Response:
     cursor = visit.request.query_params.get("cursor")
     answer = await visit.call("list_forgotten", limit=ITEMS_PER_PAGE, cursor=cursor)
     if answer.error:
-        return visit.error_page(answer.error)
+        return visit.render_error(answer.error)
     result = answer.result or {}
     next_cursor = result.get("next_cursor")
-    return visit.page(
+    return visit.render(
         "forgotten.html",
         error=error,
         items=result["forgotten"],

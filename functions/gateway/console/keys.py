@@ -1,9 +1,9 @@
 """Making a key: the form, the proof on the consent page, and the page that shows the key once.
 
-A key outlives the session that makes it. So the consent page makes the visitor authenticate again,
-with a key or with Google, and limits the attempts. The requested key's settings travel in that
-round trip's `state`. The returned code is bound to that state, so it works only for this session
-and this key.
+A key outlives the session that makes it. So the visitor must authenticate again on the consent
+page, with a key or with Google, and the attempts are limited. The settings of the requested key
+travel in the `state` of this round trip. The returned code is bound to the session and the state,
+so it works only for this session and this key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self
 
-from functions.gateway.auth.public_url import resource_url
+from functions.gateway.auth.public_url import get_resource_url
 from functions.gateway.console.account import LIFETIMES, require_signed_in, require_write
 from functions.gateway.console.rendering import redirect
 from shared.accounts.access_key import matches_key, new_key
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from shared.accounts.grant import Grant
 
 MAX_NAME_LENGTH: Final = 100
+"""The maximum length of a key's name, in characters."""
 MAX_KEYS: Final = 100
-"""A user may have this many valid keys. Requests at the same time can exceed it by a few, because
-counting and adding are not one transaction: the limit only keeps the list short."""
+"""The maximum number of valid keys of a user. It only keeps the list short: simultaneous requests
+can exceed it by a few, because counting and adding are not one transaction."""
 REPEAT_WINDOW: Final = timedelta(minutes=1)
-"""Confirming the same form again within this window (a double click) shows the same key instead of
-failing."""
+"""Confirming the same form again within this time, as by a double click, shows the same key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,12 @@ class KeyPages:
         state = parameters.get("state", "")
         grant = await self._sessions.verify_proof(visit.session, parameters["code"], state)
         key_text, key = await self._make_key(RequestedKey.from_state(state), grant, visit)
-        return visit.page(
+        return visit.render(
             "key.html",
             key_text=key_text,
             key=key,
             scopes=[scope for scope in Scope if scope in key.scopes],
-            address=resource_url(self._access.settings),
+            address=get_resource_url(self._access.settings),
         )
 
     async def _make_key(

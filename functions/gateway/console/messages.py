@@ -1,12 +1,13 @@
-"""What went wrong, in words for people. The messages of tools are written for models."""
+"""The texts of error pages. The messages of tools are written for models, these for people."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared.core.errors import (
+    CarrelError,
     Conflict,
     Forbidden,
     InvalidInput,
@@ -21,50 +22,91 @@ from shared.core.errors import (
 if TYPE_CHECKING:
     from shared.runtime.messages import WireError
 
+
+class ErrorText(NamedTuple):
+    """The texts for an error.
+
+    Attributes:
+        title: The heading of a page that shows only the error.
+        sentence: What happened, and what to do next.
+    """
+
+    title: str
+    sentence: str
+
+
+_TEXTS: Final[dict[type[CarrelError], ErrorText]] = {
+    InvalidInput: ErrorText(
+        "That did not work",
+        "The address or the form is not valid. Go back, reload, and try again.",
+    ),
+    NotFound: ErrorText(
+        "There is nothing here",
+        "There is nothing at this address. It may have been forgotten, or the address is not"
+        " complete. Search for it.",
+    ),
+    Conflict: ErrorText(
+        "Somebody else was faster",
+        "Somebody else was faster. Reload the page, and try again.",
+    ),
+    Unauthorized: ErrorText("You are not signed in", "Your sign-in has ended. Sign in again."),
+    Forbidden: ErrorText(
+        "You may not do this",
+        "Your role or your sign-in does not allow this. The operator of this server can change"
+        " your role.",
+    ),
+    PaymentRequired: ErrorText(
+        "Your balance does not cover this",
+        "Your balance does not cover this. The operator of this server can add to it.",
+    ),
+    RateLimited: ErrorText(
+        "That was too fast",
+        "You have reached the limit of what one may do here in a minute.",
+    ),
+    Unavailable: ErrorText(
+        "This does not answer right now", "A part of Carrel does not answer right now."
+    ),
+    PlatformFault: ErrorText(
+        "Something went wrong", "Something went wrong in Carrel, and not by your doing."
+    ),
+}
+_KINDS: Final = {kind.code: kind for kind in _TEXTS}
 _EDITED: Final = (
     "Somebody changed this since you opened the page, and nothing was saved. The page shows it as"
     " it is now, and the form what you typed: compare them, and save again."
 )
-_SENTENCES: Final = {
-    ("save_note", Conflict.code): _EDITED,
-    ("edit_source", Conflict.code): _EDITED,
-    ("forget", Conflict.code): (
+_CONFLICTS: Final = {
+    "save_note": _EDITED,
+    "edit_source": _EDITED,
+    "forget": (
         "This cannot be done right now: the source is still being forgotten or restored, is"
         " forgotten itself, or its 30 days are over. Restore the source first, or try again in 15"
         " minutes."
     ),
-    ("get_source", Conflict.code): (
-        "The source changed where this page begins. Open it again from its first page."
-    ),
-    InvalidInput.code: "The address or the form is not valid. Go back, reload, and try again.",
-    NotFound.code: (
-        "There is nothing at this address. It may have been forgotten, or the address is not"
-        " complete. Search for it."
-    ),
-    Conflict.code: "Somebody else was faster. Reload the page, and try again.",
-    Unauthorized.code: "Your sign-in has ended. Sign in again.",
-    Forbidden.code: (
-        "Your role or your sign-in does not allow this. The operator of this server can change"
-        " your role."
-    ),
-    PaymentRequired.code: (
-        "Your balance does not cover this. The operator of this server can add to it."
-    ),
-    RateLimited.code: "You have reached the limit of what one may do here in a minute.",
-    Unavailable.code: "A part of Carrel does not answer right now.",
-    PlatformFault.code: "Something went wrong in Carrel, and not by your doing.",
+    "get_source": "The source changed where this page begins. Open it again from its first page.",
 }
-"""A sentence for each code, and for some tools one of their own."""
-_FIELDS: Final = frozenset({"text", "title", "author", "tags"})
-"""The arguments that people fill in, which forms call the same."""
+"""What a conflict means, for the tools where it is more than that somebody else was faster."""
+_FIELDS: Final = frozenset({"text", "title", "author", "tags", "query"})
+"""The arguments that people fill in."""
 _SECRET: Final = re.compile(r"line \d+: ")
-"""How the places of secrets in a field begin (`shared.screening`)."""
+"""How `shared.screening` begins the description of a secret in a field."""
+
+
+def find_kind(error: CarrelError | WireError) -> type[CarrelError]:
+    """Return the class of an error by its code: `PlatformFault` for an unknown code."""
+    return _KINDS.get(error.code, PlatformFault)
+
+
+def find_title(error: CarrelError | WireError) -> str:
+    """Return the heading of a page that shows only this error."""
+    return _TEXTS[find_kind(error)].title
 
 
 def describe_error(tool: str, error: WireError) -> WireError:
-    """Return an error of a tool with a message for people."""
-    sentence = _SENTENCES.get((tool, error.code)) or _SENTENCES.get(error.code)
-    parts = [_describe_fields(error) or sentence or _SENTENCES[PlatformFault.code]]
+    """Return a tool's error with a message for people."""
+    kind = find_kind(error)
+    conflict = _CONFLICTS.get(tool) if kind is Conflict else None
+    parts = [_describe_fields(tool, error) or conflict or _TEXTS[kind].sentence]
     if error.retry_after is not None:
         parts.append(f"Try again in {max(1, math.ceil(error.retry_after))} s.")
     elif error.code in {RateLimited.code, Unavailable.code}:
@@ -74,18 +116,26 @@ def describe_error(tool: str, error: WireError) -> WireError:
     return error.model_copy(update={"message": " ".join(parts)})
 
 
-def _describe_fields(error: WireError) -> str | None:
-    """Say what is wrong with the fields of a form, or return None if nothing is."""
+def _describe_fields(tool: str, error: WireError) -> str | None:
+    """Say what is wrong with what a person filled in, or return None if nothing is."""
     if error.code != InvalidInput.code:
         return None
-    problems = []
-    for path, problem in error.details.items():
-        name = path.partition(".")[0]
-        if name in _FIELDS and _SECRET.match(str(problem)):
-            problems.append(
-                f"The {name} seems to contain a secret, which others could read: {problem}."
-                " Replace it by a placeholder."
-            )
-        elif name in _FIELDS:
-            problems.append(f"The {name}: {str(problem).rstrip('.')}.")
-    return f"Nothing was saved. {' '.join(problems)}" if problems else None
+    sentences = [
+        _describe_field(name, str(problem))
+        for path, problem in error.details.items()
+        if (name := path.partition(".")[0]) in _FIELDS
+    ]
+    if sentences and tool != "search_kb":
+        sentences.insert(0, "Nothing was saved.")
+    return " ".join(sentences) or None
+
+
+def _describe_field(name: str, problem: str) -> str:
+    if _SECRET.match(problem):
+        return (
+            f"The {name} seems to contain a secret, which others could read: {problem}."
+            " Replace it by a placeholder."
+        )
+    if problem.startswith("String should "):  # how pydantic begins
+        return f"The {name} {problem.removeprefix('String ')}."
+    return f"The {name}: {problem.rstrip('.')}."

@@ -33,38 +33,38 @@ async def show(visit: Visit) -> Response:
     clusters = result.get("clusters", [])
     names = {cluster["cluster_id"]: cluster["name"] for cluster in clusters}
     next_cursor = result.get("next_cursor")
-    return visit.page(
+    return visit.render(
         "map.html",
         error=answer.error,
         search=search,
-        active=search.active_chips(names),
+        active=search.make_active_chips(names),
         result=result,
-        next_path=search.path(next_cursor) if next_cursor else None,
+        next_path=search.make_path(next_cursor) if next_cursor else None,
     )
 
 
 async def get_points(visit: Visit) -> Response:
     """Return the positions of passages and clusters, as the tool `get_map` returns them."""
     answer = await visit.call("get_map")
-    return visit.data(answer.result or {}, answer.error)
+    return visit.make_response(answer.result or {}, answer.error)
 
 
 async def get_hits(visit: Visit) -> Response:
-    """Return the ids of the passages that a search finds, at most `MAX_HITS`."""
-    arguments = Search.parse(visit.request.query_params, PATH).arguments()
+    """Return the ids of the passages that a search finds: the best, at most `MAX_HITS`."""
+    arguments = Search.parse(visit.request.query_params, PATH).to_arguments()
     chunk_ids: list[str] = []
     page: dict[str, Any] = {}
     cursor = None
     while len(chunk_ids) < MAX_HITS:
         answer = await visit.call("search_kb", **arguments, limit=HITS_PER_CALL, cursor=cursor)
         if answer.error:
-            return visit.data({}, answer.error)
+            return visit.make_response({}, answer.error)
         page = answer.result or {}
         chunk_ids += [hit["chunk_id"] for hit in page["results"]]
         cursor = page.get("next_cursor")
         if cursor is None:
             break
-    return visit.data(
+    return visit.make_response(
         {
             "chunk_ids": chunk_ids[:MAX_HITS],
             "matches": page["matches"],
@@ -79,7 +79,7 @@ async def get_passage(visit: Visit) -> Response:
     chunk_id = visit.request.path_params["chunk_id"]
     answer = await visit.call("get_chunk", chunk_id=chunk_id, include_related=False)
     passage = answer.result or {}
-    return visit.data(
+    return visit.make_response(
         {"title": passage.get("title"), "text": make_snippet(passage.get("content", ""))},
         answer.error,
     )

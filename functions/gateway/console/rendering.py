@@ -1,7 +1,7 @@
-"""Templates, static files and the headers of pages. All text from tools is untrusted.
+"""Templates, static files and the headers of pages.
 
-Templates escape everything. No value is ever marked as safe, and an address becomes a link only if
-it is one of the web.
+All text from tools is untrusted. Templates escape every value, none is ever marked as safe, and an
+address becomes a link only if its scheme is `http` or `https`.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ PAGE_HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 """The headers of every page of the console."""
-_IMMUTABLE: Final = "public, max-age=31536000, immutable"
+_CACHE_FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 _MAX_HIGHLIGHTED_TERMS: Final = 50
+"""The maximum number of words in the pattern of a text's highlights."""
 
 
-def html_page(template: str, *, status: int = 200, **values: object) -> HTMLResponse:
-    """Render a template as the response of a page."""
+def render_page(template: str, *, status: int = 200, **values: object) -> HTMLResponse:
+    """Render a template, and return it as a response."""
     html = _templates().get_template(template).render(values)
     return HTMLResponse(html, status, PAGE_HEADERS)
 
 
-def json_data(content: Mapping[str, object], status: int = 200) -> JSONResponse:
+def make_json_response(content: Mapping[str, object], status: int = 200) -> JSONResponse:
     """Make the response to a script of a page."""
     return JSONResponse(content, status, PAGE_HEADERS)
 
@@ -62,10 +63,13 @@ def redirect(path: str) -> Response:
 
 
 async def serve_static_file(request: Request) -> Response:
-    """Serve a style sheet, a script or a picture. Its address changes with its content."""
+    """Serve a style sheet, a script or a picture.
+
+    Its address has a hash of its content (`make_static_path`), so browsers may keep it for good.
+    """
     content = _static_files().get(request.path_params["name"])
     if content is None:
-        return html_page(
+        return render_page(
             "error.html",
             status=NotFound.status,
             error=NotFound("There is no such file."),
@@ -73,7 +77,7 @@ async def serve_static_file(request: Request) -> Response:
             visit=None,
         )
     headers = {
-        "cache-control": _IMMUTABLE,
+        "cache-control": _CACHE_FOR_A_YEAR,
         "x-content-type-options": "nosniff",
         "cross-origin-resource-policy": "same-origin",
     }
@@ -82,7 +86,15 @@ async def serve_static_file(request: Request) -> Response:
 
 
 def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
-    """Split a text into parts, and say of each whether it is one of the words that match."""
+    """Split a text at the words to highlight.
+
+    Args:
+        text: The text.
+        terms: The words. Of overlapping ones, the longest is highlighted.
+
+    Returns:
+        The parts of the text in order, and whether each is such a word.
+    """
     words = sorted(filter(None, terms), key=len, reverse=True)[:_MAX_HIGHLIGHTED_TERMS]
     if not words:
         return [(text, False)]
@@ -91,8 +103,8 @@ def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
     return [(part, index % 2 == 1) for index, part in enumerate(parts) if part]
 
 
-def web_address(address: str | None) -> str | None:
-    """Return an address if it is one of the web, and so safe to link to."""
+def get_web_address(address: str | None) -> str | None:
+    """Return an address if it is safe to link to: one of the web. Otherwise return None."""
     if not address:
         return None
     try:
@@ -102,25 +114,25 @@ def web_address(address: str | None) -> str | None:
     return address if url.scheme in {"http", "https"} and url.netloc else None
 
 
-def web_host(address: str) -> str:
-    """Return the host of a web address, for people."""
+def get_web_host(address: str) -> str:
+    """Return the host of a web address, without `www.`."""
     return (urlsplit(address).hostname or "").removeprefix("www.")
 
 
-def paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a text without marks of Markdown."""
+def split_paragraphs(text: str) -> list[str]:
+    """Split a text into paragraphs, without the markup of Markdown."""
     return [part.strip() for part in re.split(r"\n\s*\n", to_plain_text(text)) if part.strip()]
 
 
-def place(passage: dict[str, object]) -> str:
-    """Return where a passage is in its source, in words."""
+def describe_place(passage: dict[str, object]) -> str:
+    """Say where in its source a passage is: the chapter, and the page or the location."""
     page, location = passage.get("page"), passage.get("location")
-    spot = f"page {page}" if page else f"location {location}" if location else ""
-    return ", ".join(str(part) for part in (passage.get("chapter"), spot) if part)
+    position = f"page {page}" if page else f"location {location}" if location else ""
+    return ", ".join(str(part) for part in (passage.get("chapter"), position) if part)
 
 
-def source_path(source_id: str, chunk_id: str | None = None) -> str:
-    """Return the address of a source in the console, opened at one of its passages if given."""
+def make_source_path(source_id: str, chunk_id: str | None = None) -> str:
+    """Return the address of a source in the console, and of one of its passages if given."""
     path = f"/sources/{quote(source_id, safe='')}"
     if chunk_id is None:
         return path
@@ -128,13 +140,13 @@ def source_path(source_id: str, chunk_id: str | None = None) -> str:
     return f"{path}?passage={name}#{name}"
 
 
-def passage_path(chunk_id: str) -> str:
-    """Return the address of a passage whose source is not at hand."""
+def make_passage_path(chunk_id: str) -> str:
+    """Return the address of a passage whose source is not known. It redirects to the source."""
     return f"/passages/{quote(chunk_id, safe='')}"
 
 
-def kind_in_words(modes: Sequence[str]) -> str:
-    """Say how a passage was found."""
+def describe_modes(modes: Sequence[str]) -> str:
+    """Say how a search found a passage, from the modes of search that did."""
     match sorted(modes):
         case ["lexical", "semantic"]:
             return "meaning and words"
@@ -149,13 +161,13 @@ def kind_in_words(modes: Sequence[str]) -> str:
 @cache
 def _static_files() -> dict[str, bytes]:
     files = {path.name: path.read_bytes() for path in (_FOLDER / "static").iterdir()}
-    # The style sheet of the sign-in pages comes first: one look for all pages.
+    # The style sheet of the sign-in pages comes first, so that all pages look alike.
     return {**files, "console.css": STYLE.encode() + files["console.css"]}
 
 
 @cache
-def static_path(name: str) -> str:
-    """Return the address of a static file."""
+def make_static_path(name: str) -> str:
+    """Return the address of a static file, with a hash of its content."""
     digest = hashlib.sha256(_static_files()[name]).hexdigest()
     return f"/static/{name}?v={digest[:12]}"
 
@@ -171,17 +183,17 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        kind_in_words=kind_in_words,
+        describe_modes=describe_modes,
         new_key=partial(secrets.token_urlsafe, 16),
-        passage_path=passage_path,
-        source_path=source_path,
-        static_path=static_path,
+        passage_path=make_passage_path,
+        source_path=make_source_path,
+        static_path=make_static_path,
     )
     environment.filters.update(
-        paragraphs=paragraphs,
-        place=place,
+        paragraphs=split_paragraphs,
+        place=describe_place,
         split_matches=split_matches,
-        web_address=web_address,
-        web_host=web_host,
+        web_address=get_web_address,
+        web_host=get_web_host,
     )
     return environment

@@ -1,6 +1,6 @@
-"""The routes of the web console, whose code is imported with the first page that is requested.
+"""The routes of the web console. The first request for a page imports the console's code.
 
-A gateway that only answers programs never imports it, so its cold start stays the same.
+A gateway that answers only programs never imports it, so its cold start stays the same.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SECTIONS: Final = (
     *("sources", "passages", "clusters", "map", "forgotten"),
     *("session", "static", "you"),
 )
-"""The first part of each path below `/` that is the console's."""
+"""The first segments of the console's paths, except the home page `/`."""
 
 
-def console_routes(access: Access, catalog: Catalog, pipeline: CallPipeline) -> list[Route]:
+def make_console_routes(access: Access, catalog: Catalog, pipeline: CallPipeline) -> list[Route]:
     """Make the routes of the console."""
     console = LazyConsole(access, catalog, pipeline)
     paths = ["/", *(f"/{section}{{rest:path}}" for section in SECTIONS)]
@@ -43,13 +43,13 @@ class LazyConsole:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        # A program that posts to the first page lacks the path of MCP, as the gateway's 404 says.
+        # A program that posts to `/` lacks the path of MCP. The gateway's own 404 says so.
         if scope["path"] == "/" and scope["method"] not in {"GET", "HEAD"}:
             raise HTTPException(404)
         await self._app(scope, receive, send)
 
     @cached_property
     def _app(self) -> ASGIApp:
-        from functions.gateway.console.app import console_app
+        from functions.gateway.console.app import make_console_app
 
-        return console_app(self._access, self._catalog, self._pipeline)
+        return make_console_app(self._access, self._catalog, self._pipeline)

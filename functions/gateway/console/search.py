@@ -1,4 +1,4 @@
-"""Home and search: one page with one box."""
+"""The home page and the search results, which share one search box."""
 
 from __future__ import annotations
 
@@ -20,22 +20,26 @@ if TYPE_CHECKING:
 
 HITS_PER_PAGE: Final = 20
 RECENT_SOURCES: Final = 8
+"""The home page lists this many sources."""
 MAX_FILTERS: Final = 20
-"""The maximum number of filters of a search. Each has a chip whose address repeats the others."""
+"""The maximum number of filters of a search.
+
+Each has a chip whose address repeats all others, so the page grows with the square of the number.
+"""
 MAX_CHIPS: Final = 5
-"""The largest number of chips of each kind."""
+"""The maximum number of chips of each kind next to hits. The home page shows twice as many."""
 _FILTERS: Final = ("tag", "author", "category", "language", "source", "cluster", "period")
-"""The parameters of the address that filter, in the order in which chips are shown."""
+"""The parameters of the address that filter, in the order of their chips."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What the address of the page asks for.
+    """A search, as the address of a page contains it.
 
     Attributes:
-        query: The words of the query; empty for none.
-        filters: The filters, as parameters and values.
-        page: The path of the page that shows what is found.
+        query: The query; empty for none.
+        filters: The filters, each a parameter of the address and its value.
+        page: The path of the page that shows the results.
     """
 
     query: str
@@ -44,7 +48,7 @@ class Search:
 
     @classmethod
     def parse(cls, parameters: QueryParams, page: str = "/") -> Search:
-        """Read the parameters of an address. Others are ignored.
+        """Read the search from the parameters of an address. Unknown parameters are ignored.
 
         Raises:
             InvalidInput: There are more than `MAX_FILTERS` filters.
@@ -61,7 +65,7 @@ class Search:
             )
         return cls(parameters.get("q", "").strip(), tuple(filters), page)
 
-    def arguments(self) -> dict[str, Any]:
+    def to_arguments(self) -> dict[str, Any]:
         """Return the arguments of search_kb."""
         values = dict(self.filters)
         tags = [value for name, value in self.filters if name == "tag"]
@@ -71,43 +75,46 @@ class Search:
         filters |= {"cluster_id": values["cluster"]} if "cluster" in values else {}
         return {"query": self.query or None, "filters": filters or None}
 
-    def path(self, cursor: str | None = None) -> str:
-        """Return the address of this search, at a cursor if given."""
+    def make_path(self, cursor: str | None = None) -> str:
+        """Return the address of this search, or of its page at a cursor."""
         parameters = [("q", self.query)] if self.query else []
         parameters += [*self.filters, *([("cursor", cursor)] if cursor else [])]
         return f"{self.page}?{urlencode(parameters)}" if parameters else self.page
 
-    def with_filter(self, name: str, value: str) -> Search:
-        """Return this search with another filter. Only tags may be several."""
+    def add_filter(self, name: str, value: str) -> Search:
+        """Return this search with a filter. It replaces others of its name, except for tags."""
         others = [item for item in self.filters if name == "tag" or item[0] != name]
         return replace(self, filters=(*others, (name, value)))
 
-    def on(self, page: str) -> Search:
-        """Return this search for another page."""
+    def for_page(self, page: str) -> Search:
+        """Return this search with the address of another page."""
         return replace(self, page=page)
 
-    def without_filter(self, name: str, value: str) -> Search:
+    def remove_filter(self, name: str, value: str) -> Search:
         """Return this search without a filter."""
         return replace(self, filters=tuple(f for f in self.filters if f != (name, value)))
 
-    def active_chips(self, cluster_names: Mapping[str, str | None]) -> list[Chip]:
-        """Make a chip for each filter, which takes it away."""
+    def make_active_chips(self, cluster_names: Mapping[str, str | None]) -> list[Chip]:
+        """Make a chip for each filter. Its link leads to the search without the filter."""
         return [
-            Chip(_label(name, value, cluster_names), self.without_filter(name, value).path())
+            Chip(
+                _describe_filter(name, value, cluster_names),
+                self.remove_filter(name, value).make_path(),
+            )
             for name, value in self.filters
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A filter that can be added to a search, or taken from it.
+    """A link that adds a filter to a search, or removes one.
 
     Attributes:
-        label: Its name for people.
-        path: The address of the search with it, or without it.
-        count: How many passages have it, of the whole knowledge base or, where a search found them,
-            of those on the page; None for a filter of the search. A search by meaning ranks what it
-            finds, so that it has no total to count.
+        label: What the filter is called.
+        path: The address of the search with the filter, or without it.
+        count: How many passages pass the filter; None for a filter that the search has. The home
+            page counts the whole knowledge base. Next to hits, only those on the page count: a
+            search by meaning ranks all passages, so there is no total.
     """
 
     label: str
@@ -116,7 +123,7 @@ class Chip:
 
 
 async def show(visit: Visit) -> Response:
-    """Show the passages of a search, or without one the newest sources and some numbers."""
+    """Show the hits of a search, or without one the home page: recent sources and some counts."""
     search = Search.parse(visit.request.query_params)
     if search.query or search.filters:
         return await _show_hits(visit, search)
@@ -124,31 +131,35 @@ async def show(visit: Visit) -> Response:
         visit.call("get_stats"), visit.call("list_sources", limit=RECENT_SOURCES)
     )
     groups = _make_home_chips(search, stats.result) if stats.result else []
-    return visit.page(
+    return visit.render(
         "home.html", search=search, active=[], stats=stats, recent=recent, chip_groups=groups
     )
 
 
 async def _show_hits(visit: Visit, search: Search) -> Response:
     cursor = visit.request.query_params.get("cursor")
-    answer = await visit.call("search_kb", **search.arguments(), limit=HITS_PER_PAGE, cursor=cursor)
+    answer = await visit.call(
+        "search_kb", **search.to_arguments(), limit=HITS_PER_PAGE, cursor=cursor
+    )
     result = answer.result or {}
     hits = result.get("results", [])
-    names = {hit["cluster"]["cluster_id"]: hit["cluster"]["name"] for hit in _clustered(hits)}
+    names = {
+        hit["cluster"]["cluster_id"]: hit["cluster"]["name"] for hit in _select_clustered(hits)
+    }
     next_cursor = result.get("next_cursor")
-    return visit.page(
+    return visit.render(
         "results.html",
         error=answer.error,
         search=search,
         result=result,
-        active=search.active_chips(names),
+        active=search.make_active_chips(names),
         chip_groups=_make_hit_chips(search, hits, names),
-        next_path=search.path(next_cursor) if next_cursor else None,
+        next_path=search.make_path(next_cursor) if next_cursor else None,
     )
 
 
-def _label(name: str, value: str, cluster_names: Mapping[str, str | None]) -> str:
-    """Return what an active filter is called."""
+def _describe_filter(name: str, value: str, cluster_names: Mapping[str, str | None]) -> str:
+    """Return the label of a filter that the search has."""
     match name:
         case "cluster":
             return f"cluster: {cluster_names.get(value) or value}"
@@ -159,14 +170,16 @@ def _label(name: str, value: str, cluster_names: Mapping[str, str | None]) -> st
 
 
 def _make_home_chips(search: Search, stats: dict[str, Any]) -> list[tuple[str, list[Chip]]]:
-    """Make the chips of the most common names of the knowledge base."""
+    """Make the chips of the most common categories, tags and authors, in titled groups."""
     groups = {"category": "categories", "tag": "top_tags", "author": "top_authors"}
     titles = {"category": "Kinds", "tag": "Tags", "author": "Authors"}
     return [
         (
             titles[name],
             [
-                Chip(item["name"], search.with_filter(name, item["name"]).path(), item["chunks"])
+                Chip(
+                    item["name"], search.add_filter(name, item["name"]).make_path(), item["chunks"]
+                )
                 for item in stats[field][: MAX_CHIPS * 2]
             ],
         )
@@ -178,18 +191,21 @@ def _make_home_chips(search: Search, stats: dict[str, Any]) -> list[tuple[str, l
 def _make_hit_chips(
     search: Search, hits: list[dict[str, Any]], cluster_names: dict[str, str | None]
 ) -> list[tuple[str, list[Chip]]]:
-    """Make the chips of what several of the passages on this page have, but not all."""
-    counted = {
+    """Make the chips of filters that some hits on this page pass, but not all, in titled groups."""
+    counts_by_title = {
         "Tags": ("tag", Counter(tag for hit in hits for tag in hit["tags"])),
         "Authors": ("author", Counter(hit["author"] for hit in hits if hit.get("author"))),
-        "Clusters": ("cluster", Counter(h["cluster"]["cluster_id"] for h in _clustered(hits))),
+        "Clusters": (
+            "cluster",
+            Counter(h["cluster"]["cluster_id"] for h in _select_clustered(hits)),
+        ),
     }
     groups = []
-    for title, (name, counts) in counted.items():
+    for title, (name, counts) in counts_by_title.items():
         chips = [
             Chip(
                 (cluster_names.get(value) or value) if name == "cluster" else value,
-                search.with_filter(name, value).path(),
+                search.add_filter(name, value).make_path(),
                 count,
             )
             for value, count in counts.most_common()
@@ -199,5 +215,5 @@ def _make_hit_chips(
     return groups
 
 
-def _clustered(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _select_clustered(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [hit for hit in hits if hit.get("cluster")]

@@ -1,9 +1,10 @@
-"""Sessions: who visits, how people sign in and out, and whether a form is from their own page.
+"""Sessions of the console: sign-in, sign-out, and the check that a form is from the own page.
 
 The console is a program of this server like any other, with a client id of its own. A person signs
-in on the consent page, and the console gets a code. Its grant is the session, which is stored in
-the database `access` and revoked as others are. The cookie names the grant and is signed, so a
-forged one costs no read. It opens nothing but the console: `/mcp` and `/token` read no cookie.
+in on the consent page, and the console gets a code. The grant of that code is the session: it is
+stored in the database `access`, and revoked like any other grant. The cookie contains the grant's
+id and a signature, so a forged cookie costs no read. It opens only the console, because `/mcp` and
+`/token` read no cookies.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from functions.gateway.auth.client_address import client_address
+from functions.gateway.auth.client_address import get_client_address
 from functions.gateway.auth.middleware import require_direct
-from functions.gateway.auth.public_url import issuer_url
+from functions.gateway.auth.public_url import get_issuer_url
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.console.rendering import redirect
 from functions.gateway.oauth.authorization import (
@@ -42,20 +43,22 @@ if TYPE_CHECKING:
     from shared.core.caller import Scope
 
 ARRIVAL_PATH: Final = "/session"
-"""Where the consent page sends the browser with the code."""
+"""The path to which the consent page sends the browser with the code of a sign-in."""
 SIGN_IN_PATH: Final = "/session/new"
 SIGN_OUT_PATH: Final = "/session/end"
 KEY_PATH: Final = "/you/key"
-"""Where the form for a key is sent, and where the consent page sends the browser with the proof."""
+"""The path of the form that asks for a key, and of the page that makes it after the proof."""
 MAX_PATH_LENGTH: Final = 1_000
-"""A longer address is not returned to after sign-in."""
+"""After sign-in, the browser returns to no longer path than this, in characters."""
 _COOKIE_PURPOSE: Final = "console session"
 _CHALLENGE_PURPOSE: Final = "console sign-in"
 _FORM_PURPOSE: Final = "console form"
 _KEY_PURPOSE: Final = "console key"
 _COOKIE_FORMAT: Final = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
+"""The id of a grant, and its signature."""
 _OWN_PATH: Final = re.compile(r"/([^/\\\s][^\\\s]*)?")
 _ANONYMOUS: Final = "anonymous"
+"""Stands for the grant id in the form tokens of visitors who have not signed in."""
 _FORM_MESSAGE: Final = (
     "This form was not sent from a page of this session. Go back, reload the page and try again."
 )
@@ -63,11 +66,11 @@ _FORM_MESSAGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who visits.
+    """The session of a visitor.
 
     Attributes:
-        visitor: The visitor, as whom tools are called.
-        grant_id: The grant of the session, or None for who did not sign in.
+        visitor: The visitor, on whose behalf tools are called.
+        grant_id: The id of the session's grant, or None if the visitor has not signed in.
         form_token: The CSRF token of this session's forms.
     """
 
@@ -85,14 +88,14 @@ class Sessions:
         self._access = access
         self._sign_ins = make_sign_ins(access)
         self._browser_check = BrowserCheck(settings, access.keyring)
-        self._secure = issuer_url(settings).lower().startswith("https:")
+        self._secure = get_issuer_url(settings).lower().startswith("https:")
         self._cookie_name = "__Host-carrel-session" if self._secure else "carrel-session"
 
     async def find(self, request: Request) -> Session:
-        """Return the session of a request. A signed-in one costs two round trips.
+        """Return the session of a request. One with a signed-in visitor costs two round trips.
 
         Raises:
-            Unauthorized: There is no session, and this server requires one.
+            Unauthorized: The visitor has not signed in, and this server requires it.
             Unavailable: The database does not answer.
         """
         settings = self._access.settings
@@ -100,17 +103,17 @@ class Sessions:
         if grant_id and (session := await self._find_signed_in(grant_id)):
             return session
         require_direct(request.headers, settings)
-        address = client_address(request.scope, settings.proxy_count)
+        address = get_client_address(request.scope, settings.proxy_count)
         visitor = await self._access.callers.identify(None, address)
         return Session(visitor, None, self._sign_form(_ANONYMOUS))
 
     def begin(self, request: Request, path: str) -> Response:
         """Send the browser to the sign-in page, from which it returns to a path of the console."""
-        browser_id = self._browser_check.browser_id(request)
+        browser_id = self._browser_check.get_browser_id(request)
         authorization = AuthorizationRequest(
             client_id=CONSOLE_CLIENT_ID,
             client_name="Carrel's console",
-            redirect_uri=issuer_url(self._access.settings) + ARRIVAL_PATH,
+            redirect_uri=get_issuer_url(self._access.settings) + ARRIVAL_PATH,
             redirect_uri_given=True,
             scopes=FULL_ACCESS,
             state=_require_own_path(path),
@@ -127,7 +130,7 @@ class Sessions:
             Unavailable: The database does not answer.
         """
         code = request.query_params.get("code", "")
-        browser_id = self._browser_check.existing_id(request)
+        browser_id = self._browser_check.get_existing_id(request)
         grant = await self._sign_ins.find_by_code(code, CONSOLE_CLIENT_ID)
         if grant and grant.code_challenge != self._make_challenge(_CHALLENGE_PURPOSE, browser_id):
             raise Forbidden("This sign-in was started in another browser. Sign in again here.")
@@ -150,32 +153,37 @@ class Sessions:
     def request_proof(
         self, request: Request, session: Session, *, name: str, scopes: frozenset[Scope], state: str
     ) -> Response:
-        """Send the browser to the consent page, which asks for proof and returns to KEY_PATH.
+        """Send the browser to the consent page, where the visitor proves their identity again.
+
+        From there, it returns to KEY_PATH with a code.
 
         Args:
             request: The request.
-            session: Who asks for a key.
+            session: The session that asks for a key.
             name: The name of the key, which the page shows.
             scopes: The scopes of the key, which the page shows.
-            state: What comes back with the proof, unchanged.
+            state: Text that comes back with the code, unchanged.
         """
         authorization = AuthorizationRequest(
             client_id=KEY_CLIENT_ID,
             client_name=name,
-            redirect_uri=issuer_url(self._access.settings) + KEY_PATH,
+            redirect_uri=get_issuer_url(self._access.settings) + KEY_PATH,
             redirect_uri_given=True,
             scopes=scopes,
             state=state,
             code_challenge=self._make_challenge(_KEY_PURPOSE, f"{session.grant_id}.{state}"),
         )
-        return self._open_consent_page(authorization, self._browser_check.browser_id(request))
+        return self._open_consent_page(authorization, self._browser_check.get_browser_id(request))
 
     async def verify_proof(self, session: Session, code: str, state: str) -> Grant:
-        """Use the code by which the consent page proves who asks for a key; return what it allows.
+        """Consume the code with which the consent page proves who asks for a key.
+
+        Returns:
+            The grant of the code: its user, and the scopes that the key may have.
 
         Raises:
             InvalidInput: The code is not valid, or was used before.
-            Forbidden: Another session asked, or for another state, or another person proved it.
+            Forbidden: The code is for another session or state, or for another user.
             Unavailable: The database does not answer.
         """
         grant = await self._sign_ins.consume(code, KEY_CLIENT_ID)
@@ -203,7 +211,7 @@ class Sessions:
         return response
 
     async def end(self, session: Session) -> Response:
-        """End a session, and return to the first page."""
+        """End a session, and send the browser to the home page."""
         await self._sign_ins.end_grant(session.grant_id)
         response = redirect("/")
         response.delete_cookie(
@@ -215,7 +223,8 @@ class Sessions:
         """Check that a form was sent from a page of this session.
 
         Raises:
-            Forbidden: It was not. `Visits` has checked the `Origin` if there is one.
+            Forbidden: The token is not of this session, or there is no `Origin` header. `Visits`
+                has already rejected foreign origins.
         """
         subject = session.grant_id or _ANONYMOUS
         is_own = self._access.keyring.verify(_FORM_PURPOSE, subject, token)
@@ -242,12 +251,15 @@ class Sessions:
         return self._access.keyring.sign(_FORM_PURPOSE, subject)
 
     def _make_challenge(self, purpose: str, subject: str) -> str:
-        """Return the challenge of a code, which nobody meets but the subject that it is for."""
+        """Return the PKCE challenge that binds a code to a subject: a browser, or a session.
+
+        Only this server can compute it, because its verifier is a signature.
+        """
         verifier = self._access.keyring.sign(purpose, subject)
         return to_base64url(hashlib.sha256(verifier.encode()).digest())
 
 
 def _require_own_path(path: str) -> str:
-    """Return a path of this server, or the first page instead of any other address."""
+    """Return a path of this server unchanged, and the home page for any other address."""
     is_own = len(path) <= MAX_PATH_LENGTH and _OWN_PATH.fullmatch(path)
     return path if is_own else "/"

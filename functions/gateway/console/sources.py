@@ -1,4 +1,4 @@
-"""The list of sources, and the reader of one."""
+"""The list of sources, and the page on which one is read and changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from functions.gateway.console.changes import apply_change, merge_draft
-from functions.gateway.console.rendering import redirect, source_path
+from functions.gateway.console.rendering import make_source_path, redirect
 from shared.core.errors import NotFound
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ SOURCES_PER_PAGE: Final = 30
 PASSAGES_PER_PAGE: Final = 20
 _FILTERS: Final = ("tag", "author", "category")
 _ORDERS: Final = {"recent": "Last changed", "title": "By title"}
+"""The sort orders of `list_sources`, and their labels."""
 
 
 async def show_list(visit: Visit) -> Response:
-    """List the sources, last changed first or by title."""
+    """List the sources that pass the filters of the address, last changed first or by title."""
     parameters = visit.request.query_params
     order = parameters.get("order", "recent")
     filters = {name: parameters[name] for name in _FILTERS if name in parameters}
@@ -35,18 +36,18 @@ async def show_list(visit: Visit) -> Response:
         cursor=parameters.get("cursor"),
     )
     if answer.error:
-        return visit.error_page(answer.error)
+        return visit.render_error(answer.error)
     result = answer.result or {}
 
-    def make_path(without: str | None = None, **changes: str) -> str:
-        kept = {name: value for name, value in filters.items() if name != without}
-        return f"/sources?{urlencode({**kept, 'order': order, **changes})}"
+    def make_path(removed_filter: str | None = None, **changes: str) -> str:
+        parameters = {name: value for name, value in filters.items() if name != removed_filter}
+        return f"/sources?{urlencode({**parameters, 'order': order, **changes})}"
 
     next_cursor = result.get("next_cursor")
-    return visit.page(
+    return visit.render(
         "sources.html",
         result=result,
-        filters=[(name, value, make_path(without=name)) for name, value in filters.items()],
+        filters=[(name, value, make_path(removed_filter=name)) for name, value in filters.items()],
         order=order,
         orders=[(label, name, make_path(order=name)) for name, label in _ORDERS.items()],
         next_path=make_path(cursor=next_cursor) if next_cursor else None,
@@ -59,9 +60,9 @@ async def show(visit: Visit) -> Response:
 
 
 async def change(visit: Visit, fields: dict[str, str]) -> Response:
-    """Change a source as a form asks, and show it again with what happened.
+    """Make the change that a form asks for, and show the source again with what happened.
 
-    If it fails, the page shows what was typed.
+    If the change fails, the form still shows what was typed.
     """
     error = await apply_change(visit, visit.request.path_params["source_id"], fields)
     return await _show(visit, error, fields if error else None)
@@ -74,13 +75,13 @@ async def _show(
 
     Args:
         visit: The visit.
-        error: Why a change failed.
-        draft: The fields of the form that failed.
+        error: Why the change of this visit failed, if it did.
+        draft: The fields of the form that failed, if one did.
     """
     source_id = visit.request.path_params["source_id"]
     parameters = visit.request.query_params
     chunk_id = parameters.get("passage")
-    answer, opened = await asyncio.gather(
+    answer, passage_answer = await asyncio.gather(
         visit.call(
             "get_source",
             source_id=source_id,
@@ -88,23 +89,21 @@ async def _show(
             limit=PASSAGES_PER_PAGE,
             cursor=parameters.get("cursor"),
         ),
-        _open_passage(visit, chunk_id),
+        _get_passage(visit, chunk_id),
     )
-    if answer.error and visit.notice and answer.error.code == NotFound.code:
-        return visit.page("gone.html")
+    if answer.error and _was_forgotten(answer.error, visit):
+        return visit.render("gone.html")
     if answer.error:
-        return visit.error_page(answer.error)
+        return visit.render_error(answer.error)
     source = answer.result or {}
     next_cursor = source.get("next_cursor")
-    passage = (opened.result if opened else None) or {}
-    passage_error = opened.error if opened else None
-    is_shown_first = visit.notice is None and error is None
-    if passage and passage["source_id"] != source["source_id"] and is_shown_first:
-        # The address names a passage of another source.
-        return redirect(source_path(passage["source_id"], chunk_id))
-    if visit.notice and passage_error and passage_error.code == NotFound.code:
-        passage_error = None  # the passage was just forgotten
-    return visit.page(
+    next_query = urlencode({"cursor": next_cursor}) if next_cursor else None
+    passage = (passage_answer.result if passage_answer else None) or {}
+    passage_error = passage_answer.error if passage_answer else None
+    has_changed_nothing = visit.notice is None and error is None
+    if passage and passage["source_id"] != source["source_id"] and has_changed_nothing:
+        return redirect(make_source_path(passage["source_id"], chunk_id))
+    return visit.render(
         "source.html",
         error=error,
         draft=draft or {},
@@ -112,17 +111,20 @@ async def _show(
         source=source,
         note_text=_get_note_text(source, visit),
         passage=passage,
-        passage_error=passage_error,
+        passage_error=None if _was_forgotten(passage_error, visit) else passage_error,
         is_elsewhere=bool(passage)
         and chunk_id not in [chunk["chunk_id"] for chunk in source["chunks"]],
-        next_path=f"{source_path(source_id)}?{urlencode({'cursor': next_cursor})}"
-        if next_cursor
-        else None,
+        next_path=f"{make_source_path(source_id)}?{next_query}" if next_query else None,
     )
 
 
+def _was_forgotten(error: WireError | None, visit: Visit) -> bool:
+    """Return whether an error says that something is missing because this visit forgot it."""
+    return error is not None and error.code == NotFound.code and visit.notice is not None
+
+
 def _get_note_text(source: dict[str, Any], visit: Visit) -> str | None:
-    """Return the whole text of a note, or None of another source and of a later page."""
+    """Return the whole text of a note. Return None for other sources, and for later pages."""
     if source["category"] != "note" or "cursor" in visit.request.query_params:
         return None
     passages = [chunk["text"] for chunk in source["chunks"]]
@@ -130,15 +132,15 @@ def _get_note_text(source: dict[str, Any], visit: Visit) -> str | None:
 
 
 async def show_passage(visit: Visit) -> Response:
-    """Redirect to the source of a passage, opened there."""
+    """Redirect to the page of a passage's source, at the passage."""
     chunk_id = visit.request.path_params["chunk_id"]
     answer = await visit.call("get_chunk", chunk_id=chunk_id, include_related=False)
     if answer.error:
-        return visit.error_page(answer.error)
+        return visit.render_error(answer.error)
     source_id = (answer.result or {})["source_id"]
-    return redirect(source_path(source_id, chunk_id))
+    return redirect(make_source_path(source_id, chunk_id))
 
 
-async def _open_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
-    """Read a passage with what is related to it."""
+async def _get_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
+    """Read the passage that the address names, if any, with what is related to it."""
     return await visit.call("get_chunk", chunk_id=chunk_id) if chunk_id else None

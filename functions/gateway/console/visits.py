@@ -1,4 +1,4 @@
-"""Visits of the console: the checks of a request, its visitor, and the calls of tools."""
+"""Visits of the console: a request, its visitor, and the calls of tools that answer it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.public_url import allowed_hosts, own_origins
+from functions.gateway.auth.public_url import list_allowed_hosts, list_own_origins
 from functions.gateway.body_limits import BodyLimit
-from functions.gateway.console.messages import describe_error
-from functions.gateway.console.rendering import html_page, json_data
+from functions.gateway.console.messages import describe_error, find_kind, find_title
+from functions.gateway.console.rendering import make_json_response, render_page
 from functions.gateway.console.sessions import (
     ARRIVAL_PATH,
     KEY_PATH,
@@ -20,20 +21,16 @@ from functions.gateway.console.sessions import (
     SIGN_OUT_PATH,
     Sessions,
 )
-from functions.gateway.http_errors import retry_after_header
+from functions.gateway.http_errors import format_retry_after
 from functions.gateway.oauth.http import read_parameters
 from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
     CarrelError,
-    Conflict,
     Forbidden,
     InvalidInput,
     NotFound,
-    PaymentRequired,
     PlatformFault,
-    RateLimited,
     Unauthorized,
-    Unavailable,
 )
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer
@@ -41,7 +38,6 @@ from shared.runtime.messages import CallAnswer
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -55,38 +51,23 @@ if TYPE_CHECKING:
     Page = Callable[["Visit"], Awaitable[Response]]
     Form = Callable[["Visit", dict[str, str]], Awaitable[Response]]
     Handler = Callable[[Request], Awaitable[Response]]
-    AnswerError = Callable[[CarrelError, str], Response]
+    AnswerError = Callable[[CarrelError, Request], Response]
 
 MAX_FORM_BYTES: Final = 256 * 1024
-"""The largest form in bytes. A note has up to 8,000 characters, each up to 12 bytes in a form."""
-_ERRORS: Final = (
-    *(InvalidInput, NotFound, Conflict, Unauthorized, Forbidden),
-    *(PaymentRequired, RateLimited, Unavailable, PlatformFault),
-)
-_STATUS: Final = {error.code: error.status for error in _ERRORS}
-_TITLES: Final = {
-    InvalidInput.code: "That did not work",
-    NotFound.code: "There is nothing here",
-    Conflict.code: "Somebody else was faster",
-    Unauthorized.code: "You are not signed in",
-    Forbidden.code: "You may not do this",
-    PaymentRequired.code: "Your balance does not cover this",
-    RateLimited.code: "That was too fast",
-    Unavailable.code: "This does not answer right now",
-}
+"""The maximum size of a form, in bytes. A note has up to 8,000 characters, each up to 12 bytes in
+a form."""
 _RETURN_PATHS: Final = {SIGN_OUT_PATH: "/", KEY_PATH: "/you"}
-"""Where a visitor returns after signing in, if the address of a form is not a page."""
-_DEFAULT_TITLE: Final = "Something went wrong"
+"""The pages to return to after sign-in from forms whose own addresses are not pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What a change did, for the page that is shown next.
+    """A notice on the page after a change.
 
     Attributes:
         message: What happened.
-        path: The address of what changed, or None if it is this page or gone.
-        undo: The arguments of the form that undoes it, or None if there is nothing to undo.
+        path: The address of what changed, or None if it is gone.
+        undo: The fields of the form that undoes the change, or None if it cannot be undone.
     """
 
     message: str
@@ -96,15 +77,15 @@ class Notice:
 
 @dataclass
 class Visit:
-    """A request for a page.
+    """A request for a page, and what happens while it is answered.
 
     Attributes:
         request: The request.
-        session: Who visits.
+        session: The visitor's session.
         catalog: The tools.
         pipeline: Calls tools.
-        notice: What a change did that was made in this visit.
-        documents_read: The documents that the tools have read.
+        notice: The notice of a change that this visit made, if any.
+        documents_read: How many documents the tools have read so far.
         started_at: When the visit began, in seconds of a monotonic clock.
     """
 
@@ -118,18 +99,18 @@ class Visit:
 
     @property
     def caller(self) -> Caller:
-        """As whom tools are called."""
+        """The caller in the calls of tools."""
         return self.session.visitor.caller
 
     def offers(self, tool: str) -> bool:
-        """Return whether this deployment has a tool, and the visitor may call it."""
+        """Return whether this deployment has a tool that the visitor may call."""
         return self.catalog.find_for_page(tool, self.caller) is not None
 
     async def call(self, tool: str, /, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
-        An error, also that the visitor may not call the tool, becomes the answer, in words for
-        people.
+        Errors are returned in the answer, not raised, with messages for people. If the visitor may
+        not call the tool, that is such an error, too.
         """
         answer = await self._call(tool, arguments)
         if answer.error is None:
@@ -140,25 +121,30 @@ class Visit:
         declaration = self.catalog.find_for_page(tool, self.caller)
         if declaration is None:
             return CallAnswer.failed(Forbidden(f"{tool} is not offered to you here."))
-        given = {name: value for name, value in arguments.items() if value is not None}
-        answer = await self.pipeline.call(declaration, given, self.session.visitor)
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        answer = await self.pipeline.call(declaration, arguments, self.session.visitor)
         self.documents_read += answer.receipt.documents_read
         return answer
 
-    def page(self, template: str, error: WireError | None = None, **values: object) -> Response:
-        """Make a page, with the status of the error that it shows, if any."""
-        response = html_page(template, status=_get_status(error), error=error, visit=self, **values)
+    def render(self, template: str, error: WireError | None = None, **values: object) -> Response:
+        """Render a page. Its status is that of the error that it shows, if any."""
+        response = render_page(
+            template, status=_get_status(error), error=error, visit=self, **values
+        )
         return _set_retry_after(response, error)
 
-    def data(self, content: Mapping[str, object], error: WireError | None = None) -> Response:
-        """Make the response to a script: its data, or instead the message of an error."""
-        response = json_data({"message": error.message} if error else content, _get_status(error))
+    def make_response(
+        self, content: Mapping[str, object], error: WireError | None = None
+    ) -> Response:
+        """Make the response to a script: the content, or instead the message of an error."""
+        response = make_json_response(
+            {"message": error.message} if error else content, _get_status(error)
+        )
         return _set_retry_after(response, error)
 
-    def error_page(self, error: WireError) -> Response:
-        """Make the page of an error, without which there is nothing to show."""
-        title = _TITLES.get(error.code, _DEFAULT_TITLE)
-        return self.page("error.html", error=error, title=title)
+    def render_error(self, error: WireError) -> Response:
+        """Render a page that shows only an error."""
+        return self.render("error.html", error=error, title=find_title(error))
 
     @property
     def path(self) -> str:
@@ -172,10 +158,10 @@ class Visit:
 
 
 class Visits:
-    """Turns requests into visits. Pages are answered under the public host only, as `/mcp` is.
+    """Turns requests into visits. As for `/mcp`, requests for other hosts are rejected.
 
     Attributes:
-        sessions: Finds who visits.
+        sessions: The sessions of visitors.
     """
 
     def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
@@ -187,12 +173,13 @@ class Visits:
         settings = access.settings
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(
-                allowed_hosts=allowed_hosts(settings), allowed_origins=own_origins(settings)
+                allowed_hosts=list_allowed_hosts(settings),
+                allowed_origins=list_own_origins(settings),
             )
         )
 
-    def page(self, show: Page) -> Handler:
-        """Wrap a page as a handler. Who has to sign in is sent to do so, and returns."""
+    def wrap_page(self, show: Page) -> Handler:
+        """Wrap a page as a handler. A visitor who must sign in does so, and then returns to it."""
 
         async def handle(request: Request) -> Response:
             try:
@@ -205,8 +192,8 @@ class Visits:
 
         return self._guard(handle)
 
-    def data(self, send: Page) -> Handler:
-        """Wrap the handler of a script's request, which is answered by JSON, errors too."""
+    def wrap_data(self, send: Page) -> Handler:
+        """Wrap the handler of a script's request. All answers are JSON, including errors."""
 
         async def handle(request: Request) -> Response:
             session = await self.sessions.find(request)
@@ -214,8 +201,8 @@ class Visits:
 
         return self._guard(handle, _answer_script)
 
-    def form(self, apply: Form) -> ASGIApp:
-        """Wrap the handler of a form, which must come from a page of the visitor's session."""
+    def wrap_form(self, apply: Form) -> ASGIApp:
+        """Wrap the handler of a form, and accept only forms from pages of the visitor's session."""
 
         async def handle(request: Request) -> Response:
             fields = await read_parameters(request)
@@ -225,13 +212,18 @@ class Visits:
                 ended = Unauthorized(
                     "Your sign-in has ended, and nothing was changed. Sign in again."
                 )
-                return self._answer_error(ended, _get_path(request), fields.get("text", ""))
+                return self._answer_error(ended, request, fields.get("text", ""))
             self.sessions.verify_form(request, session, fields.pop("form", ""))
             return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
 
-        return BodyLimit(request_response(self._guard(handle)), lambda _: MAX_FORM_BYTES)
+        return BodyLimit(
+            request_response(self._guard(handle)),
+            max_bytes=lambda _: MAX_FORM_BYTES,
+            advice=lambda _: "Nothing was changed. Go back, and shorten the text.",
+            make_error=_answer_rejected_body,
+        )
 
-    def session_routes(self) -> list[Route]:
+    def make_session_routes(self) -> list[Route]:
         """Make the routes by which people sign in and out."""
 
         async def begin(request: Request) -> Response:
@@ -243,15 +235,15 @@ class Visits:
         return [
             Route(ARRIVAL_PATH, self._guard(self.sessions.complete), methods=["GET"]),
             Route(SIGN_IN_PATH, self._guard(begin), methods=["GET"]),
-            Route(SIGN_OUT_PATH, self.form(end), methods=["POST"]),
+            Route(SIGN_OUT_PATH, self.wrap_form(end), methods=["POST"]),
         ]
 
     def _guard(self, handle: Handler, answer_error: AnswerError | None = None) -> Handler:
-        """Wrap a handler: other hosts and origins are rejected, and errors become pages.
+        """Wrap a handler: reject other hosts and origins, and answer errors.
 
         Args:
             handle: The handler.
-            answer_error: Answers an error instead of a page.
+            answer_error: Makes the response to an error; a page by default.
         """
         answer_error = answer_error or self._answer_error
 
@@ -261,43 +253,52 @@ class Visits:
             try:
                 return await handle(request)
             except CarrelError as error:
-                return answer_error(error, _get_path(request))
+                return answer_error(error, request)
             except Exception as error:  # noqa: BLE001 - the boundary: every error is answered
                 log.error("console_failed", **error_fields(error))
-                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE), _get_path(request))
+                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE), request)
 
         return guarded
 
     async def answer_not_found(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for a page that does not exist."""
         error = NotFound("There is no such page. Search, or choose one above.")
-        await self._answer_error(error)(scope, receive, send)
+        await self._answer_error(error, Request(scope))(scope, receive, send)
 
-    def _answer_error(self, error: CarrelError, path: str = "/", typed: str = "") -> Response:
-        """Make the page of an error that happened before or beside the calls of tools.
+    def _answer_error(self, error: CarrelError, request: Request, typed: str = "") -> Response:
+        """Make the page of an error that is not a tool's.
 
         Args:
             error: The error.
-            path: Where the visitor returns after signing in.
-            typed: The text of a form that had no effect, which the page shows to be copied.
+            request: The request. After sign-in, the visitor returns to its page.
+            typed: The text of a form that had no effect. The page shows it, so it can be copied.
         """
         may_sign_in = isinstance(error, Unauthorized | Forbidden)
-        response = html_page(
+        response = render_page(
             "error.html",
             status=error.status,
             error=error,
-            title=_TITLES.get(error.code, _DEFAULT_TITLE),
+            title=find_title(error),
             visit=None,
             offers_sign_in=may_sign_in and not self._access.settings.local_user,
-            path=_RETURN_PATHS.get(path.partition("?")[0], path),
+            path=_RETURN_PATHS.get(request.url.path) or _get_path(request),
             typed=typed,
         )
         return _set_retry_after(response, error)
 
 
-def _answer_script(error: CarrelError, _path: str) -> Response:
-    """Answer the request of a script with an error that happened before the calls of tools."""
-    return _set_retry_after(json_data({"message": error.message}, error.status), error)
+def _answer_rejected_body(status: int, message: str, headers: dict[str, str]) -> Response:
+    """Make the page that says why the body of a form was not read."""
+    error = InvalidInput(message)
+    title = find_title(error)
+    response = render_page("error.html", status=status, error=error, title=title, visit=None)
+    response.headers.update(headers)
+    return response
+
+
+def _answer_script(error: CarrelError, _request: Request) -> Response:
+    """Answer the request of a script with an error that is not a tool's."""
+    return _set_retry_after(make_json_response({"message": error.message}, error.status), error)
 
 
 def _get_path(request: Request) -> str:
@@ -306,10 +307,10 @@ def _get_path(request: Request) -> str:
 
 
 def _get_status(error: WireError | None) -> int:
-    return _STATUS.get(error.code, PlatformFault.status) if error else 200
+    return find_kind(error).status if error else 200
 
 
 def _set_retry_after(response: Response, error: CarrelError | WireError | None) -> Response:
     if error and error.retry_after is not None:
-        response.headers["retry-after"] = retry_after_header(error.retry_after)
+        response.headers["retry-after"] = format_retry_after(error.retry_after)
     return response

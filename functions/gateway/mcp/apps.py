@@ -27,7 +27,7 @@ EXTENSION: Final = "io.modelcontextprotocol/ui"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
 """The media type of an app's page."""
 _SESSION_PREFIX: Final = "apps."
-"""The mark in the session id of a client that supports apps."""
+"""The session id of a client that supports apps begins like this."""
 _URI_PREFIX: Final = "ui://carrel/"
 
 
@@ -44,7 +44,7 @@ def _declares_apps(extensions: object) -> bool:
 
 
 def _build_extensions() -> dict[str, Any]:
-    """Build the declaration anew, since those who get it may change it."""
+    """Build the declaration. Each call returns a new one, because recipients may change theirs."""
     return {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
 
 
@@ -68,7 +68,7 @@ async def advertise_apps(ctx: RequestContext, call_next: CallNext) -> HandlerRes
 
 
 def make_session_headers(initialize_result: Mapping[str, Any]) -> dict[str, str]:
-    """Return headers for the answer to `initialize`: a marked session id, if it declares apps."""
+    """Return headers for a result of `initialize`: a marked session id if the result has apps."""
     if not _declares_apps(initialize_result["capabilities"].get("extensions")):
         return {}
     # Proxies may route by the session id, so each client gets its own.
@@ -76,7 +76,7 @@ def make_session_headers(initialize_result: Mapping[str, Any]) -> dict[str, str]
 
 
 def recall_capabilities(headers: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the capabilities that a marked session id stands for; None without such an id."""
+    """Return the capabilities that a marked session id implies, or None without such an id."""
     session_id = headers.get(MCP_SESSION_ID_HEADER, "")
     return {"extensions": _build_extensions()} if session_id.startswith(_SESSION_PREFIX) else None
 
@@ -107,7 +107,7 @@ def build_page_contents(app: str) -> types.TextResourceContents:
     # Only clients that show apps need the pages and the folder that they are read from.
     from functions.gateway.apps.pages import app_page
 
-    # The page loads nothing from any host, and has no border of its own.
+    # The page loads nothing from any host. It has no border, so the client should draw one.
     meta = {"ui": {"csp": {}, "prefersBorder": True}}
     return types.TextResourceContents(
         uri=f"{_URI_PREFIX}{app}", mime_type=MIME_TYPE, text=app_page(app), _meta=meta

@@ -6,6 +6,7 @@ are offered only at `/mcp?tools=chatgpt`, and delegate to `search_kb` and `get_c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from functions.gateway.auth.visitor import RequestContext
+    from shared.runtime.messages import WireError
 
 GROUP: Final = "chatgpt"
 """The value of the query parameter `tools`."""
 _URL_FIELDS: Final = ("highlight_url", "source_url", "readwise_url")
-"""A passage's URL fields to cite, the most specific first."""
+"""The fields of a passage that may contain the URL to cite, the most specific first."""
 _METADATA_FIELDS: Final = (
     "author",
     "date",
@@ -35,6 +37,7 @@ _METADATA_FIELDS: Final = (
     "source_id",
 )
 _STRING: Final = {"type": "string"}
+"""The schema of a text, which most fields of the two tools are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class _Adapter:
         target: The name of Carrel's tool.
         target_argument: The argument of Carrel's tool that the only argument becomes.
         fixed_arguments: The other arguments of Carrel's tool.
-        convert: Converts the result of that tool.
+        convert: Converts a result of Carrel's tool to the form that ChatGPT expects.
         tool: The tool as clients see it.
     """
 
@@ -94,15 +97,26 @@ class ChatGptTools(Tools):
         if answer.result is not None:
             result = adapter.convert(answer.result)
             answer = answer.model_copy(update={"result": result, "text": None})
+        if answer.error is not None:
+            answer = answer.model_copy(update={"error": _rename(answer.error)})
         return to_result(answer, target)
 
 
+def _rename(error: WireError) -> WireError:
+    """Replace the names of Carrel's tools and arguments in an error by those that ChatGPT knows."""
+    names = {item.target: item.tool.name for item in _ADAPTERS}
+    names |= {item.target_argument: item.tool.input_schema["required"][0] for item in _ADAPTERS}
+    pattern = re.compile(rf"\b({'|'.join(names)})\b")
+    details = {names.get(name, name): detail for name, detail in error.details.items()}
+    message = pattern.sub(lambda match: names[match[0]], error.message)
+    return error.model_copy(update={"message": message, "details": details})
+
+
 def _convert_hits(result: dict[str, Any]) -> dict[str, Any]:
-    hits = result["results"]
     return {
         "results": [
             {"id": hit["chunk_id"], "title": _make_title(hit), "url": _choose_url(hit)}
-            for hit in hits
+            for hit in result["results"]
         ]
     }
 
@@ -164,12 +178,7 @@ _ADAPTERS: Final = (
             "Search what the owner has read, highlighted and noted, by meaning and by words. Read"
             " the hits with fetch.",
             "query",
-            {
-                "results": {
-                    "type": "array",
-                    "items": {"type": "object", "properties": _HIT_PROPERTIES},
-                }
-            },
+            {"results": {"type": "array", "items": _HIT}},
         ),
     ),
     _Adapter(

@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import require_visitor
-from functions.gateway.mcp.resource_links import variable
+from functions.gateway.mcp.resource_links import get_variable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_VALUES: Final = 100
 """The protocol allows at most this many values in a response."""
 _ID: Final = "_id"
+"""The name of a variable that is the id of something, such as `chunk_id`, ends with this."""
 
 
 class Completions:
@@ -64,14 +65,21 @@ class Completions:
             names = ", ".join(templates)
             message = f"There is no resource template {uri[:200]!r}. The templates are: {names}"
             raise MCPError(types.INVALID_PARAMS, message)
-        if argument.name != variable(uri) or not argument.name.endswith(_ID):
+        if argument.name != get_variable(uri) or not argument.name.endswith(_ID):
             return _build_result([])
         return await self._look_up(argument.name.removesuffix(_ID), "id", argument.value, visitor)
 
     async def _look_up(
         self, kind: str, field: str, prefix: str, visitor: Visitor
     ) -> types.CompleteResult:
-        """Call the tool that completes this kind. Return no completions if it fails."""
+        """Call the tool that completes names of a kind. Return no completions if it fails.
+
+        Args:
+            kind: The kind of the names, such as `author`.
+            field: The field of each name to return: `name`, or `id`.
+            prefix: What the person has typed.
+            visitor: The person.
+        """
         tool = self._catalog.find_completer(kind, visitor.caller)
         if tool is None:
             return _build_result([])

@@ -1,11 +1,13 @@
 """The MCP endpoint: answers each message on its own, in every revision of the protocol.
 
-The SDK's own app would do more than is needed: it starts tasks and streams for each message of a
-revision with a handshake, and from 2026-07-28 on, it searches the tool's schema at each call for
-arguments that headers repeat, which no tool has. Its errors do not say what to do next.
+It replaces the SDK's own app, which does more than this server needs. In revisions with a
+handshake, the SDK's app starts tasks and streams for each message. From 2026-07-28 on, it searches
+the tool's schema at each call for arguments that headers repeat, but no tool has such arguments.
+Its errors do not say what to do next.
 
-The SDK still checks the envelope of a request, validates the parameters and calls the handler. A
-test sends the same messages to both and compares the answers.
+The SDK still checks the envelope of a request (revision, method and capabilities of the client),
+validates the parameters and calls the handler. A test sends the same messages to both apps and
+compares the answers.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ from functions.gateway.calls.arguments import MAX_DEPTH
 from functions.gateway.http_errors import json_rpc_error
 from functions.gateway.mcp.apps import make_session_headers, recall_capabilities
 from shared.core.errors import InvalidInput
-from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, field_path
+from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, format_field_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,15 +101,16 @@ _ADVICE: Final = {
     ),
     UNSUPPORTED_PROTOCOL_VERSION: f"Use {_MODERN}, or {_START_WITH_HANDSHAKE}.",
 }
-"""What to do about each error that the SDK finds in the envelope of a request."""
+"""What to do about an error that the SDK finds in the envelope of a request, by JSON-RPC code."""
 _NO_BACK_CHANNEL: Final = TransportContext(kind="streamable-http", can_send_request=False)
+"""Tells the SDK that this server cannot send requests to the client."""
 
 
 class McpEndpoint:
     """The app that answers posted messages. It stores no sessions and has no streams."""
 
     def __init__(self, find_server: FindServer, security: TransportSecuritySettings) -> None:
-        """Store how to find the server for a request, and the allowed hosts and origins."""
+        """Store the function that finds the server of a request, and the allowed hosts."""
         self._find_server = find_server
         self._security = TransportSecurityMiddleware(security)
 
@@ -126,7 +129,7 @@ class McpEndpoint:
         accepts_json, _ = check_accept_headers(request)
         if not accepts_json:
             return json_rpc_error(406, "Send the header Accept: application/json.")
-        # The request of the handlers has no body, which would stay in memory during the call.
+        # Handlers get the request without its body, which would stay in memory during the call.
         message = _parse(await Request(request.scope, receive).body())
         if isinstance(message, Response):
             return message
@@ -151,7 +154,10 @@ class McpEndpoint:
     async def _answer_modern_message(
         self, message: JSONRPCMessage, request: Request, version: str, server: Server[Any]
     ) -> Response:
-        """Answer a message of 2026-07-28, whose headers repeat parts of its body, or of none."""
+        """Answer a message of 2026-07-28, or of an unknown revision.
+
+        Headers repeat the revision, the method and the name of the message.
+        """
         if isinstance(message, JSONRPCNotification):
             unsupported = unsupported_protocol_version_rejection(version)
             return _reject(None, unsupported) if unsupported else _accept()
@@ -186,13 +192,13 @@ class McpEndpoint:
             return await runner.on_request(context, message.method, message.params)
         except MCPError as error:
             return error.error
-        except ValidationError as error:  # of the parameters: handlers raise no other than MCPError
+        except ValidationError as error:  # of the parameters; handlers raise only MCPError
             return _make_invalid_parameters_error(message.method, error)
 
 
 @dataclass(frozen=True, slots=True)
 class _RequestContext:
-    """A request for the SDK's server. It has no channel on which the server could send more."""
+    """A request for the SDK's server, which can send nothing to the client but the response."""
 
     request_id: RequestId
     message_metadata: ServerMessageMetadata
@@ -212,11 +218,11 @@ class _RequestContext:
 
 
 def _parse(body: bytes) -> JSONRPCMessage | Response:
-    """Return the message, or a response that explains the problem of the body."""
+    """Return the message in a body, or a response that explains what is wrong with the body."""
     try:
         content = pydantic_core.from_json(body)
     except ValueError as error:
-        # The parser's limit is about 200 levels; only the message tells this error from others.
+        # The parser's limit is about 200 levels. Only its message distinguishes this error.
         if str(error).startswith("recursion limit exceeded"):
             return json_rpc_error(400, _TOO_DEEP_MESSAGE)
         return json_rpc_error(400, _NO_JSON_MESSAGE, code=PARSE_ERROR)
@@ -249,7 +255,7 @@ def _reject(request_id: RequestId | None, rejection: InboundLadderRejection) -> 
 def _make_invalid_parameters_error(method: str, error: ValidationError) -> ErrorData:
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     fields = "; ".join(
-        f"{field_path(problem['loc'])}: {problem['msg']}"
+        f"{format_field_path(problem['loc'])}: {problem['msg']}"
         for problem in problems[:MAX_REPORTED_PROBLEMS]
     )
     message = f"{method} was not run. {fields}. Correct this and send it again."
@@ -257,5 +263,5 @@ def _make_invalid_parameters_error(method: str, error: ValidationError) -> Error
 
 
 def _accept() -> Response:
-    """Make the response to a message that nothing waits for."""
+    """Make the response to a notification, or to any other message that has no answer."""
     return Response(status_code=202)

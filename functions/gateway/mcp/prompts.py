@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_ARGUMENT_LENGTH: Final = 300
 """An argument, such as a name or a question, has at most this many characters."""
 _CONTROL_CATEGORY: Final = "Cc"
-"""This is the Unicode category of control characters."""
+"""The Unicode category of control characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Prompt:
         return next((argument for argument in self.arguments if argument.name == name), None)
 
     def render(self, arguments: Mapping[str, str]) -> str:
-        """Render the prompt's text. An empty argument counts as missing.
+        """Render the prompt's text. An argument of only white space counts as missing.
 
         Raises:
             InvalidInput: An argument is missing, unknown, too long or not a single line.

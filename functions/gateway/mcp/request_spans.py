@@ -2,13 +2,13 @@
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
 
-The SDK's middleware makes such spans too. It is not used, because they contain texts of the client:
-ids of requests, names of tools that do not exist, messages of errors.
+The SDK has middleware that makes such spans, too. It is not used, because its spans contain texts
+that the client chose: ids of requests, names of tools that do not exist, and messages of errors.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import RequestContext
     from shared.core.log import TraceContext
 
-_METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
-_TOOL_ERROR = "tool_error"
-"""The conventions give this type to an error that a tool's result expresses."""
+_METHODS: Final = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
+"""The methods that spans may name. All others are named `unknown`."""
+_TOOL_ERROR: Final = "tool_error"
+"""The type that the conventions give to an error in a tool's result, as opposed to JSON-RPC's."""
 
 
 class RequestSpans:
     """Middleware of the server that makes a span of every request and notification."""
 
     def __init__(self, tools: Collection[str], prompts: Collection[str]) -> None:
-        """Store the names that spans may contain."""
+        """Store the names of tools and prompts that spans may contain."""
         self._names = {"tools/call": tools, "prompts/get": prompts}
 
     async def __call__(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
@@ -68,7 +69,7 @@ class RequestSpans:
 
 
 def _parse_parent(meta: Mapping[str, Any] | None) -> TraceContext | None:
-    """Return the trace that a client passes in `_meta`, as MCP's revision 2026-07-28 says."""
+    """Return the trace in a request's `_meta`, where protocol version 2026-07-28 puts it."""
     traceparent = (meta or {}).get("traceparent")
     if not isinstance(traceparent, str) or not traceparent.isascii():
         return None

@@ -1,7 +1,7 @@
 """Resource URIs: their templates, and the links in a tool's result.
 
-A template has one variable, in braces. Ids have only unreserved characters, so that nothing needs
-percent-encoding.
+A template has one variable, in braces: `carrel://chunk/{chunk_id}`. Ids consist of characters that
+URIs do not reserve, so nothing needs percent-encoding.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ MIME_TYPE: Final = "application/json"
 _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 
 
-def variable(template: str) -> str:
-    """Return the name of a template's variable."""
+def get_variable(template: str) -> str:
+    """Return the name of a template's variable, such as `chunk_id`."""
     [name] = _VARIABLE.findall(template)
     return str(name)
 
 
-def expand(template: str, values: Mapping[str, Any]) -> str:
+def expand_template(template: str, values: Mapping[str, Any]) -> str:
     """Fill in a template's variable."""
     return _VARIABLE.sub(lambda match: str(values[match[1]]), template)
 
 
-def match(template: str, uri: str) -> dict[str, str] | None:
-    """Return a template's variable with its value in a URI. Return None if they do not match."""
+def match_template(template: str, uri: str) -> dict[str, str] | None:
+    """Return a template's variable with its value in a URI, or None if the URI has another form."""
     prefix, name, suffix = _VARIABLE.split(template)
     uri_match = re.fullmatch(f"{re.escape(prefix)}([^/?#]+){re.escape(suffix)}", uri)
     return {name: uri_match[1]} if uri_match else None
 
 
-def linked_resources(result: dict[str, Any], links: Links) -> list[types.Resource]:
-    """Return the resources that a result names, in its order."""
+def list_linked_resources(result: dict[str, Any], links: Links) -> list[types.Resource]:
+    """Return the resources that a result names, in the order of the result."""
     return [
         types.Resource(uri=uri, name=name, mime_type=MIME_TYPE)
         for uri, name in _iterate_links(result, links)
     ]
 
 
-def link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink]:
-    """Return the resources that a result names, as content blocks of a tool result."""
+def make_link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink]:
+    """Make content blocks that link to the resources that a result names."""
     return [
         types.ResourceLink(type="resource_link", uri=uri, name=name, mime_type=MIME_TYPE)
         for uri, name in _iterate_links(result, links)
@@ -58,8 +58,9 @@ def link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink
 def _iterate_links(result: dict[str, Any], links: Links) -> Iterator[tuple[str, str]]:
     """Yield the URI and the name of each linked item that has them.
 
-    The answer of a tool of another release may lack the declared fields.
+    A tool's function may be of another release than the gateway, so its answer may lack the
+    declared fields.
     """
     for item in result.get(links.items) or []:
-        if identifier := item.get(variable(links.uri)):
-            yield expand(links.uri, item), str(item.get(links.name) or identifier)
+        if identifier := item.get(get_variable(links.uri)):
+            yield expand_template(links.uri, item), str(item.get(links.name) or identifier)

@@ -11,8 +11,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.apps import build_page_contents, parse_app_uri, supports_apps
-from functions.gateway.mcp.resource_links import MIME_TYPE, linked_resources, match
-from functions.gateway.mcp.results import compact, meta, require_result
+from functions.gateway.mcp.resource_links import MIME_TYPE, list_linked_resources, match_template
+from functions.gateway.mcp.results import make_meta, require_result, to_compact_json
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.errors import InvalidInput, NotFound
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer
     from shared.runtime.tool import Links
 
-INVALID_CURSOR: Final = "This cursor is not valid, or not any more. Start over without a cursor."
+INVALID_CURSOR: Final = "This cursor is not valid, or no longer valid. Start over without a cursor."
 MAX_URI_LENGTH: Final = 2_000
 """An error repeats at most this many characters of a URI."""
 HANDSHAKE_NOT_FOUND: Final = -32002
-"""This code means a missing resource in the revisions with a handshake. Later ones dropped it."""
+"""The code for a missing resource in the protocol versions with a handshake.
+
+Later versions use the code for invalid parameters."""
 
 
 class Resources:
@@ -77,13 +79,13 @@ class Resources:
             raise _make_not_found_error(context, params.uri, message)
         if answer.error and answer.error.code == NotFound.code:
             raise _make_not_found_error(context, params.uri, answer.error.message)
-        text = compact(require_result(answer))
+        text = to_compact_json(require_result(answer))
         content = types.TextResourceContents(uri=params.uri, mime_type=MIME_TYPE, text=text)
-        return types.ReadResourceResult(contents=[content], _meta=meta(answer))
+        return types.ReadResourceResult(contents=[content], _meta=make_meta(answer))
 
     async def _call_tool(self, uri: str, visitor: Visitor) -> CallAnswer | None:
         for tool, template in self._catalog.resource_templates(visitor.caller):
-            if arguments := match(template.uri, uri):
+            if arguments := match_template(template.uri, uri):
                 return await self._pipeline.call(tool, arguments, visitor)
         return None
 
@@ -111,7 +113,7 @@ class Resources:
             return types.ListResourcesResult(resources=[])
         (tool, links), *other_listings = listings
         result = await self._call_page(tool, links, cursor, visitor)
-        resources, next_cursor = linked_resources(result, links), result.get("next_cursor")
+        resources, next_cursor = list_linked_resources(result, links), result.get("next_cursor")
         if not resources and not next_cursor:
             return await self._find_next_page(other_listings, None, visitor)
         position = None
@@ -124,7 +126,9 @@ class Resources:
     async def _call_page(
         self, tool: Declaration, links: Links, cursor: str | None, visitor: Visitor
     ) -> dict[str, Any]:
-        arguments = {**links.walk, "cursor": cursor} if cursor else dict(links.walk)
+        arguments = (
+            {**links.paging_arguments, "cursor": cursor} if cursor else dict(links.paging_arguments)
+        )
         answer = await self._pipeline.call(tool, arguments, visitor)
         if cursor and answer.error and answer.error.code == InvalidInput.code:
             raise MCPError(types.INVALID_PARAMS, INVALID_CURSOR)
@@ -138,12 +142,15 @@ def _make_not_found_error(context: RequestContext, uri: str, message: str) -> MC
 
 
 def to_cursor(tool: str, cursor: str | None) -> str:
-    """Make a cursor from a tool and its own cursor, which is None for its first page."""
+    """Make the cursor of `resources/list` from a tool and the tool's own cursor.
+
+    The tool's cursor is None for its first page.
+    """
     return to_base64url(json.dumps([tool, cursor]).encode())
 
 
 def from_cursor(cursor: str) -> tuple[str, str | None]:
-    """Return the tool and its own cursor from a cursor of `to_cursor`.
+    """Return the tool and the tool's own cursor from a cursor that `to_cursor` made.
 
     Raises:
         MCPError: The cursor is not valid.

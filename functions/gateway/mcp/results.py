@@ -8,7 +8,7 @@ import mcp_types as types
 import pydantic_core
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.mcp.resource_links import link_blocks
+from functions.gateway.mcp.resource_links import make_link_blocks
 from shared.core.errors import PlatformFault
 
 if TYPE_CHECKING:
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Links
 
 RECEIPT: Final = "carrel/receipt"
-"""A call's receipt has this key in `_meta`."""
+"""The key in a result's `_meta` under which clients find the call's receipt: what it cost."""
 TOOL_FAILURE: Final = -32010
-"""Tool errors have this JSON-RPC code, from the range for servers. `data` has the details."""
+"""The JSON-RPC code of a tool's error, where only a JSON-RPC error can report it.
+
+The code is from the range that JSON-RPC reserves for servers. The error's `data` has the details.
+"""
 REPLAY_REMARK: Final = (
     "A call with the same idempotency_key succeeded before, so nothing was done now. This is the"
     " earlier answer; the data may have changed since."
 )
-"""This text is added to a replayed answer, because models do not see `_meta`."""
+"""A text that is added to a replayed answer, because models do not see `_meta`."""
 
 
 def to_result(
@@ -32,21 +35,21 @@ def to_result(
 ) -> types.CallToolResult:
     """Convert an answer to a tool result with links to the resources that it names.
 
-    An error has no structured content unless the tool's output schema includes errors: some clients
-    validate it against the schema even then, and would hide the message.
+    An error has no structured content unless the tool's output schema includes errors, because some
+    clients validate the content against the schema even then, and would hide the error's message.
     """
     structured_content = _make_structured_content(answer, tool)
     error = answer.error and {"error": answer.error.model_dump(exclude_none=True)}
-    text = answer.text or compact(structured_content or error or {})
+    text = answer.text or to_compact_json(structured_content or error or {})
     texts = [text, *([REPLAY_REMARK] if answer.receipt.replayed else [])]
     return types.CallToolResult(
         content=[
             *(types.TextContent(type="text", text=text) for text in texts),
-            *(link_blocks(answer.result or {}, links) if links else []),
+            *(make_link_blocks(answer.result or {}, links) if links else []),
         ],
         structured_content=structured_content,
         is_error=answer.error is not None,
-        _meta=meta(answer),
+        _meta=make_meta(answer),
     )
 
 
@@ -72,11 +75,11 @@ def require_result(answer: CallAnswer) -> dict[str, Any]:
     return answer.result or {}
 
 
-def meta(answer: CallAnswer) -> dict[str, Any]:
-    """Return a result's `_meta` with the call's receipt."""
+def make_meta(answer: CallAnswer) -> dict[str, Any]:
+    """Make a result's `_meta`, which contains the call's receipt."""
     return {RECEIPT: answer.receipt.cost()}
 
 
-def compact(value: dict[str, Any]) -> str:
+def to_compact_json(value: dict[str, Any]) -> str:
     """Serialize to JSON without whitespace."""
     return pydantic_core.to_json(value).decode()

@@ -1,7 +1,8 @@
 """Selections of tools by the address: `/mcp?tools=knowledge,tasks`, `/mcp?readonly`.
 
-A conversation pays for every tool that is listed. A selection has a server of its own, with the
-instructions, prompts and resources that fit its tools. For OAuth, all addresses are one resource.
+A conversation pays tokens for every tool in the list, so an address can ask for fewer. Each
+selection has its own MCP server, with the instructions, prompts and resources that fit its tools.
+For OAuth, all addresses are the same resource.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from functions.gateway.mcp import chatgpt
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -37,10 +38,15 @@ class ToolSelection:
 
     @classmethod
     def parse(cls, query: str, groups: Collection[str]) -> ToolSelection:
-        """Read the query of an address. Without `tools`, all these groups are selected.
+        """Parse the query of an address.
+
+        Args:
+            query: The query, without the question mark.
+            groups: The groups that this deployment offers. All are selected if the query has no
+                parameter `tools`.
 
         Raises:
-            InvalidInput: It has other parameters, or names an unknown group.
+            InvalidInput: The query has other parameters, or names an unknown group.
         """
         pairs = parse_qsl(query, keep_blank_values=True)
         parameters = dict(pairs)
@@ -59,7 +65,7 @@ class ToolSelection:
 
 
 class SelectedServers:
-    """The MCP servers of a deployment, one for each selection that was asked for."""
+    """The MCP servers of a deployment, one for each selection. Each is built on first use."""
 
     def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
         """Store the tools of the deployment, and the pipeline of calls."""
@@ -71,7 +77,7 @@ class SelectedServers:
         """Return the server for the query of an address.
 
         Raises:
-            InvalidInput: The query selects no tools.
+            InvalidInput: The query is not a valid selection.
         """
         selection = ToolSelection.parse(query, self._catalog.groups)
         if selection not in self._servers:
@@ -82,4 +88,4 @@ class SelectedServers:
         catalog = self._catalog.select(selection.groups, read_only=selection.read_only)
         is_chatgpt = chatgpt.GROUP in selection.groups
         tools = chatgpt.ChatGptTools(self._catalog, self._pipeline) if is_chatgpt else None
-        return mcp_server(catalog, self._pipeline, tools=tools)
+        return build_server(catalog, self._pipeline, tools=tools)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.core.errors import CarrelError
 
 FIRST_WITH_LINKS: Final = "2025-06-18"
-"""Resource links came with this revision. Older clients reject a result with an unknown block."""
+"""The first revision with resource links. Older clients reject results with unknown blocks."""
 
 
 class Tools:

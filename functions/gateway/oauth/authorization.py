@@ -37,7 +37,7 @@ CONSOLE_CLIENT_ID: Final = "console"
 KEY_CLIENT_ID: Final = "console-key"
 """The client id with which the console asks for proof before it makes a key.
 
-No code of it starts a session, and no code of a session makes a key."""
+Codes for this client start no session, and codes for a session make no key."""
 REQUEST_LIFETIME: Final = timedelta(minutes=10)
 """How long a person has to decide."""
 _GRANT_ID_BYTES: Final = 16
@@ -71,7 +71,7 @@ class AuthorizationRequest:
 
 
 def seal(keyring: Keyring, request: AuthorizationRequest, clock: Clock) -> str:
-    """Serialize and sign a request for a URL, valid for ten minutes."""
+    """Serialize and sign a request for a URL. It is valid for `REQUEST_LIFETIME`."""
     asked_at = to_microseconds(clock())
     fields = asdict(request) | {"scopes": sorted(request.scopes), "asked_at": asked_at}
     payload = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
@@ -83,18 +83,14 @@ def unseal(keyring: Keyring, text: str, clock: Clock) -> AuthorizationRequest:
     """Verify a sealed request and return it.
 
     Raises:
-        InvalidInput: This server did not seal it, or more than ten minutes ago.
+        InvalidInput: This server did not seal it, or it has expired.
     """
     body, _, signature = text.partition(".")
     if not keyring.verify(_REQUEST_PURPOSE, body, signature):
-        raise InvalidInput(
-            "This address is not valid. Start again from the program that sent you here."
-        )
+        raise InvalidInput(f"This address is not valid. {_START_AGAIN_HINT}")
     fields = json.loads(from_base64url(body))
     if clock() - from_microseconds(fields.pop("asked_at")) > REQUEST_LIFETIME:
-        raise InvalidInput(
-            "This page has expired. Start again from the program that sent you here."
-        )
+        raise InvalidInput(f"This page has expired. {_START_AGAIN_HINT}")
     scopes = frozenset(Scope(name) for name in fields.pop("scopes"))
     return AuthorizationRequest(**fields, scopes=scopes)
 

@@ -6,7 +6,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from functions.gateway.auth.public_url import issuer_url, own_origins
+from functions.gateway.auth.public_url import get_issuer_url, list_own_origins
 from shared.core.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -27,25 +27,26 @@ _OTHER_BROWSER_MESSAGE: Final = (
 
 
 class BrowserCheck:
-    """The check that the browser that answers a form is the one that has the page.
+    """Checks that the browser that sends a form is the one that was shown the page.
 
-    An attacker who makes a browser send a form, or return from Google, does not know the random
-    value in its cookie, and so cannot forge the token that is bound to it.
+    A cookie stores a random id in the browser, and the token in the form is bound to that id. An
+    attacker who makes a browser send a form, or return from Google, does not know the id, and so
+    cannot forge the token.
     """
 
     def __init__(self, settings: Settings, keyring: Keyring) -> None:
-        """Choose the cookie for the public URL. Plain HTTP, only on a laptop, protects less."""
-        self._secure = issuer_url(settings).lower().startswith("https:")
+        """Choose the cookie. It protects less over plain HTTP, which only laptops use."""
+        self._secure = get_issuer_url(settings).lower().startswith("https:")
         # Browsers reject a cookie with this prefix if another host or plain HTTP set it.
         self._cookie_name = "__Host-carrel" if self._secure else "carrel"
-        self._origins = own_origins(settings)
+        self._origins = list_own_origins(settings)
         self._keyring = keyring
 
-    def browser_id(self, request: Request) -> str:
-        """Return the id of this browser, or a new one."""
-        return self.existing_id(request) or secrets.token_urlsafe(32)
+    def get_browser_id(self, request: Request) -> str:
+        """Return the id of this browser, or a new id if it has none."""
+        return self.get_existing_id(request) or secrets.token_urlsafe(32)
 
-    def existing_id(self, request: Request) -> str:
+    def get_existing_id(self, request: Request) -> str:
         """Return the id in the cookie, or an empty string if it is missing or malformed."""
         value = request.cookies.get(self._cookie_name, "")
         return value if _BROWSER_ID_FORMAT.fullmatch(value) else ""
@@ -61,7 +62,7 @@ class BrowserCheck:
             samesite="lax",
         )
 
-    def form_token(self, browser_id: str, sealed_request: str) -> str:
+    def make_form_token(self, browser_id: str, sealed_request: str) -> str:
         """Return the CSRF token of the form with this request."""
         return self._keyring.sign(_FORM_PURPOSE, f"{browser_id}.{sealed_request}")
 
@@ -73,7 +74,7 @@ class BrowserCheck:
         """
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "same-origin")
-        browser_id = self.existing_id(request)
+        browser_id = self.get_existing_id(request)
         sealed_request = fields.get("request", "")
         if (
             not browser_id

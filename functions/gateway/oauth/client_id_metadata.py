@@ -1,8 +1,9 @@
 """Clients whose id is the URL of a document that describes them.
 
-"OAuth Client ID Metadata Document" (draft-ietf-oauth-client-id-metadata-document-02). One rule of
-its section 5.2 is broken on purpose: failures are cached for a minute. Otherwise a loop that opens
-the sign-in page would make this server send as many requests to a third party.
+This implements "OAuth Client ID Metadata Document"
+(draft-ietf-oauth-client-id-metadata-document-02), except for one rule of its section 5.2: failures
+are cached, for a minute. Otherwise a client that opens the sign-in page in a loop would make this
+server send as many requests to a third party.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FETCH_RULES: Final = FetchRules(
     media_types=re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.IGNORECASE | re.ASCII),
     headers={"accept": "application/json"},
 )
-"""A client's document is small JSON, at exactly the URL that is the client's id."""
+"""The limits on fetching a client's document, which is a small JSON object."""
 MAX_LIFETIME: Final = timedelta(hours=1)
 """The longest time that a document is cached, even if its server allows more."""
 DEFAULT_LIFETIME: Final = timedelta(minutes=15)
@@ -44,9 +45,9 @@ DEFAULT_LIFETIME: Final = timedelta(minutes=15)
 FAILURE_LIFETIME: Final = timedelta(minutes=1)
 """How long a failed lookup is cached."""
 MAX_CACHED_LOOKUPS: Final = 200
-"""The largest number of cached lookups, successful or failed."""
+"""The maximum number of cached lookups, successful or failed."""
 MAX_CONCURRENT_FETCHES: Final = 16
-"""The largest number of concurrent fetches. Further fetches are rejected."""
+"""The maximum number of concurrent fetches. Further ones are rejected."""
 _UNREACHABLE_MESSAGE: Final = (
     "The program that sent you identifies itself by a document at its own address, but that"
     " document cannot be fetched right now. Try again in a minute."
@@ -66,7 +67,7 @@ _TEMPORARY_ERRORS: Final = {
     "too_slow": _UNREACHABLE_MESSAGE,
     "unreachable": _UNREACHABLE_MESSAGE,
 }
-"""The messages of rejections after which a retry may succeed, by the reason."""
+"""The messages for rejections after which a retry may succeed, by the reason of the rejection."""
 _MAX_AGE: Final = re.compile(r"max-age=\"?(\d{1,9})\"?", re.ASCII)
 _SECRET_FIELDS: Final = ("client_secret", "client_secret_expires_at")
 

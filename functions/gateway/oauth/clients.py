@@ -1,4 +1,4 @@
-"""OAuth clients: programs that registered, or that publish a metadata document at a URL.
+"""OAuth clients: programs that register, or that publish a metadata document at a URL.
 
 Client ids and secrets are signatures by the deployment's keyring, and secrets are not stored, not
 even hashed. So an id that was not issued by this server costs no database read, and a stolen
@@ -255,11 +255,11 @@ def make_client_secret(keyring: Keyring, client_id: str) -> str:
     return keyring.sign(_SECRET_PURPOSE, client_id)
 
 
-def with_newest_secret(keyring: Keyring, parameters: dict[str, str]) -> dict[str, str]:
-    """Replace a valid client secret in the parameters of a request by the current one.
+def replace_old_secret(keyring: Keyring, parameters: dict[str, str]) -> dict[str, str]:
+    """Replace a valid client secret in the parameters of a request by the newest one.
 
-    The SDK compares it with one secret only, but during a rotation of the keyring's secrets older
-    client secrets are valid too.
+    The SDK accepts only one secret. While the keyring's secrets rotate, older client secrets are
+    valid, too.
     """
     client_id, secret = parameters.get("client_id", ""), parameters.get("client_secret", "")
     if not keyring.verify(_SECRET_PURPOSE, client_id, secret):

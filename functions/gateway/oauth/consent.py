@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.client_address import client_address
+from functions.gateway.auth.client_address import get_client_address
 from functions.gateway.oauth.authorization import CONSENT_PATH, unseal
 from functions.gateway.oauth.browser_check import BrowserCheck
-from functions.gateway.oauth.consent_page import SAFE_HEADERS, consent_page, message_page
+from functions.gateway.oauth.consent_page import SAFE_HEADERS, make_consent_page, make_message_page
 from functions.gateway.oauth.google import CALLBACK_PATH
 from functions.gateway.oauth.http import limit_body, read_parameters
 from shared.accounts.grant import Proof
@@ -75,7 +75,7 @@ class Consent:
         try:
             return self._render_page(request, _get_single_parameter(request, "request"))
         except CarrelError as error:
-            return message_page("This page is not valid", error)
+            return make_message_page("This page is not valid", error)
 
     async def submit(self, request: Request) -> Response:
         """Verify the form and follow the person's decision."""
@@ -84,7 +84,7 @@ class Consent:
             self._browser_check.verify_form(request, fields)
             authorization = self._unseal(fields["request"])
         except CarrelError as error:
-            return message_page("Your answer was not accepted", error)
+            return make_message_page("Your answer was not accepted", error)
         try:
             return _redirect(await self._apply_decision(request, fields, authorization))
         except CarrelError as error:
@@ -96,7 +96,7 @@ class Consent:
         retry_url = None
         try:
             state = _get_single_parameter(request, "state")
-            browser_id = self._browser_check.existing_id(request)
+            browser_id = self._browser_check.get_existing_id(request)
             sealed_request = google.verify_state(state, browser_id)
             authorization = self._unseal(sealed_request)
             retry_url = f"{CONSENT_PATH}?request={sealed_request}"
@@ -105,7 +105,7 @@ class Consent:
             return _redirect(await self.approvals.approve(authorization, proof, FULL_ACCESS))
         except CarrelError as error:
             _log_rejection(error)
-            return message_page("You are not signed in", error, retry_url)
+            return make_message_page("You are not signed in", error, retry_url)
 
     async def _apply_decision(
         self, request: Request, fields: dict[str, str], authorization: AuthorizationRequest
@@ -119,8 +119,8 @@ class Consent:
             case _:
                 raise InvalidInput("Press one of the buttons.")
         if self.google:
-            return await self.google.authorization_url(
-                fields["request"], self._browser_check.browser_id(request)
+            return await self.google.make_authorization_url(
+                fields["request"], self._browser_check.get_browser_id(request)
             )
         return await self._approve_by_key(fields.get("key", "").strip(), authorization)
 
@@ -132,16 +132,18 @@ class Consent:
         return await self.approvals.approve(authorization, proof, key.scopes)
 
     async def _count_attempt(self, request: Request) -> None:
-        await self.login_limit(client_address(request.scope, self.settings.proxy_count))
+        await self.login_limit(get_client_address(request.scope, self.settings.proxy_count))
 
     def _render_page(
         self, request: Request, sealed_request: str, error: CarrelError | None = None
     ) -> Response:
         authorization = self._unseal(sealed_request)
-        browser_id = self._browser_check.browser_id(request)
-        form = self._browser_check.form_token(browser_id, sealed_request)
+        browser_id = self._browser_check.get_browser_id(request)
+        form = self._browser_check.make_form_token(browser_id, sealed_request)
         source = self.google.csp_source if self.google else None
-        page = consent_page(authorization, sealed_request, form, google_source=source, error=error)
+        page = make_consent_page(
+            authorization, sealed_request, form, google_source=source, error=error
+        )
         self._browser_check.set_cookie(page, browser_id)
         return page
 

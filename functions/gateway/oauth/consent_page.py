@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from starlette.responses import HTMLResponse
 
-from functions.gateway.http_errors import retry_after_header
+from functions.gateway.http_errors import format_retry_after
 from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID, KEY_CLIENT_ID
 from functions.gateway.oauth.redirect_uris import Destination
 from shared.core.caller import Scope
@@ -39,14 +39,14 @@ SAFE_HEADERS: Final = {
 }
 """The headers of every sign-in page and redirect."""
 MAX_NAME_LENGTH: Final = 60
-"""The largest number of characters of a program's name that are shown."""
+"""The maximum length of a program's name on a page, in characters."""
 _MAX_COMBINING_MARKS: Final = 2
-"""The largest number of combining marks that a character keeps."""
+"""The maximum number of combining marks after a character."""
 STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 """The style sheet, which the console shares."""
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _OWN_PAGES: Final = {CONSOLE_CLIENT_ID: "sign_in.html", KEY_CLIENT_ID: "make_key.html"}
-"""The templates for the console, by client id."""
+"""The templates that replace `consent.html` for this server's own programs, by client id."""
 _SCOPE_LABELS: Final = {
     Scope.READ: "search and read everything that you can read here, including your private data",
     Scope.WRITE: "create, change and delete data on your behalf",
@@ -54,7 +54,7 @@ _SCOPE_LABELS: Final = {
 }
 
 
-def consent_page(
+def make_consent_page(
     authorization: AuthorizationRequest,
     sealed_request: str,
     form: str,
@@ -70,7 +70,7 @@ def consent_page(
         form: The form's CSRF token.
         google_source: Google's sign-in page in the form for a content security policy, or None if
             people sign in with an access key on this page.
-        error: What was wrong with the last submission.
+        error: The error of the last submission, if it had one.
 
     Raises:
         InvalidInput: The redirect URI is not allowed.
@@ -91,7 +91,7 @@ def consent_page(
     return _make_response(html, error, sources)
 
 
-def message_page(title: str, error: CarrelError, retry_url: str | None = None) -> HTMLResponse:
+def make_message_page(title: str, error: CarrelError, retry_url: str | None = None) -> HTMLResponse:
     """Make a page with an error, and a link to try again if there is one."""
     html = _render("page.html", title=title, message=error.message, retry_url=retry_url)
     return _make_response(html, error, ["'none'"])
@@ -128,7 +128,7 @@ def _make_response(html: str, error: CarrelError | None, targets: Iterable[str])
         f"{name} {value}" for name, value in policy.items()
     )
     if error and error.retry_after is not None:
-        response.headers["retry-after"] = retry_after_header(error.retry_after)
+        response.headers["retry-after"] = format_retry_after(error.retry_after)
     return response
 
 

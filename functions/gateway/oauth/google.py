@@ -22,7 +22,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from functions.gateway.auth.public_url import issuer_url
+from functions.gateway.auth.public_url import get_issuer_url
 from functions.gateway.oauth.redirect_uris import csp_source
 from shared.accounts.grant import Proof
 from shared.core.base64url import to_base64url
@@ -41,22 +41,20 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 CALLBACK_PATH: Final = "/signin/google"
-_STATE_PURPOSE, _NONCE_PURPOSE, _VERIFIER_PURPOSE = (
-    "google state",
-    "google nonce",
-    "google verifier",
-)
+_STATE_PURPOSE: Final = "google state"
+_NONCE_PURPOSE: Final = "google nonce"
+_VERIFIER_PURPOSE: Final = "google verifier"
 TIMEOUT_SECONDS: Final = 5.0
-"""The longest duration of a request to Google, in seconds."""
+"""The timeout of a request to Google, in seconds."""
 MAX_RESPONSE_BYTES: Final = 256 * 1024
-"""The longest response that is read, in bytes. Google's responses are below 10 KB."""
+"""The maximum size of a response, in bytes. Google's responses are below 10 KB."""
 _CACHE_LIFETIME: Final = timedelta(hours=1)
 """How long Google's metadata and keys are cached."""
 _RETRY_AFTER_SECONDS: Final = 30.0
-"""How long errors ask to wait before another attempt, in seconds."""
+"""How long people are asked to wait before another attempt, in seconds."""
 _STATUS_OK, _STATUS_BAD_REQUEST = 200, 400
 _ALGORITHM: Final = "RS256"
-"""The only accepted algorithm. If the token could choose, an attacker could pick `none`."""
+"""The only accepted algorithm. If tokens could choose it, an attacker would choose `none`."""
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 """The largest accepted difference between Google's clock and this machine's."""
 _REQUIRED_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "nonce", "email", "email_verified"]
@@ -76,7 +74,7 @@ class GoogleSignIn:
         self._client_id = settings.google_client_id
         self._client_secret = settings.google_client_secret
         self._issuer = settings.google_issuer.rstrip("/")
-        self._callback = issuer_url(settings) + CALLBACK_PATH
+        self._callback = get_issuer_url(settings) + CALLBACK_PATH
         self._emails = {email.lower() for email in settings.allowed_emails}
         self._domains = {domain.lower() for domain in settings.allowed_domains}
         self._keyring = keyring
@@ -87,7 +85,7 @@ class GoogleSignIn:
         """Google's sign-in page, as a content security policy names it."""
         return csp_source(urlsplit(self._issuer))
 
-    async def authorization_url(self, sealed_request: str, browser_id: str) -> str:
+    async def make_authorization_url(self, sealed_request: str, browser_id: str) -> str:
         """Return the address at Google where this browser signs in.
 
         Args:
@@ -118,11 +116,11 @@ class GoogleSignIn:
             "code_challenge_method": "S256",
             "prompt": "select_account",
         }
-        endpoint = (await self._provider.metadata()).authorization_endpoint
+        endpoint = (await self._provider.get_metadata()).authorization_endpoint
         return f"{endpoint}?{urlencode(query)}"
 
     def verify_state(self, state: str, browser_id: str) -> str:
-        """Return the sealed request that this browser was sent to Google with.
+        """Return the sealed request with which this browser was sent to Google.
 
         Raises:
             Forbidden: This server did not issue the state, or issued it to another browser.
@@ -190,10 +188,10 @@ class ProviderMetadata:
     """An OpenID provider's metadata and keys.
 
     Attributes:
-        authorization_endpoint: Where people sign in.
-        token_endpoint: Where a code is exchanged for a token.
+        authorization_endpoint: The URL where people sign in.
+        token_endpoint: The URL where codes are exchanged for tokens.
         keys: The public keys that verify its tokens.
-        fetched_at: When this was fetched.
+        fetched_at: When the metadata was fetched.
     """
 
     authorization_endpoint: str
@@ -212,7 +210,7 @@ class OpenIdProvider:
         self._timeout = timeout
         self._cached_metadata: ProviderMetadata | None = None
 
-    async def metadata(self) -> ProviderMetadata:
+    async def get_metadata(self) -> ProviderMetadata:
         """Return the provider's metadata, at most an hour old.
 
         Raises:
@@ -225,7 +223,7 @@ class OpenIdProvider:
             return self._cached_metadata
         return await self._fetch()
 
-    async def signing_key(self, key_id: str) -> PyJWK:
+    async def get_signing_key(self, key_id: str) -> PyJWK:
         """Return the key with this id. An unknown id triggers a refetch.
 
         Raises:
@@ -233,7 +231,7 @@ class OpenIdProvider:
             Unavailable: The provider does not answer.
         """
         try:
-            return (await self.metadata()).keys[key_id]
+            return (await self.get_metadata()).keys[key_id]
         except KeyError:
             metadata = await self._fetch()
         try:
@@ -248,7 +246,7 @@ class OpenIdProvider:
             Unauthorized: The code is not valid.
             Unavailable: The provider does not answer, or rejects this server's credentials.
         """
-        metadata = await self.metadata()
+        metadata = await self.get_metadata()
         status, body = await self._send("POST", metadata.token_endpoint, form)
         token = body.get("id_token")
         if status == _STATUS_OK and isinstance(token, str):
@@ -343,7 +341,7 @@ async def _verify_id_token(
     import jwt
 
     try:
-        key = await provider.signing_key(str(jwt.get_unverified_header(token)["kid"]))
+        key = await provider.get_signing_key(str(jwt.get_unverified_header(token)["kid"]))
         claims = jwt.decode(
             token,
             key,

@@ -1,8 +1,7 @@
 """HTTP for OAuth: the parameters of requests, and errors in the format of its RFCs.
 
-The SDK's handlers accept repeated parameters, treat an empty value as a value, and accept any
-encoding of a form. RFC 6749 (3.1, 3.2) forbids the first and requires an empty value to count as
-omitted; other encodings have no use here.
+RFC 6749 (3.1, 3.2) forbids repeated parameters, and treats a parameter without a value as omitted.
+The SDK's handlers do neither, and they accept any encoding of a form, of which one suffices here.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from functions.gateway.body_limits import BodyLimit
-from functions.gateway.http_errors import retry_after_header
+from functions.gateway.http_errors import format_retry_after
 from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
     CarrelError,
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     ErrorHandler = Callable[[Request, CarrelError], Response]
 
 RESPONSE_TIMEOUT_SECONDS: Final = 10.0
-"""The longest duration of a request, in seconds. The database client would wait for minutes."""
+"""The timeout of a request, in seconds. The database client would wait for minutes."""
 MAX_FORM_BYTES: Final = 64 * 1024
-"""The longest body of a request, in bytes."""
+"""The maximum size of a request's body, in bytes."""
 NO_STORE_HEADERS: Final = {"cache-control": "no-store", "pragma": "no-cache"}
 _MAX_PARAMETERS: Final = 100
 _FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
@@ -74,13 +73,13 @@ async def read_parameters(request: Request) -> dict[str, str]:
     return parameters
 
 
-def with_query(request: Request, parameters: dict[str, str]) -> Request:
+def copy_as_get(request: Request, parameters: dict[str, str]) -> Request:
     """Copy a request as a GET with these parameters."""
     query = urlencode(parameters).encode()
     return Request({**request.scope, "method": "GET", "query_string": query})
 
 
-def with_form(request: Request, parameters: dict[str, str]) -> Request:
+def copy_with_form(request: Request, parameters: dict[str, str]) -> Request:
     """Copy a request with these parameters as its form."""
     body = urlencode(parameters).encode()
 
@@ -90,23 +89,23 @@ def with_form(request: Request, parameters: dict[str, str]) -> Request:
     return Request(request.scope, receive)
 
 
-def oauth_error(status: int, code: str, description: str) -> JSONResponse:
+def make_oauth_error(status: int, code: str, description: str) -> JSONResponse:
     """Make an error response in the format of RFC 6749 (5.2), RFC 7009 and RFC 7591."""
     body = {"error": code, "error_description": description}
     return JSONResponse(body, status_code=status, headers=NO_STORE_HEADERS)
 
 
-def oauth_error_response(_request: Request, error: CarrelError) -> Response:
+def make_oauth_error_response(_request: Request, error: CarrelError) -> Response:
     """Make the response for one of Carrel's errors."""
     code = _OAUTH_ERROR_CODES.get(type(error), "server_error")
-    response = oauth_error(error.status, code, error.message)
+    response = make_oauth_error(error.status, code, error.message)
     if error.retry_after is not None:
-        response.headers["retry-after"] = retry_after_header(error.retry_after)
+        response.headers["retry-after"] = format_retry_after(error.retry_after)
     return response
 
 
-def with_errors(
-    handler: Handler, timeout: float, error_handler: ErrorHandler = oauth_error_response
+def wrap_with_errors(
+    handler: Handler, timeout: float, error_handler: ErrorHandler = make_oauth_error_response
 ) -> Handler:
     """Wrap a handler with a timeout, and turn its errors into responses."""
 

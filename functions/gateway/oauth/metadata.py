@@ -28,7 +28,7 @@ _AUTH_METHODS: Final = [PUBLIC_METHOD, SECRET_IN_FORM_METHOD]
 _READ: Final = ["GET", "OPTIONS"]
 
 
-def server_metadata(issuer: str) -> OAuthMetadata:
+def make_server_metadata(issuer: str) -> OAuthMetadata:
     """Return the metadata of the authorization server."""
     # Validation from a string preserves the issuer's exact spelling, which programs compare.
     return OAuthMetadata.model_validate(
@@ -51,7 +51,7 @@ def server_metadata(issuer: str) -> OAuthMetadata:
     )
 
 
-def resource_metadata(issuer: str, resource: str) -> ProtectedResourceMetadata:
+def make_resource_metadata(issuer: str, resource: str) -> ProtectedResourceMetadata:
     """Return the metadata of the MCP endpoint."""
     return ProtectedResourceMetadata.model_validate(
         {
@@ -63,10 +63,12 @@ def resource_metadata(issuer: str, resource: str) -> ProtectedResourceMetadata:
     )
 
 
-def metadata_routes(issuer: str, resource: str) -> list[Route]:
+def make_metadata_routes(issuer: str, resource: str) -> list[Route]:
     """Make the routes of each document: at its path, and with `/mcp` appended for some programs."""
-    server_handler = MetadataHandler(server_metadata(issuer)).handle
-    resource_handler = ProtectedResourceMetadataHandler(resource_metadata(issuer, resource)).handle
+    server_handler = MetadataHandler(make_server_metadata(issuer)).handle
+    resource_handler = ProtectedResourceMetadataHandler(
+        make_resource_metadata(issuer, resource)
+    ).handle
     return [
         Route(path + end, cors_middleware(handle, _READ), methods=_READ)
         for path, handle in ((SERVER_PATH, server_handler), (METADATA_PATH, resource_handler))

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     """A function that returns whether a person who signed in with Google is still allowed."""
 
 MAX_STATE_LENGTH: Final = 2_000
-"""The longest `state` of a request, in characters. It is sent in a URL."""
+"""The maximum length of a request's `state`, in characters. It is sent in a URL."""
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _CHALLENGE_FORMAT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _REFRESH_PURPOSE: Final = "refresh token"
@@ -82,7 +82,7 @@ class SignInService:
         self._is_still_allowed = is_still_allowed
 
     async def find_by_code(self, code: str, client_id: str) -> Grant | None:
-        """Find the valid sign-in of a code, which may have been used already."""
+        """Find the valid sign-in of a code, even if the code was used already."""
         return await self._load_valid_grant(parse_code(self._keyring, code, client_id))
 
     async def find_with_account(self, grant_id: str) -> tuple[Grant, Account] | None:
@@ -102,7 +102,7 @@ class SignInService:
         return (grant, account) if is_valid else None
 
     async def find_by_refresh_token(self, token: str, client_id: str) -> Grant | None:
-        """Find the valid sign-in of a refresh token, current or old."""
+        """Find the valid sign-in of a refresh token, even if the token was used already."""
         grant_id, _ = parse_refresh_token(self._keyring, token, client_id) or (None, 0)
         return await self._load_valid_grant(grant_id)
 
@@ -116,7 +116,7 @@ class SignInService:
         return self._issue_tokens(await self.redeem(code, client_id))
 
     async def redeem(self, code: str, client_id: str) -> Grant | None:
-        """Use a code, and return its sign-in, which a second use ends.
+        """Exchange a code, and return its sign-in. A second exchange ends the sign-in.
 
         Raises:
             Unavailable: The database does not answer.
@@ -126,7 +126,7 @@ class SignInService:
         return await self._change(grant_id, lambda grant: grant.exchange_code(now))
 
     async def consume(self, code: str, client_id: str) -> Grant | None:
-        """Use a code as a proof of identity alone: end its sign-in, and return what it was.
+        """Use a code only as a proof of identity: return its sign-in, and end it.
 
         Costs three round trips, and one for a code that is not valid.
 

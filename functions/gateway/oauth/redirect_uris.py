@@ -1,6 +1,6 @@
 """Redirect URIs: the destinations of authorization codes, and their descriptions for people.
 
-A program can lie about everything except its redirect URI, since the browser goes there.
+A program can lie about everything except its redirect URI, because the browser goes there.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_URI_LENGTH: Final = 2_000
-"""The longest redirect URI, in characters."""
+"""The maximum length of a redirect URI, in characters."""
 _URI: Final = re.compile(
     r"[a-z][a-z0-9+.-]{0,49}:/(?:[a-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9a-f]{2})+",
     re.IGNORECASE | re.ASCII,
 )
-"""This matches URIs without a fragment that browsers and this server parse in the same way."""
+"""Matches only URIs, without a fragment, that browsers and this server parse in the same way."""
 _HOST_FORMAT: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")
 _RESERVED_SCHEMES: Final = re.compile(
     r"about|blob|chrome|content|data|devtools|feed|file|filesystem|ftps?|help|intent|itms-.*|jar"
     r"|javascript|ldaps?|mailto|microsoft-.*|ms-.*|res|resource|search|search-ms|shell|smb|sms|ssh"
     r"|tel|urn|vbscript|view-source|web\+.*|wss?"
 )
-"""This matches schemes that belong to browsers and operating systems, never to an app."""
+"""Matches schemes of browsers and operating systems, which no app may register."""
 
 
 def parse_redirect_uri(uri: str) -> SplitResult | None:

@@ -27,8 +27,8 @@ from mcp.server.auth.settings import ClientRegistrationOptions
 from starlette.responses import Response
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.client_address import client_address
-from functions.gateway.auth.public_url import issuer_url, resource_url
+from functions.gateway.auth.client_address import get_client_address
+from functions.gateway.auth.public_url import get_issuer_url, get_resource_url
 from functions.gateway.oauth.authorization import CONSENT_PATH, Approvals
 from functions.gateway.oauth.client_id_metadata import ClientDocuments
 from functions.gateway.oauth.clients import (
@@ -37,23 +37,23 @@ from functions.gateway.oauth.clients import (
     SingleClient,
     TokenEndpointClients,
     is_document_url,
-    with_newest_secret,
+    replace_old_secret,
 )
 from functions.gateway.oauth.consent import Consent
-from functions.gateway.oauth.consent_page import message_page
+from functions.gateway.oauth.consent_page import make_message_page
 from functions.gateway.oauth.google import GoogleSignIn
 from functions.gateway.oauth.http import (
     NO_STORE_HEADERS,
     RESPONSE_TIMEOUT_SECONDS,
+    copy_as_get,
+    copy_with_form,
     limit_body,
-    oauth_error,
-    oauth_error_response,
+    make_oauth_error,
+    make_oauth_error_response,
     read_parameters,
-    with_errors,
-    with_form,
-    with_query,
+    wrap_with_errors,
 )
-from functions.gateway.oauth.metadata import metadata_routes
+from functions.gateway.oauth.metadata import make_metadata_routes
 from functions.gateway.oauth.provider import Provider, SignInService, is_same_resource
 from functions.gateway.oauth.redirect_uris import add_query
 from functions.gateway.rate_limits import LOGINS, REGISTRATIONS
@@ -80,7 +80,7 @@ _UNKNOWN_CLIENT: Final = (
 )
 
 
-def sign_in_routes(access: Access) -> list[Route]:
+def make_sign_in_routes(access: Access) -> list[Route]:
     """Make the endpoints for programs and the pages for people."""
     settings, keyring, clock = access.settings, access.keyring, access.clock
     google = _make_google_sign_in(access)
@@ -88,14 +88,14 @@ def sign_in_routes(access: Access) -> list[Route]:
         settings=settings,
         keyring=keyring,
         callers=access.callers,
-        approvals=Approvals(keyring, access.connection, issuer_url(settings), clock),
+        approvals=Approvals(keyring, access.connection, get_issuer_url(settings), clock),
         clock=clock,
         login_limit=partial(access.limits.take_for_address, LOGINS),
         google=google,
     )
     register_limit = partial(access.limits.take_for_address, REGISTRATIONS)
     return [
-        *program_routes(
+        *make_program_routes(
             access, ClientDocuments(clock=clock), make_sign_ins(access), register_limit
         ),
         *consent.routes(),
@@ -120,7 +120,7 @@ def _make_google_sign_in(access: Access) -> GoogleSignIn | None:
     return GoogleSignIn(access.settings, access.keyring, access.clock)
 
 
-def program_routes(
+def make_program_routes(
     access: Access,
     documents: DocumentLookup,
     sign_ins: SignInService,
@@ -139,8 +139,8 @@ def program_routes(
     """
     clients = ClientRegistry(access.keyring, access.connection, access.clock, documents)
     provider = Provider(
-        issuer=issuer_url(access.settings),
-        resource=resource_url(access.settings),
+        issuer=get_issuer_url(access.settings),
+        resource=get_resource_url(access.settings),
         keyring=access.keyring,
         clock=access.clock,
         clients=clients,
@@ -151,16 +151,18 @@ def program_routes(
     authorize = _Authorize(provider, register_limit, access.settings.proxy_count)
     register = _Register(provider, register_limit, access.settings.proxy_count)
     return [
-        *metadata_routes(provider.issuer, provider.resource),
+        *make_metadata_routes(provider.issuer, provider.resource),
         # Without CORS, since browsers navigate there and scripts do not call it.
         Route(
             AUTHORIZATION_PATH,
-            limit_body(request_response(with_errors(authorize.handle, timeout, _authorize_error))),
+            limit_body(
+                request_response(wrap_with_errors(authorize.handle, timeout, _authorize_error))
+            ),
             methods=_GET_OR_POST,
         ),
-        _make_route(TOKEN_PATH, with_errors(_Token(token_provider).handle, timeout)),
-        _make_route(REGISTRATION_PATH, with_errors(register.handle, timeout)),
-        _make_route(REVOCATION_PATH, with_errors(_Revoke(token_provider).handle, timeout)),
+        _make_route(TOKEN_PATH, wrap_with_errors(_Token(token_provider).handle, timeout)),
+        _make_route(REGISTRATION_PATH, wrap_with_errors(register.handle, timeout)),
+        _make_route(REVOCATION_PATH, wrap_with_errors(_Revoke(token_provider).handle, timeout)),
     ]
 
 
@@ -196,13 +198,13 @@ class _Authorize:
         parameters = {"code_challenge_method": _DEFAULT_CHALLENGE_METHOD, **parameters}
         client_id = parameters.get("client_id", "")
         if is_document_url(client_id):
-            await self._limit(client_address(request.scope, self._trusted_proxies))
+            await self._limit(get_client_address(request.scope, self._trusted_proxies))
         # Looked up here, because the SDK would log a failure with text from an untrusted server.
         client = await self._provider.get_client(client_id)
         if client is None:
             raise InvalidInput(_UNKNOWN_CLIENT)
         handler = AuthorizationHandler(replace(self._provider, clients=SingleClient(client)))
-        response = await handler.handle(with_query(request, parameters))
+        response = await handler.handle(copy_as_get(request, parameters))
         location = response.headers.get("location")
         if location is None:
             raise InvalidInput(json.loads(bytes(response.body))["error_description"])
@@ -217,8 +219,8 @@ def _authorize_error(request: Request, error: CarrelError) -> Response:
     """Make an error page for a browser, and an OAuth error for any other client."""
     if "text/html" in request.headers.get("accept", ""):
         title = "You cannot sign in right now" if error.retry_after else "You cannot sign in"
-        return message_page(title, error)
-    return oauth_error_response(request, error)
+        return make_message_page(title, error)
+    return make_oauth_error_response(request, error)
 
 
 class _Token:
@@ -234,15 +236,19 @@ class _Token:
         parameters = await read_parameters(request)
         if parameters.get("grant_type", GRANT_TYPES[0]) not in GRANT_TYPES:
             supported = " and ".join(GRANT_TYPES)
-            return oauth_error(400, "unsupported_grant_type", f"The grant types are {supported}.")
+            return make_oauth_error(
+                400, "unsupported_grant_type", f"The grant types are {supported}."
+            )
         resource = self._provider.resource
         if not is_same_resource(parameters.get("resource"), resource):
-            return oauth_error(400, "invalid_target", f"The resource must be {resource}")
+            return make_oauth_error(400, "invalid_target", f"The resource must be {resource}")
         verifier = parameters.get("code_verifier")
         if verifier and not _VERIFIER.fullmatch(verifier):
-            return oauth_error(400, "invalid_grant", "code_verifier needs 43 to 128 characters.")
-        parameters = with_newest_secret(self._provider.keyring, parameters)
-        response: Response = await self._handler.handle(with_form(request, parameters))
+            return make_oauth_error(
+                400, "invalid_grant", "code_verifier needs 43 to 128 characters."
+            )
+        parameters = replace_old_secret(self._provider.keyring, parameters)
+        response: Response = await self._handler.handle(copy_with_form(request, parameters))
         return response
 
 
@@ -257,7 +263,7 @@ class _Register:
 
     async def handle(self, request: Request) -> Response:
         """Answer a program's request."""
-        await self._limit(client_address(request.scope, self._trusted_proxies))
+        await self._limit(get_client_address(request.scope, self._trusted_proxies))
         response = await self._handler.handle(request)
         response.headers.update(NO_STORE_HEADERS)
         return response
@@ -274,13 +280,15 @@ class _Revoke:
     async def handle(self, request: Request) -> Response:
         """End the sign-in of an access or refresh token. An unknown token is ignored."""
         parameters = await read_parameters(request)
-        credentials = with_newest_secret(self._provider.keyring, parameters)
+        credentials = replace_old_secret(self._provider.keyring, parameters)
         try:
-            client = await self._authenticator.authenticate_request(with_form(request, credentials))
+            client = await self._authenticator.authenticate_request(
+                copy_with_form(request, credentials)
+            )
         except AuthenticationError as error:
-            return oauth_error(401, "invalid_client", error.message)
+            return make_oauth_error(401, "invalid_client", error.message)
         token = parameters.get("token")
         if token is None:
-            return oauth_error(400, "invalid_request", "Send the token to revoke.")
+            return make_oauth_error(400, "invalid_request", "Send the token to revoke.")
         await self._provider.sign_ins.end(token, client.client_id)
         return Response(status_code=200, headers=NO_STORE_HEADERS)

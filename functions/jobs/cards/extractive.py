@@ -34,9 +34,9 @@ SUMMARY_SHARE: Final = 0.4
 """The maximum share of the text in a summary, unless the best sentence alone is longer."""
 MIN_TAKEAWAYS, MAX_TAKEAWAYS = 3, 5
 SENTENCES_PER_TAKEAWAY: Final = 5
-"""A text has one takeaway for this many sentences, within the limits above."""
+"""A card has one takeaway for each of this many distinct sentences, within the limits above."""
 MAX_SIMILARITY: Final = 0.6
-"""If the similarity of two sentences reaches this value, the lower-ranked one is omitted."""
+"""If two sentences are at least this similar, the lower-ranked one is left out."""
 
 
 def make_extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
@@ -68,7 +68,7 @@ def _drop_similar(ranked_sentences: Sequence[KeySentence]) -> list[KeySentence]:
 
 
 def _pick_summary(ranked_sentences: Sequence[KeySentence], length: int) -> list[KeySentence]:
-    """Return the best sentence, and any of the next three that fit into the remaining length."""
+    """Return the best sentence, and those of the next three that fit into the remaining length."""
     summary = [ranked_sentences[0]]
     remaining_length = length - len(ranked_sentences[0].text)
     for sentence in ranked_sentences[1 : MIN_TAKEAWAYS + 1]:
@@ -79,6 +79,7 @@ def _pick_summary(ranked_sentences: Sequence[KeySentence], length: int) -> list[
 
 
 def _sort_by_position(unordered_sentences: Sequence[KeySentence]) -> list[str]:
+    """Return the texts of sentences in the order of the chunk."""
     return [
         sentence.text
         for sentence in sorted(unordered_sentences, key=lambda sentence: sentence.position)

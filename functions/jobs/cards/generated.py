@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from shared.core.meter import Meter
 
 MIN_LENGTH: Final = 200
-"""A chunk with fewer characters is its own summary and is not sent to the model."""
+"""The minimum number of characters of a chunk that is sent to the model. A shorter chunk is its own
+summary."""
 INSTRUCTION: Final = """\
 You write knowledge cards, by which somebody recognises and remembers what they once highlighted.
 
@@ -44,7 +45,7 @@ class GeneratedCard(BaseModel):
 
     @field_validator("takeaways")
     @classmethod
-    def _different(cls, takeaways: tuple[str, ...]) -> tuple[str, ...]:
+    def _require_different(cls, takeaways: tuple[str, ...]) -> tuple[str, ...]:
         if len({takeaway.casefold() for takeaway in takeaways}) < len(takeaways):
             raise ValueError("two takeaways say the same")
         return takeaways
@@ -61,7 +62,7 @@ async def generate_card(
     """Have the model write the card of a chunk, and count the tokens.
 
     Raises:
-        CarrelError: See `Generator.generate`.
+        CarrelError: The model failed, as `Generator.generate` describes.
     """
     answer = generator.generate(INSTRUCTION, f"{title}\n\n{content}", GeneratedCard)
     return (await count_tokens(answer, meter)).card

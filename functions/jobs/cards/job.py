@@ -11,13 +11,13 @@ from functions.jobs.cards.generated import MIN_LENGTH, generate_card, probe
 from shared.ai.generation import InvalidAnswer
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput
-from shared.knowledge.cards import STEP, Cards, card_change
+from shared.knowledge.cards import STEP, Cards, build_card_change
 from shared.knowledge.queue import ChunkQueue, StepResult
 from shared.pipeline.worker import (
     BATCH_SIZE,
     PAGE,
     StepWork,
-    dead_lettered_chunks,
+    make_dead_letters,
     process_pending,
 )
 from shared.runtime.capabilities import Capability
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 MODEL_COUNT: Final = "by language model"
+"""The name under which the report counts cards that the language model wrote."""
 EXTRACTIVE_COUNT: Final = "extractive"
-"""The names under which the report counts the two kinds of cards, in addition to their total."""
+"""The name under which the report counts extractive cards."""
 
 
 async def cards(ctx: Context, budget: Budget) -> Report:
@@ -51,24 +52,25 @@ async def cards(ctx: Context, budget: Budget) -> Report:
         count="cards",
         process=partial(_make_card, ctx=ctx, report=report),
         probe=partial(_probe, ctx=ctx),
-        batch_size=BATCH_SIZE if generator else PAGE,  # extraction takes almost no time
+        batch_size=BATCH_SIZE if generator else PAGE,  # Extractive cards take almost no time.
     )
     await process_pending(work, ctx, budget, report)
     return report
 
 
 async def renew(ctx: Context) -> int:
-    """Queue the chunks whose cards would now be made by another model; return their number."""
+    """Queue the chunks whose cards another model would make now. Return their number."""
     return await Cards(ctx.database).renew(partial(_choose_model, ctx=ctx), ctx.clock())
 
 
 def _choose_model(content: str, ctx: Context) -> str:
+    """Return the name of the model that makes the card of a text."""
     generator = _choose_generator(content, ctx)
     return generator.model if generator else EXTRACTIVE
 
 
 def _choose_generator(content: str, ctx: Context) -> Generator | None:
-    """Return the language model; None if none is configured, or if the chunk is too short."""
+    """Return the language model, or None if none is configured or the text is too short."""
     return ctx.generator if len(content.strip()) >= MIN_LENGTH else None
 
 
@@ -78,10 +80,10 @@ async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepR
         card = await _generate(chunk, generator, ctx)
         if card:
             report.counts[MODEL_COUNT] += 1
-            return StepResult(chunk, card_change(card, generator.model, ctx.clock()))
+            return StepResult(chunk, build_card_change(card, generator.model, ctx.clock()))
     report.counts[EXTRACTIVE_COUNT] += 1
     card = make_extractive_card(chunk.content, chunk.title)
-    return StepResult(chunk, card_change(card, EXTRACTIVE, ctx.clock()))
+    return StepResult(chunk, build_card_change(card, EXTRACTIVE, ctx.clock()))
 
 
 async def _generate(
@@ -94,7 +96,7 @@ async def _generate(
         # A rejected text stays rejected, but another attempt may give a valid answer.
         if isinstance(error, InvalidAnswer) and chunk.tries + 1 < MAX_TRIES:
             raise
-    await probe(generator, ctx.meter)  # raises if the model fails for any text
+    await probe(generator, ctx.meter)  # Raises an error if the model fails for every text.
     return None
 
 
@@ -114,7 +116,7 @@ JOB = Job(
     run=cards,
     total=count_pending,
     schedule="3-59/30 * * * *",
-    dead_letters=dead_lettered_chunks(STEP),
+    dead_letters=make_dead_letters(STEP),
     renew=renew,
     capabilities=frozenset({Capability.GENERATION}),
 )

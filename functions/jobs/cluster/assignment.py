@@ -1,4 +1,4 @@
-"""Assign new chunks to the nearest cluster, between two runs that cluster all chunks again."""
+"""Assigning new chunks to the nearest cluster, between two runs that cluster all chunks again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from functions.jobs.cluster.drawing import MapPlacement
 from functions.jobs.cluster.planning import to_matrix
-from shared.clustering.clusters import nearest_clusters
+from shared.clustering.clusters import find_nearest_clusters
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import PAGE_SIZE, ClusterAssignment, Clusterings
 from shared.knowledge.map_repository import Maps
@@ -30,20 +30,21 @@ async def assign_pending(
     """Assign the pending chunks to the current clusters, page by page.
 
     Args:
-        clustering: The current clustering, or None if there is none to compare the chunks with.
-            The chunks then stay in their clusters.
-        dimension: The length of the vectors to compare.
+        clustering: The current clustering, or None if the chunks cannot be compared with its
+            clusters. They then stay in the clusters that they are in.
+        dimension: The length of the vectors that can be compared.
         ctx: The context of the run.
         budget: The time of the run.
-        report: Counts the chunks that were `placed`.
+        report: Counts the assigned chunks as `placed`.
 
     Returns:
-        Whether the map had room for all of them.
+        Whether the map had room for all assigned chunks.
     """
     clusters = await Clusters(ctx.database).load_all() if clustering else []
     placement = await _load_placement(clustering, clusters, ctx)
-    has_room, room = True, placement.drawn.remaining_capacity if placement else 0
-    while page := await Clusterings(ctx.database).pending(PAGE_SIZE, dimension):
+    has_room = True
+    room = placement.current_map.remaining_capacity if placement else 0
+    while page := await Clusterings(ctx.database).load_pending(PAGE_SIZE, dimension):
         if budget.spent:
             report.finished = False
             return has_room
@@ -54,8 +55,8 @@ async def assign_pending(
         report.counts["placed"] += await Clusterings(ctx.database).assign(
             assignments,
             ctx.clock(),
-            since=clustering is not None,
-            drawn=placement.drawn if placement else None,
+            count_as_changed=clustering is not None,
+            current_map=placement.current_map if placement else None,
         )
         room -= len(page)
         budget.progress(len(page))
@@ -65,11 +66,11 @@ async def assign_pending(
 async def _load_placement(
     clustering: Clustering | None, clusters: Sequence[ClusterWithCentroid], ctx: Context
 ) -> MapPlacement | None:
-    """Return the placement on the map; None if no map shows the clustering."""
+    """Load what places chunks on the map. Return None if no map shows the clustering."""
     if clustering is None or not clustering.mapped:
         return None
-    drawn = await Maps(ctx.database).load()
-    return MapPlacement(drawn, clusters) if drawn else None
+    current_map = await Maps(ctx.database).load()
+    return MapPlacement(current_map, clusters) if current_map else None
 
 
 def _assign_page(
@@ -80,8 +81,7 @@ def _assign_page(
 ) -> list[ClusterAssignment]:
     """Return the assignments of a page.
 
-    Chunks that were embedded with another model stay in their clusters, and where they are on the
-    map.
+    Chunks that were embedded with another model keep their clusters and their points on the map.
     """
     if clustering is None:
         return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
@@ -92,7 +92,7 @@ def _assign_page(
     if not comparable_chunks:
         return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
     vectors = to_matrix(comparable_chunks)
-    nearest_ids = _find_nearest(vectors, current_clusters)
+    nearest_ids = _find_cluster_ids(vectors, current_clusters)
     points = placement.place(vectors, nearest_ids) if placement else [None] * len(vectors)
     assignments = {
         chunk.chunk_id: ClusterAssignment(chunk, ids, point)
@@ -104,11 +104,11 @@ def _assign_page(
     ]
 
 
-def _find_nearest(
+def _find_cluster_ids(
     vectors: NDArray[np.float32], clusters: Sequence[ClusterWithCentroid]
 ) -> list[tuple[str, ...]]:
-    """Return the nearest cluster of each vector, or nothing for a vector that is too far away."""
+    """Return the id of the cluster nearest to each vector, or no id if none is near enough."""
     centroids = np.array([entry.centroid for entry in clusters], np.float32)
-    reaches = np.array([entry.reach for entry in clusters])
-    rows = nearest_clusters(vectors, centroids, reaches)
+    min_similarities = np.array([entry.min_similarity for entry in clusters])
+    rows = find_nearest_clusters(vectors, centroids, min_similarities)
     return [(clusters[row].cluster.cluster_id,) if row >= 0 else () for row in rows]

@@ -1,4 +1,4 @@
-"""Drawing the map: the positions of all chunks, and of chunks that are added later."""
+"""Drawing the map of all chunks, and placing later chunks on it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
 
 BLOCK: Final = 4096
-"""The number of passages that are projected at once."""
+"""The number of passages that are projected at a time, to save memory."""
 
 
 class MapDrawing:
-    """A map that is being drawn, in memory: two numbers for each passage."""
+    """A map that is being drawn. Of each vector, only two coordinates stay in memory."""
 
     def __init__(self, clusters: Sequence[ClusterWithCentroid]) -> None:
-        """Fit the axes to these clusters, whose order does not matter."""
+        """Fit the axes to these clusters. Their order does not matter."""
         clusters = sorted(clusters, key=lambda entry: entry.cluster.cluster_id)
         self._clusters = clusters
         self._centroids = np.array([entry.centroid for entry in clusters], np.float32)
@@ -47,7 +47,7 @@ class MapDrawing:
     def add(
         self, chunk_ids: Sequence[str], vectors: Matrix, cluster_ids: Sequence[Sequence[str]]
     ) -> None:
-        """Add passages with their vectors and their clusters, of which the first counts."""
+        """Add passages, with their vectors and their clusters. Only the first cluster counts."""
         if not self._clusters:
             return
         numbers = _number_clusters(cluster_ids, self._numbers)
@@ -57,9 +57,9 @@ class MapDrawing:
         self._chunk_ids += chunk_ids
 
     async def store(self, draft: MapPages, clustering: Clustering, ctx: Context) -> None:
-        """Lay out the map, and replace the former one by it."""
+        """Lay out the map, and replace the current map with it."""
         clusters, points = await asyncio.to_thread(self._lay_out)
-        drawn = KnowledgeMap(
+        new_map = KnowledgeMap(
             version=draft.version,
             page_count=draft.page_count,
             run_id=clustering.run_id,
@@ -69,7 +69,7 @@ class MapDrawing:
             clusters=tuple(clusters),
             drawn_count=len(points),
         )
-        await Maps(ctx.database).complete(drawn, points)
+        await Maps(ctx.database).complete(new_map, points)
 
     def _lay_out(self) -> tuple[list[MapCluster], dict[str, MapPoint]]:
         if not self._parts:
@@ -94,22 +94,30 @@ class MapDrawing:
 
 
 class MapPlacement:
-    """Places new passages on a map that is drawn already."""
+    """Places new passages on the current map.
 
-    def __init__(self, drawn: KnowledgeMap, clusters: Sequence[ClusterWithCentroid]) -> None:
+    Attributes:
+        current_map: The map.
+    """
+
+    def __init__(self, current_map: KnowledgeMap, clusters: Sequence[ClusterWithCentroid]) -> None:
         """Read the map.
 
         Args:
-            drawn: The map.
-            clusters: The stored clusters. Those that were deleted since attract nothing.
+            current_map: The map.
+            clusters: The stored clusters. No passage is placed by a cluster that was deleted since
+                the map was drawn.
         """
         centroids = {entry.cluster.cluster_id: entry.centroid for entry in clusters}
-        remaining = [cluster for cluster in drawn.clusters if cluster.cluster_id in centroids]
-        self.drawn = drawn
+        remaining = [cluster for cluster in current_map.clusters if cluster.cluster_id in centroids]
+        self.current_map = current_map
+        # Rows count the remaining clusters; numbers count all clusters of the map, as points do.
         self._rows = {cluster.cluster_id: row for row, cluster in enumerate(remaining)}
-        numbers = {cluster.cluster_id: number for number, cluster in enumerate(drawn.clusters)}
+        numbers = {
+            cluster.cluster_id: number for number, cluster in enumerate(current_map.clusters)
+        }
         self._numbers = [numbers[cluster.cluster_id] for cluster in remaining]
-        self._axes = np.frombuffer(drawn.axes, "<f4").reshape(2, -1)
+        self._axes = np.frombuffer(current_map.axes, "<f4").reshape(2, -1)
         self._centroids = np.array([centroids[name] for name in self._rows], np.float32)
         self._discs = Discs(
             centres=np.array([(cluster.x, cluster.y) for cluster in remaining]),
@@ -119,7 +127,7 @@ class MapPlacement:
         )
 
     def place(self, vectors: Matrix, cluster_ids: Sequence[Sequence[str]]) -> list[MapPoint | None]:
-        """Return the points of passages; None if the map has no clusters."""
+        """Return the points of passages. They are None if the map has no clusters."""
         if not self._rows:
             return [None] * len(vectors)
         rows = _number_clusters(cluster_ids, self._rows)
@@ -133,9 +141,9 @@ class MapPlacement:
 async def draw_stored_clusters(
     clustering: Clustering, dimension: int, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Draw a map of the stored clusters, which has none yet, or one without room for more points.
+    """Draw a map of the stored clusters, if they have none, or one without room for more points.
 
-    Reads every embedded chunk once. Without enough time, the next run begins anew.
+    Reads every embedded chunk once. If the time runs out, the next run begins again.
     """
     maps, clusterings = Maps(ctx.database), Clusterings(ctx.database)
     draft = await maps.begin(await clusterings.count_embedded(clustering.model))
@@ -146,7 +154,7 @@ async def draw_stored_clusters(
     ]
     drawing = MapDrawing(clusters)
     if clusters:
-        async for page in clusterings.embedded_pages(clustering.model, dimension):
+        async for page in clusterings.iterate_embedded(clustering.model, dimension):
             if budget.spent:
                 report.finished = False
                 return
@@ -159,7 +167,7 @@ async def draw_stored_clusters(
 def _number_clusters(
     cluster_ids: Sequence[Sequence[str]], numbers: dict[str, int]
 ) -> NDArray[np.intp]:
-    """Return the number of the first cluster of each passage that is on the map, or `NOISE`."""
+    """Return the number of each passage's first cluster that is on the map, or `NOISE`."""
     return np.array(
         [
             next((numbers[name] for name in names if name in numbers), NOISE)
@@ -170,8 +178,8 @@ def _number_clusters(
 
 
 def _to_points(discs: Discs, passages: ProjectedPassages) -> list[MapPoint]:
-    places = discs.place(passages).tolist()
+    positions = discs.place(passages).tolist()
     return [
         MapPoint(x, y, number)
-        for (x, y), number in zip(places, passages.clusters.tolist(), strict=True)
+        for (x, y), number in zip(positions, passages.clusters.tolist(), strict=True)
     ]

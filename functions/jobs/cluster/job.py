@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 _CHANGES: Final = ("placed", "topics", "named")
-"""The counts of a report that change the sizes or names of clusters."""
+"""If any of these counts of a report is not zero, sizes or names of clusters have changed."""
 
 
 async def cluster(ctx: Context, budget: Budget) -> Report:
-    """Update the clusters to the current chunks.
+    """Bring the clusters up to date with the chunks.
 
     If little has changed, new chunks are assigned to the current clusters. If the clustering is
-    outdated, all chunks are clustered again. If there is no time to read them all, new chunks are
-    assigned to the current clusters instead. Either adds the chunks to the map; a clustering
-    without a map, such as that of an earlier release, gets one. Then new clusters are named by the
-    language model, cluster sizes are counted, and empty clusters are deleted.
+    outdated, all chunks are clustered again; if there is no time to read them all, new chunks are
+    assigned to the current clusters instead. In both cases, the chunks also get points on the map.
+    A clustering without a map, such as that of an earlier release, gets one. Then the language
+    model names new clusters, cluster sizes are counted, and empty clusters are deleted.
 
     The report counts new clusters as `topics` and assigned chunks as `placed`. Run records store
     these names.
 
     The next run continues where a killed run stopped, but reads all chunks again if it has to
     cluster them. With nothing to do, a run costs four reads, five with a language model, and one
-    for every thousand chunks in clusters.
+    more for every thousand chunks in clusters.
     """
     # NumPy and the modules that use it are imported only when the job runs.
     from functions.jobs.cluster.assignment import assign_pending
@@ -45,8 +45,9 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
 
     report = Report()
     embedding = await EmbeddingSpace(ctx.database).load_state()
-    if embedding.space is None or embedding.move:  # There are no vectors, or those of two models.
-        report.note = REEMBEDDING if embedding.move else ""
+    # Without a space there are no vectors, and during a migration there are not all of them.
+    if embedding.space is None or embedding.migration:
+        report.note = REEMBEDDING if embedding.migration else ""
         return report
     state = await load_state(*embedding.space, ctx)
     needs_reclustering = await is_due(state, ctx, report)

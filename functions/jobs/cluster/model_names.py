@@ -1,4 +1,4 @@
-"""Have a language model name clusters, which are first named by their words."""
+"""Naming clusters with a language model. Until then, clusters are named by their words."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 CONCURRENCY: Final = 4
 """The number of clusters that are named at the same time."""
 MAX_PASSAGES: Final = 8
-"""The maximum number of chunks that the model receives: the most central ones."""
+"""The model receives at most this many chunks of a cluster, the most central ones."""
 MAX_PASSAGE_LENGTH: Final = 700
-"""Passages are cut to this many characters."""
+"""The maximum number of characters of a passage that the model receives. Longer ones are cut."""
 MIN_NAME_WORDS, MAX_NAME_WORDS = 3, 6
 SINGLE_CLUSTER_ERRORS: Final = (InvalidAnswer, InvalidInput)
-"""Errors that concern one cluster. Any other error would occur for every cluster."""
+"""Errors that concern a single cluster. Any other error would occur with every cluster."""
 INSTRUCTION: Final = (
     "These passages from somebody's notes were found to be about one topic. Name it: what do they"
     " have in common that other notes have not? Write in the language that most of the passages are"
@@ -70,9 +70,9 @@ class ClusterName(BaseModel):
 async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
     """Have the language model name the clusters that are named by their words.
 
-    Each name is stored at once, so a killed run loses no name that was paid for. A cluster that
-    the model rejects keeps its name, and is not sent again. If the model cannot
-    be reached, the other clusters wait for the next run.
+    Names are stored as they arrive, so a killed run loses at most CONCURRENCY names. A cluster that
+    the model rejects keeps its name, and is not sent again. If the model cannot be reached, the
+    remaining clusters wait for the next run.
     """
     generator = ctx.generator
     if generator is None:
@@ -102,7 +102,7 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
 
 
 async def _load_names(ctx: Context) -> dict[str, str]:
-    """Return the names of all clusters, by their ids."""
+    """Load the names of all clusters in lower case, by cluster id."""
     return {
         entry.cluster.cluster_id: entry.cluster.name.casefold()
         for entry in await Clusters(ctx.database).load_all()
@@ -113,11 +113,12 @@ async def _generate_name(
     entry: ClusterWithCentroid, generator: Generator, ctx: Context
 ) -> ClusterName | CarrelError:
     """Have the model name a cluster, and count the tokens even if it fails."""
-    texts = await Clusterings(ctx.database).texts(entry.central_chunk_ids[:MAX_PASSAGES])
-    passages = [f"{title}\n{content[:MAX_PASSAGE_LENGTH]}" for title, content in texts.values()]
-    text = "\n\n---\n\n".join([f"Words they share: {', '.join(entry.cluster.keywords)}", *passages])
+    texts = await Clusterings(ctx.database).load_texts(entry.central_chunk_ids[:MAX_PASSAGES])
+    passages = [f"{text.title}\n{text.content[:MAX_PASSAGE_LENGTH]}" for text in texts.values()]
+    keywords = f"Words they share: {', '.join(entry.cluster.keywords)}"
+    prompt = "\n\n---\n\n".join([keywords, *passages])
     try:
-        return await count_tokens(generator.generate(INSTRUCTION, text, ClusterName), ctx.meter)
+        return await count_tokens(generator.generate(INSTRUCTION, prompt, ClusterName), ctx.meter)
     except CarrelError as error:
         log.warning("topic_not_named", **error_fields(error))
         return error

@@ -25,32 +25,28 @@ if TYPE_CHECKING:
     from shared.knowledge.clustering_repository import AssignedChunk
 
 NAMING_SAMPLE_SIZE: Final = 30
-"""The number of chunks by which a cluster is named: the most central ones."""
+"""A cluster is named by this many chunks, the most central ones."""
 MIN_OVERLAP: Final = 0.5
-"""The minimum overlap with which a cluster keeps its name.
-
-Two ratios must reach it: the similarity of its members to the previous members, and the share of
-the naming sample that is still in the cluster.
-"""
+"""A cluster keeps its name if two ratios are at least this: the Jaccard index of its members and
+the previous members, and the share of the chunks by which it was named that are still in it."""
 
 
 def to_matrix(chunks: Sequence[AssignedChunk]) -> NDArray[np.float32]:
-    """Return the vectors of chunks that have one: `(chunks, dimension)`."""
+    """Return the vectors of chunks, `(chunks, dimension)`. Every chunk must have one."""
     numbers = np.frombuffer(b"".join(chunk.vector for chunk in chunks), "<f2")
     return numbers.astype(np.float32).reshape(len(chunks), -1)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """A plan for storing one cluster.
+    """A cluster to store.
 
     Attributes:
-        new_cluster: The new centroid and members, and the radius `reach`: the least similarity to
-            the centroid at which a chunk joins the cluster.
+        new_cluster: The cluster as it was found in the vectors.
         members: The ids of its chunks, the most central first.
-        cluster_id: The id of the previous cluster, or a new one if there is none.
-        previous: The matching cluster of the previous run, or None if it is new.
-        description: Its current description, or None if it needs a new one.
+        cluster_id: The id of the matching previous cluster, or a new id if there is none.
+        previous: The matching previous cluster, or None.
+        description: The description that it keeps, or None if it needs a new one.
     """
 
     new_cluster: VectorCluster
@@ -59,16 +55,17 @@ class ClusterPlan:
     previous: ClusterWithCentroid | None
     description: ClusterDescription | None
 
-    def cluster(
+    def build_cluster(
         self, description: ClusterDescription, run_id: str, now: datetime
     ) -> ClusterWithCentroid:
-        """Return the cluster to store.
+        """Build the cluster to store.
 
         Args:
-            description: Its name and description.
+            description: Its name, description and keywords.
             run_id: The run that found it.
             now: The time of writing.
         """
+        # A name that stays keeps its author, and the sample of chunks that it was made for.
         named_cluster = self.previous if self.description else None
         return ClusterWithCentroid(
             cluster=Cluster(
@@ -81,7 +78,7 @@ class ClusterPlan:
                 created_at=self.previous.cluster.created_at if self.previous else now,
             ),
             centroid=tuple(self.new_cluster.centroid.tolist()),
-            reach=self.new_cluster.reach,
+            min_similarity=self.new_cluster.min_similarity,
             named_by=named_cluster.named_by if named_cluster else BY_WORDS,
             central_chunk_ids=(named_cluster.central_chunk_ids if named_cluster else ())
             or self.members[:NAMING_SAMPLE_SIZE],
@@ -105,7 +102,7 @@ def plan_clusters(
     members = [tuple(chunks[row].chunk_id for row in cluster.members) for cluster in new_clusters]
     plans: list[ClusterPlan] = []
     used_ids = set(previous_clusters)
-    matches = _match(members, chunks, previous_clusters)
+    matches = _match_with_previous(members, chunks, previous_clusters)
     for new_cluster, chunk_ids, match in zip(new_clusters, members, matches, strict=True):
         cluster_id = match.cluster_id if match else _derive_id(chunk_ids, used_ids)
         used_ids.add(cluster_id)
@@ -120,11 +117,11 @@ def plan_clusters(
 
 
 def hash_members(members: Collection[str]) -> str:
-    """Hash the members; their order does not matter."""
+    """Hash the members. Their order does not matter."""
     return hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()
 
 
-def _match(
+def _match_with_previous(
     new_members: Sequence[Sequence[str]],
     chunks: Sequence[AssignedChunk],
     previous: Mapping[str, ClusterWithCentroid],
@@ -140,20 +137,21 @@ def _match(
         if cluster.members_hash
     }
     exact_matches = [ids_by_hash.get(hash_members(members)) for members in new_members]
-    unmatched_rows = [index for index, cluster_id in enumerate(exact_matches) if cluster_id is None]
+    unmatched = [index for index, cluster_id in enumerate(exact_matches) if cluster_id is None]
     previous_members = _collect_members(previous.keys() - set(exact_matches), chunks)
-    result = [ClusterMatch(cluster_id, 1.0) if cluster_id else None for cluster_id in exact_matches]
-    similar_matches = match_clusters(
-        [new_members[index] for index in unmatched_rows], previous_members
-    )
-    for index, match in zip(unmatched_rows, similar_matches, strict=True):
-        result[index] = match
-    return result
+    matches = [
+        ClusterMatch(cluster_id, 1.0) if cluster_id else None for cluster_id in exact_matches
+    ]
+    similar_matches = match_clusters([new_members[index] for index in unmatched], previous_members)
+    for index, match in zip(unmatched, similar_matches, strict=True):
+        matches[index] = match
+    return matches
 
 
 def _collect_members(
     cluster_ids: Collection[str], chunks: Sequence[AssignedChunk]
 ) -> dict[str, list[str]]:
+    """Return the ids of the chunks in each of these clusters, by cluster id."""
     members: defaultdict[str, list[str]] = defaultdict(list)
     for chunk in chunks:
         for cluster_id in chunk.cluster_ids:
@@ -165,7 +163,7 @@ def _collect_members(
 def _keep_description(
     previous: ClusterWithCentroid, match: ClusterMatch, members: Sequence[str]
 ) -> ClusterDescription | None:
-    """Return the description of a previous cluster, or None if the cluster drifted too far."""
+    """Return the description of a previous cluster, or None if its members changed too much."""
     remaining_sample = set(previous.central_chunk_ids) & set(members)
     if match.similarity < MIN_OVERLAP or len(remaining_sample) < MIN_OVERLAP * len(
         previous.central_chunk_ids
@@ -176,7 +174,7 @@ def _keep_description(
 
 
 def _derive_id(members: Sequence[str], used_ids: Collection[str]) -> str:
-    """Return an unused id. The prefix `topic-` is part of stored ids."""
+    """Derive an unused id from the members. The prefix `topic-` is part of stored ids."""
     base = f"topic-{hash_members(members)[:12]}"
     if base not in used_ids:
         return base

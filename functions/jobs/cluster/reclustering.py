@@ -1,4 +1,4 @@
-"""Cluster all chunks again."""
+"""Clustering all chunks again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from functions.jobs.cluster.drawing import MapDrawing
 from functions.jobs.cluster.planning import NAMING_SAMPLE_SIZE, plan_clusters, to_matrix
 from shared.clustering.clusters import find_clusters
-from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
+from shared.clustering.naming import ClusterDescription, describe_clusters
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import (
     PAGE_SIZE,
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
 READING_SHARE: Final = 0.6
-"""A run stops reading after this share of its time, to assign at least the new chunks."""
+"""A run stops reading after this share of its time, so that it can at least assign the new
+chunks."""
 NO_TIME: Final = (
     "There was no time to read all passages, so they were not clustered again. New passages are"
     " assigned to the current clusters, if there are any."
@@ -46,7 +47,7 @@ NO_TIME: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Embeddings:
-    """All embedded chunks, and their vectors: `(chunks, dimension)`."""
+    """All embedded chunks, and their vectors, `(chunks, dimension)`."""
 
     chunks: list[AssignedChunk]
     vectors: NDArray[np.float32]
@@ -55,12 +56,12 @@ class _Embeddings:
 async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report: Report) -> bool:
     """Find clusters, describe the new ones, and assign every chunk.
 
-    Clusters are written before chunks. A run that ends before, killed or out of time, changes
-    nothing. A run that ends later is completed by the next one, which reads all chunks, finds the
-    same clusters, recognises them by their members, and writes the remaining assignments.
+    Clusters are written before chunks. A run that is killed or out of time before it writes them
+    changes nothing. After that, the next run completes it: it reads all chunks, finds the same
+    clusters, recognises them by their members, and writes the remaining assignments.
 
-    Every chunk is read once. If a cluster needs a name, the `NAMING_SAMPLE_SIZE` most central
-    chunks of each cluster are read again.
+    Reads every chunk once, and if any cluster needs a name, the `NAMING_SAMPLE_SIZE` most central
+    chunks of every cluster a second time.
 
     Returns:
         Whether there was time to read all chunks. If not, the report says so.
@@ -95,7 +96,7 @@ async def _read_embeddings(
     """Read all embedded chunks page by page. Return None if time runs out."""
     chunks: list[AssignedChunk] = []
     blocks: list[NDArray[np.float32]] = []
-    async for page in Clusterings(ctx.database).embedded_pages(state.model, state.dimension):
+    async for page in Clusterings(ctx.database).iterate_embedded(state.model, state.dimension):
         if budget.spent:
             return None
         chunks += [replace(chunk, vector=b"") for chunk in page]
@@ -111,7 +112,7 @@ async def _write_clusters(
     now = ctx.clock()
     run_id = f"cluster.{now:%Y%m%dT%H%M%S}"
     clusters = [
-        plan.cluster(description, run_id, now)
+        plan.build_cluster(description, run_id, now)
         for plan, description in zip(plans, descriptions, strict=True)
     ]
     await Clusters(ctx.database).put_clusters(clusters)
@@ -123,19 +124,18 @@ async def _write_clusters(
 
 
 async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterDescription]:
-    """Return the names and descriptions: those that still fit, and new ones for other clusters.
+    """Return the descriptions of all clusters: those that they keep, and new ones.
 
-    New ones consist of the most distinctive words.
+    New descriptions consist of the most distinctive words.
     """
     current = [plan.description for plan in plans]
     if all(current):
         return [description for description in current if description]
     central = [plan.members[:NAMING_SAMPLE_SIZE] for plan in plans]
     chunk_ids = [chunk_id for members in central for chunk_id in members]
-    texts = await Clusterings(ctx.database).texts(chunk_ids)
+    texts = await Clusterings(ctx.database).load_texts(chunk_ids)
     passages = [
-        [TitledText(*texts[chunk_id]) for chunk_id in members if chunk_id in texts]
-        for members in central
+        [texts[chunk_id] for chunk_id in members if chunk_id in texts] for members in central
     ]
     return await asyncio.to_thread(describe_clusters, passages, current)
 
@@ -161,13 +161,13 @@ async def _assign_chunks(
             return False
         page = assignments[start : start + PAGE_SIZE]
         report.counts["placed"] += await Clusterings(ctx.database).assign(
-            page, ctx.clock(), since=False
+            page, ctx.clock(), count_as_changed=False
         )
         budget.progress(sum(assignment.chunk.pending for assignment in page))
     return True
 
 
 def _make_assignment(chunk: AssignedChunk, cluster_ids: Sequence[str]) -> ClusterAssignment:
-    """Return the clusters of a chunk, first those that it is in already, in their order."""
+    """Assign a chunk to clusters. Those that it is in already come first, in their order."""
     kept_ids = [cluster_id for cluster_id in chunk.cluster_ids if cluster_id in cluster_ids]
     return ClusterAssignment(chunk, tuple(dict.fromkeys([*kept_ids, *cluster_ids])))

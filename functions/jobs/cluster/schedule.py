@@ -1,4 +1,4 @@
-"""The decision whether to cluster the knowledge base again, which costs a few reads."""
+"""Deciding whether to cluster all chunks again, at the cost of a few reads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 MAX_PASSAGES: Final = 200_000
 """The maximum number of chunks that the job clusters. Two copies of their vectors take 1.2 GB."""
 CHANGED_SHARE: Final = 0.1
-"""Passages are clustered again at once when this share of them has changed."""
+"""When this share of the passages has changed, they are clustered again without waiting."""
 MIN_CHANGED_CHUNKS: Final = 10
-"""The minimum number of changed chunks, because a few are a tenth of a small knowledge base."""
+"""The minimum number of changed chunks for that. In a small knowledge base, a few are a tenth."""
 MAX_AGE: Final = timedelta(days=7)
-"""After this time, any change is enough to cluster again."""
+"""When the clustering is this old, any change is enough to cluster again."""
 REEMBEDDING: Final = "The knowledge base is being embedded again; its clusters stay as they are."
 TOO_FEW: Final = f"There are fewer than {MIN_PASSAGES} passages: no clusters yet."
 TOO_MANY: Final = (
@@ -43,7 +43,7 @@ class ClusteringState:
         dimension: The length of its vectors.
         clustering: The last clustering, if there is one.
         pending: The number of chunks that wait to be assigned to a cluster.
-        members: The number of chunks that belong to a cluster.
+        members: The number of chunks that are in a cluster.
     """
 
     model: str
@@ -54,7 +54,7 @@ class ClusteringState:
 
     @property
     def outdated_sizes(self) -> bool:
-        """Whether clusters must be counted again: chunks were added, moved or deleted."""
+        """Whether cluster sizes may be wrong, because chunks were added, moved or deleted."""
         clustering = self.clustering
         return clustering is not None and (
             clustering.uncounted or clustering.members != self.members
@@ -97,7 +97,8 @@ async def is_due(state: ClusteringState, ctx: Context, report: Report) -> bool:
 def has_changed(state: ClusteringState, now: datetime) -> bool:
     """Return whether the clustering is outdated.
 
-    It is when many chunks have changed since, or when it is old and any chunk has changed.
+    It is outdated if many chunks have changed since, or if it is old and any chunk has changed;
+    also if it is unfinished, or of another embedding model.
     """
     clustering = state.clustering
     if clustering is None or clustering.unfinished or clustering.model != state.model:

@@ -9,7 +9,7 @@ from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.embedding.chunks import embed_chunks
 from shared.pipeline.embedding.migration import continue_migration
 from shared.pipeline.embedding.online import STEP
-from shared.pipeline.worker import dead_lettered_chunks
+from shared.pipeline.worker import make_dead_letters
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 async def embed(ctx: Context, budget: Budget) -> Report:
-    """Embed pending chunks: batch by batch, or in bulk when thousands are pending.
+    """Embed pending chunks, batch by batch, or in bulk if thousands are pending.
 
     The commit that stores a vector also removes the chunk from the queue, unless the chunk was
-    edited since it was read. So the next run continues where a run was killed. An unfinished
-    migration to another model is continued.
+    edited since it was read. Therefore the next run continues where a killed run stopped. An
+    unfinished migration to another model is continued.
 
     Raises:
         Conflict: The database is embedded with another model.
         Unavailable: The embedding provider or the database is down.
     """
     report = Report()
-    move = await EmbeddingSpace(ctx.database).join(ctx.embedder)
-    if move:
-        await continue_migration(move, ctx, budget, report)
+    migration = await EmbeddingSpace(ctx.database).join(ctx.embedder)
+    if migration:
+        await continue_migration(migration, ctx, budget, report)
     else:
         await embed_chunks(ctx, budget, report)
     return report
@@ -49,6 +49,6 @@ JOB = Job(
     run=embed,
     total=count_pending,
     schedule="2-59/15 * * * *",
-    dead_letters=dead_lettered_chunks(STEP),
+    dead_letters=make_dead_letters(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.BULK_BUCKET}),
 )

@@ -10,7 +10,7 @@ from shared.extractions.outdated import requeue_outdated
 from shared.extractions.upkeep import promote_duplicates
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue
-from shared.pipeline.worker import StepWork, dead_lettered_chunks, process_pending
+from shared.pipeline.worker import StepWork, make_dead_letters, process_pending
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 STEP: Final = "extract"
+"""The step that is pending on a chunk until its extractions are stored."""
 NO_MODEL: Final = (
     "No language model is configured (GENERATION_PROVIDER), so nothing was extracted. The passages"
     " stay in the queue."
@@ -26,11 +27,11 @@ NO_MODEL: Final = (
 
 
 async def extract(ctx: Context, budget: Budget) -> Report:
-    """Read the queued chunks, several at once.
+    """Extract from the queued chunks, several at the same time.
 
     One commit replaces the extractions of a chunk and removes the chunk from the queue, unless the
-    chunk was edited since it was read. So the next run continues where a run was killed. An
-    extraction that repeats another chunk's extraction is stored as a hidden duplicate. When the
+    chunk was edited since it was read. Therefore the next run continues where a killed run stopped.
+    An extraction that repeats another chunk's extraction is stored as a hidden duplicate. When the
     schema of extractions changes, all chunks are queued again.
 
     Raises:
@@ -52,7 +53,7 @@ async def extract(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the queued chunks; 0 if no language model is configured."""
+    """Count the queued chunks. Return 0 if no language model is configured."""
     return 0 if ctx.generator is None else await ChunkQueue(ctx.database).count_pending(STEP)
 
 
@@ -62,7 +63,7 @@ JOB = Job(
     run=extract,
     total=count_pending,
     schedule="25 * * * *",
-    dead_letters=dead_lettered_chunks(STEP),
+    dead_letters=make_dead_letters(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.GENERATION}),
     settings=("topic_aliases",),
 )

@@ -38,15 +38,15 @@ PROBE: Final = "Carrel is a small room for reading in a library."
 
 
 class ReadingOrder:
-    """The order in which the chunks of a batch look for duplicates.
+    """Makes the chunks of a batch look for duplicates one after the other.
 
-    The extractions of a batch are stored together, so a chunk does not find the batch's other
-    extractions in the database. Instead, each chunk is compared with the chunks that started
-    before it, whichever of them the model answers first. So the result does not depend on how
-    chunks are batched.
+    The extractions of a batch are stored together, so a chunk does not find those of the batch's
+    other chunks in the database. Instead, its extractions are compared with those of the chunks
+    that joined the batch before it. For that, each chunk waits for its turn, whatever the order in
+    which the model answers. The result therefore does not depend on how chunks are batched.
 
     Attributes:
-        visible: The visible extractions of the chunks whose turn is over.
+        visible: The extractions, with their vectors, that chunks whose turn is over will show.
         replaced: The ids of the stored extractions that the batch replaces.
     """
 
@@ -60,7 +60,13 @@ class ReadingOrder:
 
     @asynccontextmanager
     async def join(self, chunk: PendingChunk) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-        """Add a chunk to the batch within the context; yield a function that awaits its turn."""
+        """Add a chunk to the batch for the duration of the context.
+
+        The first chunk that joins while no other is in the batch begins a new batch.
+
+        Yields:
+            A function that waits for the chunk's turn.
+        """
         if not self._chunk_count:
             self.visible.clear()
             self.replaced.clear()
@@ -69,13 +75,13 @@ class ReadingOrder:
         previous_turn, turn = self._last_turn, asyncio.Event()
         self._last_turn = turn
         try:
-            await asyncio.sleep(0)  # all chunks join before the first one continues
+            await asyncio.sleep(0)  # All chunks join before the first one continues.
             yield previous_turn.wait
         finally:
             try:
                 # If this chunk fails early, the next one must still wait for the previous one.
                 await previous_turn.wait()
-            finally:  # a cancelled chunk must not block the chunks after it
+            finally:  # A cancelled chunk must not block the chunks after it.
                 self._chunk_count -= 1
                 turn.set()
 
@@ -84,14 +90,14 @@ class PassageReader:
     """Reads chunks, with one request to the model for each chunk."""
 
     def __init__(self, ctx: Context, generator: Generator, report: Report) -> None:
-        """Store the arguments; `report` receives the counts."""
+        """Store the arguments. The report gets the counts."""
         self._context = ctx
         self._generator = generator
         self._counts = report.counts
         self._order = ReadingOrder()
 
     async def read(self, chunk: PendingChunk) -> StepResult:
-        """Extract the findings of a chunk, and return the write that stores them.
+        """Extract the findings of a chunk, and return the result that stores them.
 
         Raises:
             CarrelError: The model or the embedder fails, or refuses this text.
@@ -109,13 +115,13 @@ class PassageReader:
         """Read and embed a harmless chunk.
 
         Raises:
-            CarrelError: The model or the embedder would fail for any chunk.
+            CarrelError: The model or the embedder would fail for every chunk.
         """
         await self._generate(PROBE)
         await self._context.embedder.embed([PROBE], Purpose.DOCUMENT)
 
     async def _extract(self, chunk: PendingChunk) -> list[Extraction]:
-        """Return the extractions whose quotes the chunk contains."""
+        """Return the extractions whose quotes are in the chunk. Count the others as `unfounded`."""
         if len(chunk.content) < MIN_CHARACTERS:
             self._counts["skipped"] += 1
             return []
@@ -135,7 +141,7 @@ class PassageReader:
         return await count_tokens(findings, self._context.meter)
 
     async def _embed(self, extractions: Sequence[Extraction]) -> list[Embedded]:
-        """Return extractions with their vectors, without duplicates among themselves."""
+        """Return the extractions with their vectors. Of those that say the same, one stays."""
         if not extractions:
             return []
         embedder = self._context.embedder

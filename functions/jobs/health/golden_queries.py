@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 SET_SIZE: Final = 20
 """The number of queries that the job chooses."""
 MAX_QUERIES: Final = 25
-"""The maximum number of queries in a night, including the user's own queries."""
+"""The maximum number of queries in a night, including the user's own."""
 MAX_EXTRA_SAMPLES: Final = 10
-"""The number of additional samples, because all chunks of a sample may be in use already."""
+"""The maximum number of samples in excess of one for each query. They are needed because all chunks
+of a sample may be in use already."""
 MIN_TERMS: Final = 3
-"""A query has at least this many different terms."""
+"""The minimum number of different terms of a query."""
 MAX_LENGTH: Final = 300
-"""A query has at most this many characters."""
+"""The maximum number of characters of a query."""
 
 
 async def choose_golden_queries(ctx: Context) -> list[GoldenQuery]:
@@ -38,20 +39,21 @@ async def choose_golden_queries(ctx: Context) -> list[GoldenQuery]:
     Costs one read per query, and five reads for each new query.
     """
     health = SearchHealth(ctx.database)
-    golden = await health.golden()
-    existing_ids = await health.existing(
+    golden = await health.load_golden_set()
+    existing_ids = await health.find_existing(
         [query.chunk_id for query in (*golden.given, *golden.chosen)]
     )
     given_queries = [query for query in golden.given if query.chunk_id in existing_ids][
         :MAX_QUERIES
     ]
-    retained_queries = [query for query in golden.chosen if query.chunk_id in existing_ids]
+    kept_queries = [query for query in golden.chosen if query.chunk_id in existing_ids]
     size = min(SET_SIZE, MAX_QUERIES - len(given_queries))
-    chosen_queries = retained_queries + await _choose(
-        size - len(retained_queries), {query.chunk_id for query in retained_queries}, health
+    missing_count = max(0, size - len(kept_queries))
+    chosen_queries = kept_queries + await _choose(
+        missing_count, {query.chunk_id for query in kept_queries}, health
     )
     if tuple(chosen_queries) != golden.chosen:
-        await health.choose(chosen_queries)
+        await health.store_chosen(chosen_queries)
     return [*given_queries, *chosen_queries[:size]]
 
 
@@ -73,12 +75,12 @@ async def _choose(count: int, used_chunk_ids: set[str], health: SearchHealth) ->
 
 
 async def _load_sample(number: int, health: SearchHealth) -> list[Chunk]:
-    """Load some chunks in the order of their hashes, from a point that depends on the number.
+    """Load some chunks, sorted by hash, from a point that depends on the number of the sample.
 
-    If the point is beyond the last chunk, the first chunks are loaded.
+    If there are no chunks from that point on, load the first chunks.
     """
     point = hashlib.sha256(str(number).encode()).hexdigest()
-    return await health.chunks_from(point) or await health.chunks_from("")
+    return await health.load_chunks_from(point) or await health.load_chunks_from("")
 
 
 def _choose_query(chunks: Sequence[Chunk]) -> GoldenQuery | None:

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.health.golden_queries import MAX_QUERIES, SET_SIZE, choose_golden_queries
 from shared.core.log import log
 from shared.knowledge.chunk import parse_source_id
-from shared.knowledge.corpus import knowledge
-from shared.knowledge.golden_queries import TOP_K, NightlyScore, SearchHealth, gain_since_last_week
+from shared.knowledge.corpus import get_knowledge_corpus
+from shared.knowledge.golden_queries import (
+    TOP_K,
+    NightlyScore,
+    SearchHealth,
+    compute_gain_since_last_week,
+)
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 from shared.search.filter_plan import Selection
@@ -24,8 +29,8 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 MAX_LOSS: Final = 0.1
-"""A warning is logged if recall@10 falls by more than this in a week. For twenty queries, that
-means more than two."""
+"""A warning is logged if recall@10 falls by more than this in a week: by more than two of twenty
+queries."""
 
 
 async def health(ctx: Context, budget: Budget) -> Report:
@@ -41,47 +46,48 @@ async def health(ctx: Context, budget: Budget) -> Report:
             report.finished = False
             return report
         began = time.perf_counter()
-        position = await _measure_rank(golden, ctx)
-        if position is None:
+        chunk_rank = await _measure_rank(golden, ctx)
+        if chunk_rank is None:
             report.note = "Semantic search is not available: nothing was measured."
             return report
         durations.append(1000 * (time.perf_counter() - began))
-        ranks[golden.name] = position
+        ranks[golden.name] = chunk_rank
         budget.progress(1)
     if ranks:
         date = f"{ctx.clock():%Y-%m-%d}"
         milliseconds = round(median(durations), 1)
         model = ctx.embedder.model
         score = NightlyScore(date=date, ranks=ranks, model=model, milliseconds=milliseconds)
-        await _store(score, ctx, report)
+        await _store_score(score, ctx, report)
     return report
 
 
 async def _measure_rank(golden: GoldenQuery, ctx: Context) -> int | None:
-    """Return the chunk's rank among the first ten hits, from 1.
+    """Return the rank of the query's chunk among the first TOP_K hits, from 1.
 
-    Returns:
-        The rank; 0 if the chunk is not among the hits, None if semantic search is not available.
+    Return 0 if the chunk is not among them, and None if semantic search is not available.
     """
     question = SearchQuery(golden.query, Mode.HYBRID, Selection())
-    ranking = await rank(question, knowledge(ctx.database), ctx)
+    ranking = await rank(question, get_knowledge_corpus(ctx.database), ctx)
     if ranking.is_lexical_only:
         return None
     hit_ids = [hit.id for hit in diversify_hits(ranking.hits, parse_source_id)][:TOP_K]
     return hit_ids.index(golden.chunk_id) + 1 if golden.chunk_id in hit_ids else 0
 
 
-async def _store(score: NightlyScore, ctx: Context, report: Report) -> None:
+async def _store_score(score: NightlyScore, ctx: Context, report: Report) -> None:
     """Store the score, and warn if search finds less than before."""
-    store = SearchHealth(ctx.database)
-    earlier_nights = [night for night in await store.nights() if night.date != score.date]
-    await store.save([*earlier_nights, score])
+    search_health = SearchHealth(ctx.database)
+    earlier_nights = [
+        night for night in await search_health.load_nights() if night.date != score.date
+    ]
+    await search_health.store_nights([*earlier_nights, score])
     report.counts["queries"] = len(score.ranks)
-    report.counts["found"] = sum(position > 0 for position in score.ranks.values())
+    report.counts["found"] = sum(chunk_rank > 0 for chunk_rank in score.ranks.values())
     report.note = (
         f"recall@10 {score.recall:.2f}, MRR@10 {score.mrr:.2f}, {score.milliseconds:.0f} ms a query"
     )
-    gain = gain_since_last_week(score, earlier_nights)
+    gain = compute_gain_since_last_week(score, earlier_nights)
     if gain is not None and gain < -MAX_LOSS:
         log.warning(
             "search_finds_less",
@@ -93,8 +99,8 @@ async def _store(score: NightlyScore, ctx: Context, report: Report) -> None:
 
 
 async def count_queries(ctx: Context) -> int:
-    """Count the queries of a night, supposing that the knowledge base has enough chunks."""
-    golden = await SearchHealth(ctx.database).golden()
+    """Count the queries of a night, if the knowledge base has enough chunks for them."""
+    golden = await SearchHealth(ctx.database).load_golden_set()
     return min(MAX_QUERIES, SET_SIZE + len(golden.given))
 
 

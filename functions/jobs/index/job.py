@@ -17,7 +17,7 @@ from shared.index.posting_changes import SLACK, PostingsTruncation
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.indexing import INDEX_VERSION, STEP, IndexChange, Indexing
-from shared.pipeline.worker import dead_lettered_chunks, defer_chunk
+from shared.pipeline.worker import defer_chunk, make_dead_letters
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 PAGE_SIZE: Final = 300
-"""The number of pending chunks read at once. The more chunks share a commit, the fewer writes there
-are, because a commit writes each postings document once for all of its chunks."""
+"""The number of pending chunks in a page. The more chunks share a commit, the fewer writes there
+are, because a commit writes the postings of a term once for all its chunks."""
 MAX_TRUNCATED: Final = 200
-"""The maximum number of overlong postings that are truncated before a page, of terms and of facets
-each, in each corpus. A page adds some 30,000 entries, which make about 120 postings overlong."""
+"""Before each page, at most this many overlong postings of terms are truncated in each corpus, and
+as many of facets. A page adds about 30,000 entries, which make about 120 postings overlong."""
 
 
 async def index(ctx: Context, budget: Budget) -> Report:
@@ -45,8 +45,8 @@ async def index_with(
 ) -> Report:
     """Index pending chunks, and remove deleted chunks from the index, commit by commit.
 
-    Postings of the knowledge base and of traces are truncated to `cap` entries once they have
-    `cap + slack`, whichever program added the entries.
+    The postings of the knowledge base and of traces are truncated to `cap` entries once they have
+    `cap + slack`, no matter who added the entries.
 
     A commit contains the indexed state of some chunks and all changes to their postings, so the
     next run continues where a killed run stopped. When INDEX_VERSION has changed, every chunk is
@@ -63,7 +63,7 @@ async def index_with(
     while not budget.spent:
         for truncation in truncations:
             await _truncate(truncation, report)
-        page = await indexing.pending(ctx.clock(), PAGE_SIZE)
+        page = await indexing.load_pending(ctx.clock(), PAGE_SIZE)
         if not page:
             await promote_duplicates(ctx, budget, report)
             return report
@@ -75,7 +75,7 @@ async def index_with(
 
 async def _requeue_if_outdated(indexing: Indexing, ctx: Context) -> None:
     """Queue all chunks again if the index was built with another version."""
-    version = await indexing.version()
+    version = await indexing.load_version()
     if version == INDEX_VERSION:
         return
     if version:  # A new index has no version. Its chunks are queued already.
@@ -85,17 +85,17 @@ async def _requeue_if_outdated(indexing: Indexing, ctx: Context) -> None:
 
 async def _truncate(truncation: PostingsTruncation, report: Report) -> None:
     """Truncate the overlong postings of a corpus. The report counts them as `shortened`."""
-    overlong_names = await truncation.find_overlong(MAX_TRUNCATED)
-    await truncation.truncate(overlong_names)
-    if overlong_names:
-        report.counts["shortened"] += len(overlong_names)
+    overlong = await truncation.find_overlong(MAX_TRUNCATED)
+    await truncation.truncate(overlong)
+    if overlong:
+        report.counts["shortened"] += len(overlong)
 
 
 async def _plan_commits(
     page: Sequence[ChunkToIndex], ctx: Context, report: Report
 ) -> list[list[IndexChange]]:
-    """Return the changes of each commit for a page. Chunks that cannot be indexed are deferred."""
-    # Finding the terms takes CPU time, and in a thread it does not block the event loop.
+    """Divide the changes for a page into commits. Chunks that cannot be indexed are deferred."""
+    # Finding the terms takes CPU time. In a thread, it does not block the event loop.
     outcomes = await asyncio.to_thread(list, map(_build_change, page))
     for chunk, outcome in zip(page, outcomes, strict=True):
         if isinstance(outcome, str):
@@ -110,11 +110,12 @@ async def _plan_commits(
 async def _apply(
     changes: Sequence[IndexChange], indexing: Indexing, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Commit changes, and find the changes that the database refuses.
+    """Commit changes. If the database refuses them, find those that it refuses.
 
     A chunk that was edited since it was read stays pending. A chunk is deferred if its change is
-    refused for another reason, or if Google's client cannot make a request of it (`ValueError`).
-    If the database refuses the write that defers it, too, no chunk is at fault and the run ends.
+    refused for another reason, or if Google's client cannot encode it as a request (`ValueError`).
+    If the database also refuses the write that defers the chunk, the chunk is not the cause, and
+    the run ends.
     """
     refusals = (WriteConflict, PlatformFault, ValueError)
     async for batch, outcome in bisect_batch(changes, indexing.apply, refusals):
@@ -147,6 +148,6 @@ JOB = Job(
     title="Index words and facets",
     run=index,
     total=count_pending,
-    schedule="5-59/15 * * * *",  # at minutes at which no other job starts
-    dead_letters=dead_lettered_chunks(STEP),
+    schedule="5-59/15 * * * *",  # At these minutes, no other job starts.
+    dead_letters=make_dead_letters(STEP),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.firestore.database import WriteConflict
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.source_editing import SourceEditing
-from shared.pipeline.forgetting import PAGE, MovedElsewhere, SourceMove
+from shared.pipeline.source_move import MovedElsewhere, SourceMove
 from shared.pipeline.worker import run_isolated
 
 if TYPE_CHECKING:
@@ -15,18 +15,21 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
+MAX_MOVES: Final = 25
+"""The maximum number of sources that a run completes to forget or restore."""
 MAX_EDITS: Final = 300
 """The maximum number of sources whose edits a run completes."""
 
 
 async def finish_interrupted_calls(ctx: Context, budget: Budget, report: Report) -> None:
-    """Complete calls that ran out of time. Costs two reads if there are none."""
+    """Complete calls of `forget` and `edit_source`. Costs two reads if none ran out of time."""
     await _finish_moves(ctx, budget, report)
     await _finish_edits(ctx, budget, report)
 
 
 async def _finish_moves(ctx: Context, budget: Budget, report: Report) -> None:
-    for record, update_time in await ForgottenSources(ctx.database).unfinished(PAGE):
+    """Complete the forgetting and restoring of sources. The report counts chunks as `moved`."""
+    for record, update_time in await ForgottenSources(ctx.database).load_unfinished(MAX_MOVES):
         work = _finish_move(record, update_time, ctx, budget, report)
         await run_isolated(f"sources/{record.source_id}", work, ctx, report)
         if budget.spent:
@@ -44,11 +47,12 @@ async def _finish_move(
             if budget.spent:
                 return
     except (MovedElsewhere, WriteConflict):
-        return  # A call completes it.
+        return  # Another call is completing it.
 
 
 async def _finish_edits(ctx: Context, budget: Budget, report: Report) -> None:
-    for source_id in await SourceEditing(ctx.database).unfinished(MAX_EDITS):
+    """Rewrite the chunks of edited sources. The report counts them as `rewritten`."""
+    for source_id in await SourceEditing(ctx.database).load_unfinished(MAX_EDITS):
         await run_isolated(
             f"sources/{source_id}", _finish_edit(source_id, ctx, budget, report), ctx, report
         )
@@ -64,4 +68,4 @@ async def _finish_edit(source_id: str, ctx: Context, budget: Budget, report: Rep
             if budget.spent:
                 return
     except WriteConflict:
-        return  # It was edited again, or a chunk changed: the next run compares all of it.
+        return  # The source or a chunk has changed. The next run compares all chunks again.

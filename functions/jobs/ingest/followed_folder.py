@@ -157,7 +157,7 @@ class FollowedFolder:
         """Load the ids of the books in the exports of other folders."""
         others = [root for root in self._all_roots if root not in self._stored]
         loaded = await asyncio.gather(
-            *(FollowedFiles.of_folder(self._database, root).files() for root in others)
+            *(FollowedFiles.of_folder(self._database, root).load_files() for root in others)
         )
         exports = {
             root.path / name: state.ids
@@ -177,7 +177,7 @@ class FollowedFolder:
         return sorted({source_id for state in below for source_id in state.ids})
 
     async def _load_states(self) -> dict[Path, FileState]:
-        loaded = await asyncio.gather(*(stored.files() for stored in self._stored.values()))
+        loaded = await asyncio.gather(*(stored.load_files() for stored in self._stored.values()))
         states: dict[Path, FileState] = {}
         for root, files in zip(self._stored, loaded, strict=True):
             states |= {root.path / name: state for name, state in files.items()}
@@ -286,16 +286,16 @@ class _Comparison:
             replaced: The source ids of the files that a renamed file replaced, by path.
         """
         states, dropped = dict(before), dict(replaced)
-        taken = {source_id for state in self._states.values() for source_id in state.ids}
+        used_ids = {source_id for state in self._states.values() for source_id in state.ids}
         for path, digest in readable.items():
             state = before.get(path, _UNREAD)
             has_replaced = len(state.ids) > 1 and not _has_records(path)
             if state.generation != digest or state.missing or has_replaced:
-                ids = self._assign_ids(path, state, taken)
+                ids = self._assign_ids(path, state, used_ids)
                 states[path] = FileState(digest, ids)
                 former = (*replaced.get(path, ()), *state.ids)
                 dropped[path] = tuple(source_id for source_id in former if source_id not in ids)
-                taken.update(ids)
+                used_ids.update(ids)
         return states, dropped
 
     def _find_renamed(self, hashes: Mapping[Path, int]) -> dict[Path, Path]:
@@ -349,7 +349,9 @@ class _Comparison:
         except OSError:
             return False
 
-    def _assign_ids(self, path: Path, state: FileState, taken: Collection[str]) -> tuple[str, ...]:
+    def _assign_ids(
+        self, path: Path, state: FileState, used_ids: Collection[str]
+    ) -> tuple[str, ...]:
         """Return the ids of the sources of a new or edited file."""
         if _has_records(path):
             return self._read_record_ids(path, state.ids)
@@ -358,7 +360,7 @@ class _Comparison:
         root = self._listing.find_root(path)
         key = path.relative_to(root.path).as_posix()
         ids = (derive_file_source_id(root.collection, key, number) for number in count(1))
-        return (next(source_id for source_id in ids if source_id not in taken),)
+        return (next(source_id for source_id in ids if source_id not in used_ids),)
 
     def _read_record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
         """Return the ids of the records, and the former ids if some records cannot be read."""

@@ -14,7 +14,9 @@ from shared.knowledge.forgotten_repository import (
 )
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source_repository import Sources
-from shared.pipeline.forgetting import Forgetter, Forgetting, SourceMove
+from shared.pipeline.forgetting import Forgetter, Forgetting
+from shared.pipeline.forgotten_expiry import build_source_admission
+from shared.pipeline.source_move import SourceMove
 from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ class MissingSources:
 
     async def _forget(self, source_id: str) -> None:
         await self._complete_unfinished(source_id)
-        source = await Forgetting(self._database).source(source_id)
+        source = await Forgetting(self._database).load_source(source_id)
         if source is None:
             return
         record, snapshot = await ForgottenSources(self._database).get(source_id)
@@ -125,7 +127,7 @@ class MissingSources:
         if not record.missing:
             return
         if record.document is None:
-            await self._database.commit(Forgetting(self._database).admit_source(record, snapshot))
+            await self._database.commit([build_source_admission(record, snapshot)])
             return
         move = await SourceMove.begin_restoring(self._database, record, snapshot)
         await self._complete(move, replace(record, unfinished=Unfinished.RESTORING))

@@ -268,7 +268,7 @@ async def _filter_by_files(
         lambda: [hash_content(name, listing.files[name]) for name in names]
     )
     for move in renamed:
-        states = (await FollowedFiles.of_folder(database, move.root).files()).values()
+        states = (await FollowedFiles.of_folder(database, move.root).load_files()).values()
         former = {state.generation for state in states if not state.missing} - {0}
         count = sum(digest in former for digest in hashes)
         if count and 2 * count >= len(hashes) and 2 * len(listing.files) >= len(former):

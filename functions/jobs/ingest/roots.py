@@ -108,8 +108,8 @@ def _add_files(root: Root, files: Sequence[str]) -> Root:
 
 
 def _find_free_number(folder: Path, roots: Sequence[Root]) -> int:
-    taken = {root.number for root in roots if root.registered_name == folder.name}
-    return next(number for number in count(1) if number not in taken)
+    used_numbers = {root.number for root in roots if root.registered_name == folder.name}
+    return next(number for number in count(1) if number not in used_numbers)
 
 
 def _move_folder(former: Root, root: Root, roots: Sequence[Root]) -> Registration:

@@ -1,4 +1,4 @@
-"""Embeds workspace documents that were too long for the call that uploaded them."""
+"""Embeds documents of workspaces that were too long for the call that uploaded them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import Workspace
 
 PAGE_SIZE: Final = 10
-"""The number of documents that are read from the queue at once."""
+"""The number of documents that one query reads from the queue."""
 TURN_SECONDS: Final = 60.0
 """How long the job works on a document before it turns to the next one."""
 
@@ -32,15 +32,16 @@ TURN_SECONDS: Final = 60.0
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:
     """Embed waiting documents in turns. Each becomes `READY` when all its passages have vectors.
 
-    Each batch of vectors is one commit, and a passage with a vector is not embedded again. So the
-    next run continues where a run was killed. A document that fails is retried after increasingly
-    long waits, and is given up after five attempts. It never blocks other documents.
+    Each batch of vectors is one commit, and a passage with a vector is not embedded again.
+    Therefore the next run continues where a killed run stopped. A document that fails is retried
+    after increasingly long waits, and is given up after five attempts. It never blocks other
+    documents.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
         CarrelError: The embedding provider is configured wrongly, or the database is embedded with
             another model.
-        LeaseLost: Another run has taken over.
+        LeaseLost: Another run has taken the lease.
     """
     report = Report()
     # Vectors of two models must never be mixed in one database.
@@ -74,7 +75,7 @@ async def _process(
     else:
         if status is DocumentStatus.WAITING:
             # The turn is over, so the document goes to the end of the queue. The stored status is
-            # not overwritten, because a call may have embedded the rest of the document meanwhile.
+            # not overwritten, because a call may have embedded the rest of the document by now.
             await workspace.update(document, next_at=ctx.clock(), tries=0)
             return
         await workspace.update(document, status=status)

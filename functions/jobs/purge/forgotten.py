@@ -1,6 +1,6 @@
 """Deletes sources and chunks for good 30 days after they were forgotten.
 
-The record of who forgot them, and why, stays.
+The records of who forgot them, when and why stay.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
-from shared.pipeline.forgetting import ForgottenContents
+from shared.pipeline.forgotten_expiry import ForgottenContents
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def delete_forgotten(ctx: Context, budget: Budget, report: Report) -> None:
-    """Delete the texts of forgotten chunks and sources, in small commits."""
+    """Delete the texts of chunks and sources that can no longer be restored, in small commits."""
     async for deleted in ForgottenContents(ctx.database).delete_expired(ctx.clock()):
         report.counts["forgotten"] += deleted
         if budget.spent:
@@ -24,8 +24,8 @@ async def delete_forgotten(ctx: Context, budget: Budget, report: Report) -> None
             return
 
 
-async def _count(ctx: Context) -> int:
+async def _count_forgotten(ctx: Context) -> int:
     return await ForgottenContents(ctx.database).count_expired(ctx.clock())
 
 
-FORGOTTEN: Final = Sweep("forgotten", delete_forgotten, _count)
+FORGOTTEN: Final = Sweep("forgotten", delete_forgotten, _count_forgotten)

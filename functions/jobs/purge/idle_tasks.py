@@ -1,4 +1,4 @@
-"""Erases workspaces that were not used for a long time."""
+"""Erases workspaces that have not been used for a long time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import Workspace
 
 PAGE_SIZE: Final = 20
-"""The number of workspaces read at once."""
+"""The number of workspaces that one query reads."""
 
 
 async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
-    """Erase idle workspaces, inner documents first.
+    """Erase idle workspaces. Documents inside a workspace are deleted before the workspace.
 
     A workspace that is used during the run stays. If a run is killed, the next run begins with the
-    workspaces that are half erased.
+    workspaces that are only partly erased.
     """
     cutoff, failed_paths = _compute_idle_cutoff(ctx), set[str]()
     while workspaces := await _load_idle_workspaces(cutoff, failed_paths, ctx):
@@ -61,13 +61,13 @@ async def _erase(
 
 
 def _compute_idle_cutoff(ctx: Context) -> datetime:
-    """Compute the cutoff: a workspace is idle if its stored time of last use is earlier."""
-    # The stored time may be up to an hour older than the actual last use.
+    """Return the time before which the stored last use of an idle workspace is."""
+    # The stored time may be older than the last use, by up to TOUCH_INTERVAL.
     return ctx.clock() - timedelta(days=ctx.settings.materials_days) - TOUCH_INTERVAL
 
 
-async def _count(ctx: Context) -> int:
+async def _count_idle(ctx: Context) -> int:
     return await WorkspaceQueue(ctx.database).count_idle(_compute_idle_cutoff(ctx))
 
 
-IDLE_TASKS: Final = Sweep("rag_tasks", erase_idle, _count)
+IDLE_TASKS: Final = Sweep("rag_tasks", erase_idle, _count_idle)

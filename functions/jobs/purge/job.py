@@ -29,8 +29,8 @@ SWEEPS: Final[tuple[Sweep, ...]] = (
     CHUNKS,
     EXTRACTIONS,
 )
-"""The sweeps, in order: deletions that people were promised come first, and sweeps that must read
-every document come last."""
+"""The sweeps in the order in which they run. Deletions that people were promised come first, and
+sweeps that must read every document come last."""
 
 
 async def purge(ctx: Context, budget: Budget) -> Report:
@@ -48,7 +48,7 @@ async def purge(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the documents to delete, except in sweeps that must read every document to know."""
+    """Count the documents to delete. Sweeps that must read every document to know are left out."""
     return sum([await sweep.count(ctx) for sweep in SWEEPS if sweep.count])
 
 

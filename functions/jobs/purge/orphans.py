@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 async def delete_orphaned_chunks(ctx: Context, budget: Budget, report: Report) -> None:
-    """Check every chunk once a week: one read for the chunk, and one for its source."""
+    """Check every chunk once a week. Costs one read for each chunk, and one for each source."""
     chunks = OrphanedChunks(ctx.database)
 
     async def process(position: str) -> str | None:
-        page = await chunks.page(position)
-        orphans = await chunks.without_source(page, ctx.clock())
+        page = await chunks.load_page(position)
+        orphans = await chunks.find_without_source(page, ctx.clock())
         deleted = await chunks.delete(orphans, ctx.clock())
         report.counts += Counter(chunks=deleted)
         return page[-1].id if page else None
@@ -30,13 +30,13 @@ async def delete_orphaned_chunks(ctx: Context, budget: Budget, report: Report) -
 
 
 async def delete_tombstones(ctx: Context, budget: Budget, report: Report) -> None:
-    """Delete chunks that were marked as deleted long ago and dead-lettered by the index job.
+    """Delete chunks that were marked as deleted long ago and that the index job has given up.
 
-    Chunks that are still pending stay, because the index job deletes them when it runs.
+    Chunks that are still pending stay, because the index job deletes them.
     """
     chunks, before = OrphanedChunks(ctx.database), ctx.clock() - GRACE_PERIOD
     last: Document | None = None
-    while page := await chunks.tombstones(before, last):
+    while page := await chunks.load_tombstones(before, last):
         deleted = await chunks.delete_tombstones(page)
         report.counts += Counter(tombstones=deleted)
         if len(page) < PAGE:
@@ -62,7 +62,7 @@ async def delete_empty_topics(ctx: Context, budget: Budget, report: Report) -> N
 
 
 async def delete_orphaned_extractions(ctx: Context, budget: Budget, report: Report) -> None:
-    """Check every extraction once a week: one read for the extraction, and one for its chunk."""
+    """Check every extraction once a week. Costs one read for each, and one for each chunk."""
     upkeep = ExtractionUpkeep(ctx.database)
 
     async def process(position: str) -> str | None:

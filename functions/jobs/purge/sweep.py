@@ -1,4 +1,4 @@
-"""The sweeps of the purge job: each deletes the obsolete documents of one kind."""
+"""The steps of the purge job, called sweeps. Each deletes the obsolete documents of one kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.pipeline.expiry import Expiry
-from shared.pipeline.sweep_progress import SweepProgress
+from shared.pipeline.round_progress import RoundProgress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
     ProcessPage = Callable[[str], Awaitable[str | None]]
-    """A function that processes the page after a position. It returns the last position of that
-    page, or None at the end."""
+    """Processes the page after a position. Returns the last position of that page, or None at the
+    end."""
     from shared.pipeline.expiry import ExpiringKind
 
 
@@ -38,16 +38,24 @@ class Sweep:
 
 
 ROUND_INTERVAL: Final = timedelta(days=6, hours=12)
-"""The minimum time between two rounds. It is less than seven days, so that a round takes place
-every seventh night even if a run starts a little early."""
+"""The minimum time between two rounds of the same sweep. It is less than seven days, so that a
+round begins every seventh night even if a run starts a little early."""
 
 
 async def continue_round(
     name: str, process: ProcessPage, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Continue a round page by page, or begin a new round if it is due."""
-    progress = SweepProgress(ctx.database, "purge")
-    position = await progress.due(name, ctx.clock(), ROUND_INTERVAL)
+    """Continue a sweep's round through a whole collection, or begin a round if one is due.
+
+    Args:
+        name: The name of the round.
+        process: Processes a page.
+        ctx: The context of the run.
+        budget: The time of the run.
+        report: Becomes unfinished if the time is up before the end of the round.
+    """
+    progress = RoundProgress(ctx.database, "purge")
+    position = await progress.load_position(name, ctx.clock(), ROUND_INTERVAL)
     while position is not None:
         end = await process(position)
         if end is None:
@@ -62,11 +70,11 @@ async def continue_round(
 
 
 def make_expiry_sweep(kind: ExpiringKind) -> Sweep:
-    """Return the sweep that deletes the expired documents of a kind."""
+    """Make the sweep that deletes the expired documents of a kind."""
 
     async def run(ctx: Context, budget: Budget, report: Report) -> None:
         expiry = Expiry(ctx.database, kind)
-        while page := await expiry.page(ctx.clock()):
+        while page := await expiry.load_page(ctx.clock()):
             deleted = await expiry.delete(page)
             report.counts += Counter({kind.name: deleted})
             budget.progress(deleted)

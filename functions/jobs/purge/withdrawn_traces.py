@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 RESTORABLE: Final = timedelta(days=30)
 """How long a withdrawn trace can be restored."""
 PAGE_SIZE: Final = 20
-"""The number of traces read at once."""
+"""The number of traces that one query reads."""
 
 
 async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
-    """Erase traces one by one, beginning with traces that a killed run left half erased.
+    """Erase traces one by one, beginning with those that a killed run left only partly erased.
 
     A trace that is restored during the run stays.
     """
@@ -64,8 +64,8 @@ async def _load_withdrawn(before: datetime, failed: Collection[str], ctx: Contex
 async def _erase(
     trace_id: str, before: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    begun = await ctx.database.retry_on_conflict(lambda: _begin(trace_id, before, ctx))
-    if not begun:
+    has_begun = await ctx.database.retry_on_conflict(lambda: _begin(trace_id, before, ctx))
+    if not has_begun:
         return
     report.counts["traces"] += 1
     budget.progress(1)
@@ -74,6 +74,7 @@ async def _erase(
 
 
 async def _finish(trace_id: str, ctx: Context, budget: Budget, report: Report) -> None:
+    """Delete what belongs to a trace that is deleted itself, such as its votes."""
     async for deleted in TraceErasure(ctx.database).finish(trace_id):
         report.counts += deleted
         if budget.spent:
@@ -81,20 +82,27 @@ async def _finish(trace_id: str, ctx: Context, budget: Budget, report: Report) -
 
 
 async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
-    """Delete the trace itself, and link its predecessor with its successors."""
+    """Delete the trace itself, and link its predecessor with its followers.
+
+    A follower is a trace that supersedes it.
+    """
     erasure, stored = TraceErasure(ctx.database), await Traces(ctx.database).get(trace_id)
     if stored is None or not _was_withdrawn_before(stored, before):
         return False
-    followers = await erasure.load_followers(trace_id)
-    links = [supersedes_write(trace, _choose_predecessor(trace, stored)) for trace in followers]
-    while len(followers) == MAX_FOLLOWERS:
+    links = await _build_follower_writes(stored, ctx)
+    while len(links) == MAX_FOLLOWERS:
         await ctx.database.commit(links)
-        followers = await erasure.load_followers(trace_id)
-        links = [supersedes_write(trace, _choose_predecessor(trace, stored)) for trace in followers]
+        links = await _build_follower_writes(stored, ctx)
     await erasure.begin(
         stored, [*links, *await _build_predecessor_writes(stored, ctx)], ctx.clock()
     )
     return True
+
+
+async def _build_follower_writes(deleted: StoredTrace, ctx: Context) -> list[Write]:
+    """Build the writes that link up to MAX_FOLLOWERS followers to the predecessor."""
+    followers = await TraceErasure(ctx.database).load_followers(deleted.trace.trace_id)
+    return [supersedes_write(trace, _choose_predecessor(trace, deleted)) for trace in followers]
 
 
 def _was_withdrawn_before(stored: StoredTrace, before: datetime) -> bool:
@@ -103,19 +111,19 @@ def _was_withdrawn_before(stored: StoredTrace, before: datetime) -> bool:
 
 
 def _choose_predecessor(follower: Document, deleted: StoredTrace) -> str | None:
-    """Return the id of the trace that a successor replaces once `deleted` is gone.
+    """Return the id of the trace that a follower supersedes once `deleted` is gone.
 
-    Return None if the successor is by another contributor.
+    Return None if the follower is by another contributor.
     """
     same_contributor = follower.get("contributor") == deleted.trace.contributor
     return deleted.trace.supersedes if same_contributor else None
 
 
 async def _build_predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[Write]:
-    """Build the writes to the predecessor: the trace that the deleted trace had replaced.
+    """Build the writes to the predecessor, which is the trace that the deleted trace superseded.
 
-    The predecessor is linked to the successor of the deleted trace. Without a successor, the
-    predecessor is listed again.
+    The predecessor is linked to the trace that superseded the deleted one. Without such a trace, it
+    is listed again.
     """
     predecessor = (
         await Traces(ctx.database).get(deleted.trace.supersedes)
@@ -133,8 +141,8 @@ async def _build_predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[
     return Traces(ctx.database).update_writes(predecessor, trace, entry)
 
 
-async def _count(ctx: Context) -> int:
+async def _count_withdrawn(ctx: Context) -> int:
     return await TraceErasure(ctx.database).count_withdrawn(ctx.clock() - RESTORABLE)
 
 
-WITHDRAWN_TRACES: Final = Sweep("traces", erase_withdrawn, _count)
+WITHDRAWN_TRACES: Final = Sweep("traces", erase_withdrawn, _count_withdrawn)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def reembed(ctx: Context, budget: Budget) -> Report:
     """Embed everything again if the stored vectors come from another model.
 
-    Until the migration is complete, semantic search is off; keyword search still finds everything.
+    Until the migration is complete, search by meaning is off. Search by words finds everything.
     Later runs of this job or of the embed job continue an unfinished migration. If the previous
     model is configured again, the next run migrates the knowledge base back.
 
@@ -26,17 +26,17 @@ async def reembed(ctx: Context, budget: Budget) -> Report:
         Unavailable: The embedding provider or the database is down.
     """
     report = Report()
-    move = await announce_migration(ctx)
-    if move:
-        await continue_migration(move, ctx, budget, report)
+    migration = await announce_migration(ctx)
+    if migration:
+        await continue_migration(migration, ctx, budget, report)
     return report
 
 
 async def count_documents(ctx: Context) -> int:
-    """Count the documents to embed again; 0 if the vectors come from the configured model."""
+    """Count the documents to embed again. Return 0 if the configured model made the vectors."""
     state = await EmbeddingSpace(ctx.database).load_state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
-    if state.space is None or (state.space == target and not state.move):
+    if state.space is None or (state.space == target and not state.migration):
         return 0
     return await ReembeddingStore(ctx.database).count()
 

@@ -25,19 +25,19 @@ async def repair(ctx: Context, budget: Budget) -> Report:
     Indexing keeps the postings exact. This job repairs damage from other causes, deletes empty
     postings, and restores the best entries of truncated postings. It rebuilds the index in parts
     that fit in memory, and reads all documents for each part. It shares a lease with the index job,
-    so the two never run at the same time. If a run is killed, the next run starts from the
-    beginning; if a run is out of time, the next run continues.
+    so the two never run at the same time. If a run is out of time, the next run continues. If a run
+    is killed, the next run starts at the beginning.
 
-    Every postings document is read once. Every document is read once for each part, or twice if
-    postings of the part differ.
+    Reads all postings once, and all documents once for each part, or twice if postings of the part
+    differ.
     """
     return await repair_within(RebuildLimits(), ctx, budget)
 
 
 async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> Report:
-    """Repair the index within the given memory limits."""
+    """Repair the index within limits of memory."""
     report, progress = Report(), RepairProgress(ctx.database)
-    unfinished_position = await progress.position()
+    unfinished_position = await progress.load_position()
     for corpus in CORPORA:
         position: PostingsRef | None = max(unfinished_position or corpus.start, corpus.start)
         while position and position[0] in corpus.collections:
@@ -69,33 +69,35 @@ class CorpusRepair:
     async def rebuild(
         self, after: PostingsRef, only_refs: Collection[PostingsRef] | None = None
     ) -> RebuiltPostings:
-        """Correct the totals, on which truncation depends, then rebuild postings after a position.
+        """Correct the totals, on which truncation depends, and rebuild postings.
 
         Args:
-            after: The position before the first posting list.
-            only_refs: The only posting lists to rebuild, or None to rebuild all of them.
+            after: The position before the first postings.
+            only_refs: The only postings to rebuild, or None to rebuild all.
         """
         while True:
-            stored_totals = await self._store.totals()
+            stored_totals = await self._store.load_totals()
             average_length = stored_totals.totals.average
             rebuilt = RebuiltPostings(
                 self._corpus.names, after, average_length, self._limits, only_refs
             )
-            async for document_id, state in self._store.indexed_states():
+            async for document_id, state in self._store.iterate_indexed_states():
                 rebuilt.add_document(document_id, state)
-            # Totals that changed in the meantime are newer than the indexed states, and correct.
             if rebuilt.totals == stored_totals.totals:
                 return rebuilt
+            # Totals that have changed in the meantime are newer than what was read, and correct.
             if not await self._store.correct_totals(stored_totals, rebuilt.totals):
                 return rebuilt
-            # Run records store the name `mended` for repaired postings and totals.
+            # Run records have always called repaired postings and totals `mended`.
             self._report.counts["mended"] += 1
 
     async def compare(self, rebuilt: RebuiltPostings, budget: Budget) -> None:
         """Replace stored postings that differ, add missing ones, and delete obsolete ones."""
         missing_refs = set(rebuilt.list_refs())
         suspects: dict[PostingsRef, object] = {}
-        async for stored_postings in self._store.postings(rebuilt.start_after, rebuilt.end_at):
+        async for stored_postings in self._store.iterate_postings(
+            rebuilt.start_after, rebuilt.end_at
+        ):
             suspects |= {
                 ref: stored_postings[ref].update_time
                 for ref in _find_corrections(rebuilt, stored_postings)
@@ -111,21 +113,21 @@ class CorpusRepair:
     ) -> None:
         """Read the indexed states again, and replace the suspects that still differ.
 
-        Indexing writes a document's indexed state and its postings in one commit. So postings that
-        have not changed since before the states were read must agree with the states. Postings
-        that have changed are left to the next run.
+        Indexing writes a document's indexed state and its postings in one commit. Therefore
+        postings that have not changed since the first comparison must agree with the states that
+        are read now. Postings that have changed are left to the next run.
 
         Args:
             after: The position before the first suspect.
-            suspects: The postings that differed, with the time when each was last written, or None
-                if it was missing.
+            suspects: The postings that differed, each with the time of their last write, or None if
+                they were missing.
         """
         rebuilt = await self.rebuild(after, suspects.keys())
         # New documents may have filled the memory. What did not fit is left to the next run.
         refs = sorted(ref for ref in suspects if not rebuilt.end_at or ref <= rebuilt.end_at)
         for start in range(0, len(refs), PAGE):
             page = refs[start : start + PAGE]
-            snapshots = await self._store.snapshots(page)
+            snapshots = await self._store.load_postings(page)
             unchanged_postings = {
                 ref: snapshots.get(ref)
                 for ref in page
@@ -143,21 +145,21 @@ class CorpusRepair:
 def _find_corrections(
     rebuilt: RebuiltPostings, stored_postings: Mapping[PostingsRef, Document | None]
 ) -> dict[PostingsRef, dict[str, Any] | None]:
-    """Return the correct fields of each posting list that differs, or None to delete it."""
+    """Return the correct fields of all postings that differ. None deletes postings."""
     fields = {
         ref: snapshot.to_dict() if snapshot else None for ref, snapshot in stored_postings.items()
     }
-    correct = {
+    correct_fields = {
         ref: rebuilt.build_fields(ref, (data or {}).get("name")) for ref, data in fields.items()
     }
-    return {ref: data for ref, data in correct.items() if _differs(data, fields[ref])}
+    return {ref: data for ref, data in correct_fields.items() if _differs(data, fields[ref])}
 
 
 def _differs(correct: Mapping[str, Any] | None, stored: Mapping[str, Any] | None) -> bool:
     """Return whether stored postings are wrong.
 
-    The stored length `held` may be too high, but not too low. `days` may contain days without
-    documents.
+    The stored `held`, an upper bound of the number of entries, may be too high, but not too low.
+    The stored `days` may contain days without documents.
     """
     if correct is None or stored is None:
         return correct is not stored

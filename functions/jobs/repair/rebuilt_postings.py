@@ -1,4 +1,8 @@
-"""Rebuilds posting lists from the indexed states of documents, as many as fit in memory."""
+"""Rebuilds postings from the indexed states of documents, as many as fit in memory.
+
+"Postings" here are those of one term or facet: the entries of its documents, in one stored
+document.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.dates import format_day
 from shared.index.bm25 import CAP, Totals
 from shared.index.facets import is_month, parse_facet_id
-from shared.index.posting_changes import SLACK, truncation_policies
+from shared.index.posting_changes import SLACK, get_truncation_policies
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,18 +22,19 @@ if TYPE_CHECKING:
     from shared.index.postings import IndexCollections, PostingsRef
 
 _OVERHEAD: Final = 3
-"""The memory of an empty posting list, counted in entries."""
+"""The memory that postings take in addition to their entries, counted in entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildLimits:
-    """The maximum size of a posting list, and of all lists in memory.
+    """The maximum size of postings, and of all postings in memory.
 
     Attributes:
-        cap: The number of entries that a posting list keeps when it is truncated.
-        truncate_at: A posting list with this many entries is truncated.
-        memory_budget: The number of entries in memory, to which each posting list adds three. A
-            million entries take about 75 MiB. 9,000 abstracts fit into one part; 60,000 need six.
+        cap: The number of entries that truncated postings keep.
+        truncate_at: The number of entries at which postings are truncated.
+        memory_budget: The maximum number of entries in memory. The postings of each term or facet
+            count for three more. A million entries take about 75 MiB: 9,000 abstracts fit into one
+            part, and 60,000 need six.
     """
 
     cap: int = CAP
@@ -38,14 +43,14 @@ class RebuildLimits:
 
 
 class RebuiltPostings:
-    """The posting lists of a range, as many as fit in memory.
+    """The postings of a range of terms and facets, as many as fit in memory.
 
-    When the memory budget is used up, the range is shortened: the last posting lists, with about
-    half of the entries in memory, are left to the next part.
+    When the memory budget is used up, the range is shortened: its last postings, with about half of
+    the entries in memory, are left to the next part.
 
     Attributes:
-        start_after: The position before the first posting list.
-        end_at: The last posting list, or None if the range has no end.
+        start_after: The position before the first postings.
+        end_at: The last postings, or None if the range has no end.
         document_count: The number of added documents that have terms.
         total_length: The number of terms in these documents.
     """
@@ -58,17 +63,17 @@ class RebuiltPostings:
         limits: RebuildLimits,
         only_refs: Collection[PostingsRef] | None = None,
     ) -> None:
-        """Begin with no posting lists.
+        """Begin without postings.
 
         Args:
             names: The collections of the index.
-            start_after: The position before the first posting list.
-            average: The mean length of a document, which truncation depends on.
-            limits: The limits of a posting list and of memory.
-            only_refs: The only posting lists to rebuild, or None to rebuild all of them.
+            start_after: The position before the first postings.
+            average: The mean length of a document, on which truncation depends.
+            limits: The limits of postings and of memory.
+            only_refs: The only postings to rebuild, or None to rebuild all.
         """
         self._names = names
-        self._policies = truncation_policies(names)
+        self._policies = get_truncation_policies(names)
         self._only_refs = only_refs
         self.start_after = start_after
         self.end_at: PostingsRef | None = None
@@ -93,36 +98,33 @@ class RebuiltPostings:
         self.total_length += state.length
         for ref, entry in state.list_entries(self._names):
             if self._is_in_range(ref):
-                collection, list_id = ref
+                collection, postings_id = ref
                 self._add_entry(ref, document_id, entry)
                 if collection == self._names.facets:
-                    self._spellings[ref][state.facets[list_id]] += 1
-                    if is_month(list_id):
+                    self._spellings[ref][state.facets[postings_id]] += 1
+                    if is_month(postings_id):
                         self._days[ref][format_day(entry)] += 1
         while self._entry_count > self._limits.memory_budget and len(self._entries) > 1:
             self._shorten_range()
 
     def list_refs(self) -> list[PostingsRef]:
-        """Return the references of the rebuilt posting lists, in order."""
+        """Return the references of the rebuilt postings, sorted."""
         return sorted(self._entries)
 
     def build_fields(self, ref: PostingsRef, spelling: str | None) -> dict[str, Any] | None:
-        """Build the correct stored fields of a posting list.
-
-        `df` is the document frequency, `postings` are the entries, and `held` is an upper bound of
-        their number. `since` is the first date from which a truncated list of a facet is complete.
-        `days` counts the documents of a month by day.
+        """Build the correct stored fields of postings, as `shared.index.postings` describes them.
 
         Args:
-            ref: The posting list.
-            spelling: The stored spelling of a facet, which is kept if a document uses it.
+            ref: The reference of the postings.
+            spelling: The stored name of a facet, which is kept if a document spells it that way.
 
         Returns:
-            The fields, or None if the posting list should not exist.
+            The fields, or None if the postings should not exist.
         """
         if ref not in self._entries:
             return None
-        entries, df = self._entries[ref], len(self._entries[ref]) + self._dropped[ref]
+        entries = self._entries[ref]
+        df = len(entries) + self._dropped[ref]
         kept_entries = (
             entries if df < self._limits.truncate_at else self._truncate(ref, self._limits.cap)
         )
@@ -132,8 +134,8 @@ class RebuiltPostings:
             if ref in self._days:
                 data["days"] = dict(self._days[ref])
             if len(kept_entries) < len(entries):
-                # Entries of a facet are dates. Some of the latest dropped date may be missing, so
-                # the list is complete only from the next one on.
+                # Entries of a facet are dates. Some documents with the latest dropped date may be
+                # missing, so the postings are complete only from the next date on.
                 dropped_dates = (date for key, date in entries.items() if key not in kept_entries)
                 data["since"] = 1 + max(dropped_dates)
         return data
@@ -162,7 +164,7 @@ class RebuiltPostings:
         return dict(self._policies[ref[0]](self._entries[ref], self._average, limit))
 
     def _shorten_range(self) -> None:
-        """Leave the last posting lists, with half of the entries in memory, to the next part."""
+        """Leave the last postings, with about half of the entries, to the next part."""
         refs = self.list_refs()
         size = self._entry_count
         while size > self._limits.memory_budget // 2 and len(refs) > 1:

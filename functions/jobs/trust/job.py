@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.pipeline.sweep_progress import SweepProgress
+from shared.pipeline.round_progress import RoundProgress
 from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 from shared.traces.repository import to_trace
@@ -24,12 +24,12 @@ NAME: Final = "trust"
 ROUND: Final = "contributors"
 """The name of the weekly round through all contributors."""
 ROUND_INTERVAL: Final = timedelta(days=6, hours=12)
-"""The minimum time between two rounds. It is less than seven days, so that a round takes place
-every seventh night even if a run starts a little early."""
+"""The minimum time between two rounds. It is less than seven days, so that a round begins every
+seventh night even if a run starts a little early."""
 MAX_CLOCK_SKEW: Final = timedelta(minutes=10)
-"""The longest time between a vote's date and its commit, including clock differences."""
+"""The maximum difference between a vote's date and the time of its commit. Clocks may differ."""
 CHECKPOINT_INTERVAL: Final = 20
-"""The number of contributors after which a round stores its progress, for one write."""
+"""The number of contributors after which a round stores its progress, which costs one write."""
 
 
 async def trust(ctx: Context, budget: Budget) -> Report:
@@ -38,7 +38,7 @@ async def trust(ctx: Context, budget: Budget) -> Report:
     Every vote updates its tally exactly, so this job repairs only damage with other causes. Trust
     and status are computed when a trace is read, so only tallies are corrected. A tally that
     changes during the run is left to the next run, so that no vote is lost. The next run continues
-    where a run was killed.
+    where a killed run stopped.
     """
     report, start = Report(), ctx.clock()
     recount = VoteRecount(ctx.database)
@@ -71,8 +71,9 @@ async def _recount_latest(
 
 async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
     """Recount the traces of all contributors, one contributor after the other, if that is due."""
-    recount, progress = VoteRecount(ctx.database), SweepProgress(ctx.database, NAME)
-    position, recounted_contributors = await progress.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
+    recount, progress = VoteRecount(ctx.database), RoundProgress(ctx.database, NAME)
+    position = await progress.load_position(ROUND, ctx.clock(), ROUND_INTERVAL)
+    recounted_count = 0
     while position is not None:
         user_id = await recount.find_next_contributor(position)
         if user_id is None:
@@ -81,8 +82,8 @@ async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
             return
         work = _recount_contributor(user_id, ctx, budget, report)
         await run_isolated("a contributor", work, ctx, report)
-        position, recounted_contributors = user_id, recounted_contributors + 1
-        if budget.spent or recounted_contributors % CHECKPOINT_INTERVAL == 0:
+        position, recounted_count = user_id, recounted_count + 1
+        if budget.spent or recounted_count % CHECKPOINT_INTERVAL == 0:
             await progress.save_position(ROUND, position)
         if budget.spent:
             report.finished = False
@@ -117,8 +118,10 @@ async def _recount_trace(
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the traces that remain in the weekly round; 0 if no round is due."""
-    position = await SweepProgress(ctx.database, NAME).due(ROUND, ctx.clock(), ROUND_INTERVAL)
+    """Count the traces that remain in the weekly round. Return 0 if no round is due."""
+    position = await RoundProgress(ctx.database, NAME).load_position(
+        ROUND, ctx.clock(), ROUND_INTERVAL
+    )
     if position is None:
         return 0
     return await VoteRecount(ctx.database).count_remaining(position)

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.jobs.ingest.readers.reading import read
-from shared.clustering.clusters import compute_centroid, compute_reach
+from shared.clustering.clusters import compute_centroid, compute_min_similarity
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
@@ -176,7 +176,9 @@ def add_centroids(
             arrays[cluster] = np.array(member_vectors)
     return [
         ClusterWithCentroid(
-            _to_cluster(cluster), tuple(compute_centroid(array).tolist()), compute_reach(array)
+            _to_cluster(cluster),
+            tuple(compute_centroid(array).tolist()),
+            compute_min_similarity(array),
         )
         for cluster, array in arrays.items()
     ]

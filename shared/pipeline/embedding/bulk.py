@@ -1,15 +1,15 @@
-"""Embedding of thousands of passages with one batch job of the provider, at half the price.
+"""Embeds thousands of passages with one batch job of the provider, at half the price.
 
-A task goes through these states. Each is stored before the next step can cost money:
+A task goes through these states. Each state is stored before the next step can cost money:
 
 1. begun: the task has a name, and a cut-off time for its passages (`bulk_repository`);
 2. written: the texts are in Cloud Storage;
-3. under way: the provider's name of the job is known;
-4. stored: all vectors are stored with their passages, except passages that were edited meanwhile.
+3. under way: the name that the provider gave the job is known;
+4. stored: the vectors of all passages that were not edited in the meantime are stored.
 
-Then the files and the task are deleted. After a killed run, the next one continues, and never
-starts a second job for the same passages: a job has the name of its task, so it is found again even
-if the response to its creation was lost.
+Then the files and the task are deleted. After a killed run, the next run continues, and never
+starts a second job for the same passages: a job has the name of its task, by which it is found
+again even if the response to its creation was lost.
 """
 
 from __future__ import annotations
@@ -42,14 +42,17 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 MAX_ROWS: Final = 200_000
+"""The maximum number of passages of a job."""
 MAX_BYTES: Final = 500_000_000
-"""The maximum input of a job. Google accepts more than twice as much."""
+"""The approximate maximum size of a job's input, in bytes. Google accepts more than twice as
+much."""
 MAX_FAILURES: Final = 3
-"""After this many consecutive failures of jobs, or of attempts to start one, passages are embedded
-online until few are pending."""
+"""After this many consecutive failures of jobs, or of attempts to start a job, passages are
+embedded online until only a few are pending."""
 MAX_REJECTED: Final = 1_000
-"""The maximum number of rejected passages of a job that are deferred; the others stay pending."""
+"""The maximum number of a job's rejected passages that are deferred. Further ones stay pending."""
 POLL_SECONDS: Final = 30.0
+"""The default interval at which the state of a job is read."""
 _NO_VECTOR: Final = PlatformFault("The batch job returned no usable vector for this text.")
 
 
@@ -60,7 +63,7 @@ class BulkServices:
     Attributes:
         vertex: The provider's batch jobs.
         files: The input and output files of the jobs.
-        min_passages: The number of passages from which bulk embedding is used.
+        min_passages: The minimum number of pending passages for bulk embedding.
         poll_seconds: The interval at which the state of a job is read.
         max_rows: The maximum number of passages of a job.
     """
@@ -79,15 +82,21 @@ class BulkServices:
 
 @dataclass(slots=True)
 class _JobOutput:
-    """The output of a job: the number of vectors, and the passages without one."""
+    """What a job returned.
+
+    Attributes:
+        vectors: The number of vectors.
+        unreadable: The number of lines that could not be parsed.
+        rejected: The passages that got no vector.
+    """
 
     vectors: int = 0
     unreadable: int = 0
     rejected: list[PendingChunk] = field(default_factory=list)
 
 
-def bulk_services(settings: Settings) -> BulkServices | None:
-    """Return the configured services; None if there are none, or the model has no batch jobs."""
+def make_bulk_services(settings: Settings) -> BulkServices | None:
+    """Make the configured services, or return None without any, or if the model has no batches."""
     bucket = settings.bulk_bucket
     if settings.embedding_provider != "vertex" or not bucket or settings.vertex_model not in MODELS:
         return None
@@ -117,12 +126,12 @@ class BulkRun:
         self._store = BulkRepository(ctx.database)
         self._failures = 0
 
-    async def next_task(self) -> bool:
-        """Complete the unfinished task, or a new one, if there is time.
+    async def process_task(self) -> bool:
+        """Complete the unfinished task, or begin and complete a new one, if there is time.
 
         Returns:
-            Whether a task was completed: False if too few passages are pending, or if the task
-            failed or continues.
+            Whether a task was completed. If not, too few passages are pending, the task failed, or
+            the next run continues it.
 
         Raises:
             CarrelError: The provider, Cloud Storage or the database is down or configured wrongly.
@@ -139,14 +148,14 @@ class BulkRun:
         return True
 
     async def _load_unfinished_task(self) -> BulkTask | None:
-        """Return the unfinished task. A task for another embedding space is cancelled."""
-        state = await self._store.state()
+        """Load the unfinished task, or None. A task for another embedding space is cancelled."""
+        state = await self._store.load_state()
         self._failures = state.failures
         task, vertex = state.task, self._services.vertex
         if task is None or (task.model, task.dimension) == (vertex.model, vertex.dimension):
             return task
         if task.job:
-            with suppress(CarrelError):  # it may have ended
+            with suppress(CarrelError):  # The job may have ended.
                 await vertex.cancel(task.job)
         await self._services.files.delete(task.name)
         await self._store.clear()
@@ -177,7 +186,7 @@ class BulkRun:
 
         Raises:
             CarrelError: The job cannot be started now. The task stays, because its job may have
-                started nevertheless. After `MAX_FAILURES` attempts it is abandoned.
+                been started anyway. After `MAX_FAILURES` attempts, the task is abandoned.
         """
         try:
             if task.rows is None:
@@ -209,7 +218,9 @@ class BulkRun:
         async def blocks() -> AsyncIterator[bytes]:
             nonlocal rows
             size = 0
-            async for page in self._store.pending_until(task.until, self._services.max_rows):
+            async for page in self._store.iterate_pending_until(
+                task.until, self._services.max_rows
+            ):
                 yield (block := b"".join(map(self._build_request, page)))
                 rows += len(page)
                 size += len(block)
@@ -220,13 +231,17 @@ class BulkRun:
         return replace(task, rows=rows)
 
     def _build_request(self, chunk: PendingChunk) -> bytes:
-        """Make the request for a vector. Its key has the passage's id and the hash of its text."""
+        """Build the request for a vector. Its key consists of the hash of the text and the id."""
         return self._services.vertex.make_request_line(
             f"{chunk.content_hash}:{chunk.chunk_id}", chunk.text
         )
 
     async def _finish(self, task: BulkTask) -> bool:
-        """Wait for the job and store its vectors, if there is time; abandon a failed job."""
+        """Wait for the job and store its vectors, if there is time. Abandon a failed job.
+
+        Returns:
+            Whether all vectors are stored.
+        """
         state = await self._wait(task)
         if state is None:
             return False
@@ -244,13 +259,14 @@ class BulkRun:
         return True
 
     async def _wait(self, task: BulkTask) -> BatchState | None:
-        """Return the final state of the job, or None if it is still running when the time is up.
+        """Wait for the end of the job. Return its state, or None if the time is up before.
 
-        Meanwhile, passages that became pending after the start of the task are embedded online.
+        In the meantime, passages that became pending after the start of the task are embedded
+        online.
         """
 
         async def load_page() -> Sequence[PendingChunk]:
-            return await self._store.pending_since(task.until, self._context.clock(), PAGE)
+            return await self._store.load_pending_since(task.until, self._context.clock(), PAGE)
 
         while True:
             await embed_pages(load_page, self._context, self._budget, self._report)
@@ -265,10 +281,10 @@ class BulkRun:
             await asyncio.sleep(self._services.poll_seconds)
 
     async def _fetch(self, task: BulkTask) -> _JobOutput | None:
-        """Store the vectors of a job, and return its output; None if the time is up before the end.
+        """Store the vectors of a job, and return its output, or None if the time is up before.
 
-        The next run reads the whole output again, and stores the vectors of passages that are still
-        pending.
+        The next run then reads the whole output again, and stores the vectors of the passages that
+        are still pending.
         """
         output = _JobOutput()
         names = await self._services.files.list_names(f"{task.name}/output")
@@ -288,7 +304,7 @@ class BulkRun:
         """Store the vectors of passages whose text has not changed since it was embedded."""
         answers = [self._services.vertex.parse_answer(line) for line in lines]
         rows = [row for row in answers if row]
-        pending = await self._store.unedited(dict(_parse_chunk_and_hash(row) for row in rows))
+        pending = await self._store.load_unedited(dict(_parse_chunk_and_hash(row) for row in rows))
         vectors = {_parse_chunk_and_hash(row)[0]: row.vector for row in rows if row.vector}
         embedded = [(pending[name], vector) for name, vector in vectors.items() if name in pending]
         await store_vectors(embedded, self._context, self._budget, self._report)
@@ -312,6 +328,6 @@ class BulkRun:
 
 
 def _parse_chunk_and_hash(row: BatchRow) -> tuple[str, str]:
-    """Return the id of the passage that an answer belongs to, and the hash of its text."""
+    """Return the id of the passage to which an answer belongs, and the hash of its text."""
     content_hash, _, chunk_id = row.key.partition(":")
     return chunk_id, content_hash

@@ -1,7 +1,8 @@
-"""`meta/bulk_embedding`: the state of bulk embedding, and its passages.
+"""Stores the state of bulk embedding in `meta/bulk_embedding`, and finds the passages of a task.
 
-A task covers the passages that were pending at its start: their `pending.embed` is not later than
-`until`. Passages that are added or edited later are not part of the task, without any mark on them.
+A task covers the passages that were pending at its start, which is its time `until`. Their field
+`pending.embed` is not later than `until`. Passages that are added or edited later have a later
+time, so they are not part of the task, and no list of its passages is needed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import PendingChunk
 
 STEP: Final = "embed"
+"""The step that is pending on a passage until it is embedded."""
 PAGE: Final = 500
 """Pending passages are read in pages of this size."""
 _READ_FIELDS: Final = (*PENDING_FIELDS, "pending")
@@ -40,8 +42,8 @@ class BulkTask:
         model: The embedding model.
         dimension: The dimension of its vectors.
         until: Passages that became pending later are not part of the task.
-        rows: The number of texts written for the provider; None until all are written.
-        job: The provider's name of the job; None until it is known.
+        rows: The number of texts in the job's input, or None until all are written.
+        job: The name that the provider gave the job, or None until it is known.
         stored: Whether all vectors of the job are stored.
         tries: The number of failed attempts to start the job.
     """
@@ -62,7 +64,7 @@ class BulkState:
 
     Attributes:
         task: The unfinished task, if there is one.
-        failures: The number of failed jobs since the last success.
+        failures: The number of failures since the last success.
     """
 
     task: BulkTask | None = None
@@ -76,11 +78,11 @@ class BulkRepository:
     """Stores the state of bulk embedding, and finds the passages of a task."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
         self._reference = database.document("meta", "bulk_embedding")
 
-    async def state(self) -> BulkState:
+    async def load_state(self) -> BulkState:
         """Load the state. Costs one round trip."""
         data = (await self._database.get(self._reference)).to_dict() or {}
         return _STATE.load(data)
@@ -98,8 +100,10 @@ class BulkRepository:
         """Count the passages that are pending and due. Costs one round trip."""
         return await self._database.count(due_until_query(self._database.client, now))
 
-    async def pending_until(self, until: datetime, limit: int) -> AsyncIterator[list[PendingChunk]]:
-        """Yield the passages that were due at a moment, page by page, oldest first."""
+    async def iterate_pending_until(
+        self, until: datetime, limit: int
+    ) -> AsyncIterator[list[PendingChunk]]:
+        """Yield up to `limit` pending passages that were due at a time, in pages, oldest first."""
         query = due_until_query(self._database.client, until).select(_READ_FIELDS)
         page: list[DocumentSnapshot[Any]] = []
         remaining = limit
@@ -113,16 +117,20 @@ class BulkRepository:
                 return
             remaining -= size
 
-    async def pending_since(self, after: datetime, now: datetime, limit: int) -> list[PendingChunk]:
-        """Load passages that became pending after a moment and are due, oldest first."""
+    async def load_pending_since(
+        self, after: datetime, now: datetime, limit: int
+    ) -> list[PendingChunk]:
+        """Load passages that became pending after a time and are due now, oldest first."""
         query = due_since_query(self._database.client, after, now, limit).select(_READ_FIELDS)
         return [to_pending(STEP, snapshot) for snapshot in await self._database.find(query)]
 
-    async def unedited(self, hashes: Mapping[str, str]) -> dict[str, PendingChunk]:
-        """Return the passages that are still pending and have the same text. Costs one round trip.
+    async def load_unedited(self, hashes: Mapping[str, str]) -> dict[str, PendingChunk]:
+        """Load the passages that are still pending and have the same text, by passage id.
+
+        Costs one round trip.
 
         Args:
-            hashes: The hash of each text, by the id of its passage.
+            hashes: The hash of each passage's text, by passage id.
         """
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in hashes]
         snapshots = await self._database.get_all(references, _READ_FIELDS)
@@ -134,13 +142,13 @@ class BulkRepository:
 
 
 def due_until_query(client: AsyncClient, until: datetime) -> AsyncQuery:
-    """Build the query for the passages that are pending and were due at a moment, oldest first."""
+    """Build the query for the pending passages that were due at a time, oldest first."""
     due = FieldFilter(f"pending.{STEP}", "<=", until)
     return pending_query(client, STEP).where(filter=due)
 
 
 def due_since_query(client: AsyncClient, after: datetime, now: datetime, limit: int) -> AsyncQuery:
-    """Build the query for the passages that became pending after a moment and are due."""
+    """Build the query for the passages that became pending after a time and are due now."""
     later = FieldFilter(f"pending.{STEP}", ">", after)
     return due_query(client, STEP, now, limit).where(filter=later)
 

@@ -1,11 +1,11 @@
-"""Embedding of all pending passages: in bulk if there are many, otherwise online."""
+"""Embeds all pending passages: in bulk if there are many, otherwise online."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from shared.knowledge.queue import ChunkQueue
-from shared.pipeline.embedding.bulk import BulkRun, bulk_services
+from shared.pipeline.embedding.bulk import BulkRun, make_bulk_services
 from shared.pipeline.embedding.online import PAGE, STEP, embed_pages
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 async def embed_chunks(ctx: Context, budget: Budget, report: Report) -> None:
-    """Embed pending passages, in bulk if the settings allow it.
+    """Embed pending passages, in bulk if that is configured.
 
     Raises:
         CarrelError: The provider or the database is down, or configured wrongly.
     """
-    services = bulk_services(ctx.settings)
+    services = make_bulk_services(ctx.settings)
     if services is None:
         await embed_online(ctx, budget, report)
         return
@@ -42,7 +42,7 @@ async def embed_in_bulk(
         CarrelError: The provider, Cloud Storage or the database is down, or configured wrongly.
     """
     run = BulkRun(services, ctx, budget, report)
-    while await run.next_task():
+    while await run.process_task():
         pass
     if report.finished:
         await embed_online(ctx, budget, report)
@@ -56,6 +56,6 @@ async def embed_online(ctx: Context, budget: Budget, report: Report) -> None:
     """
 
     async def load_page() -> Sequence[PendingChunk]:
-        return await ChunkQueue(ctx.database).pending(STEP, ctx.clock(), PAGE)
+        return await ChunkQueue(ctx.database).load_pending(STEP, ctx.clock(), PAGE)
 
     await embed_pages(load_page, ctx, budget, report)

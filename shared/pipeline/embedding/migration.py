@@ -1,9 +1,8 @@
-"""Migration of the knowledge base to another embedding model, while keyword search keeps working.
+"""Migrates the knowledge base to another embedding model, while search by words keeps working.
 
 A migration is announced, and then waits until all calls and jobs have ended that may not have read
-the announcement. It removes all vectors, embeds everything again, and finally declares the new
-model. The work consists of small commits, so that each run continues where the previous one
-stopped.
+the announcement. It deletes all vectors, embeds everything again, and finally records the new
+model. It works in small commits, so that each run continues where the run before stopped.
 """
 
 from __future__ import annotations
@@ -32,17 +31,21 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 PageStep = Callable[[str], Awaitable[str | None]]
-"""Processes the page after a path; returns the last path of the page, or None at the end."""
+"""Processes the page after a path. Returns the last path of the page, or None at the end."""
 
 MAX_CALL_SECONDS: Final = 60.0
-"""The maximum duration of a tool call."""
+"""The maximum duration of a tool call, in seconds."""
 QUIET_PERIOD: Final = timedelta(seconds=FRESH_SECONDS + MAX_CALL_SECONDS)
 """The time between the announcement and the start of a migration."""
 POLL_SECONDS: Final = 1.0
+"""The interval at which a run checks whether all work with the former model has ended."""
 
 
 async def announce_migration(ctx: Context) -> SpaceMigration | None:
-    """Announce a migration to the configured model; None if that model is in use.
+    """Announce a migration to the configured model, unless it is announced already.
+
+    Returns:
+        The migration, or None if the model is in use, or if nothing is embedded yet.
 
     Raises:
         WriteConflict: Another process changed the embedding space in the meantime.
@@ -50,22 +53,22 @@ async def announce_migration(ctx: Context) -> SpaceMigration | None:
     space = EmbeddingSpace(ctx.database)
     state = await space.load_state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
-    if state.move and state.move.target == target:
-        return state.move
-    if state.space is None or (state.space == target and not state.move):
+    if state.migration and state.migration.target == target:
+        return state.migration
+    if state.space is None or (state.space == target and not state.migration):
         return None
     return await space.start_migration(state, ctx.embedder, ctx.clock())
 
 
 async def continue_migration(
-    move: SpaceMigration, ctx: Context, budget: Budget, report: Report
+    migration: SpaceMigration, ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Continue a migration until it is complete or the time is up.
 
     Raises:
         CarrelError: The embedding provider or the database is down, or configured wrongly.
     """
-    run = _MigrationRun(move, ctx, budget, report, ReembeddingStore(ctx.database))
+    run = _MigrationRun(migration, ctx, budget, report, ReembeddingStore(ctx.database))
     report.finished = await run.clear()
     if not report.finished:
         return
@@ -73,23 +76,27 @@ async def continue_migration(
     if report.finished:
         report.finished = await run.embed()
     if report.finished:
-        await EmbeddingSpace(ctx.database).complete_migration(move)
-        report.note = f"The knowledge base is now embedded with {move.target[0]}."
+        await EmbeddingSpace(ctx.database).complete_migration(migration)
+        report.note = f"The knowledge base is now embedded with {migration.target[0]}."
 
 
 @dataclass(frozen=True, slots=True)
 class _MigrationRun:
     """One run of a migration."""
 
-    move: SpaceMigration
+    migration: SpaceMigration
     ctx: Context
     budget: Budget
     report: Report
     store: ReembeddingStore
 
     async def clear(self) -> bool:
-        """Remove all old vectors once nothing stores them; return whether it finished."""
-        if self.move.cleared:
+        """Delete all old vectors, as soon as nothing stores such vectors any longer.
+
+        Returns:
+            Whether all are deleted.
+        """
+        if self.migration.cleared:
             return True
         if not await self._is_quiet():
             self.report.note = "Waiting for work with the former model to end."
@@ -103,7 +110,7 @@ class _MigrationRun:
         return True
 
     async def embed(self) -> bool:
-        """Embed the documents that no other job embeds; return whether all are embedded."""
+        """Embed the documents that no other job embeds. Return whether all are embedded."""
         for corpus in CORPORA:
             step = partial(self._embed_page, corpus)
             if corpus.text_to_embed and not await self._process_pages(f"embed_{corpus.name}", step):
@@ -111,18 +118,27 @@ class _MigrationRun:
         return True
 
     async def _is_quiet(self) -> bool:
-        """Wait until all calls and jobs that may not know of the migration have ended."""
+        """Wait until all calls and jobs that may not know of the migration have ended.
+
+        Returns:
+            Whether they have ended before the time is up.
+        """
         while True:
             now = self.ctx.clock()
-            if now >= self.move.since + QUIET_PERIOD and not await self.store.busy_jobs(now):
+            is_announced_long_enough = now >= self.migration.since + QUIET_PERIOD
+            if is_announced_long_enough and not await self.store.list_busy_jobs(now):
                 return True
             if self.budget.deadline - time.monotonic() <= POLL_SECONDS:
                 return False
             await asyncio.sleep(POLL_SECONDS)
 
     async def _process_pages(self, name: str, step: PageStep) -> bool:
-        """Process all pages, and store the position after each; return whether it finished."""
-        position = self.move.progress.get(name, "")
+        """Process all pages of a pass, and store the position after each.
+
+        Returns:
+            Whether the pass is complete.
+        """
+        position = self.migration.progress.get(name, "")
         while position is not None:
             if self.budget.spent:
                 return False
@@ -131,16 +147,17 @@ class _MigrationRun:
         return True
 
     async def _clear_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        return await self.store.clear_page(corpus, after, self.move, self.ctx.clock())
+        return await self.store.clear_page(corpus, after, self.migration, self.ctx.clock())
 
     async def _embed_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        """Embed the documents of a page that have no vector; read it again after concurrent edits.
+        """Embed the documents of a page that have no vector.
 
-        A document that the model rejects stays without a vector; only keyword search finds it.
+        The page is read again until none is left, because documents may be edited in the meantime.
+        A document that the model rejects stays without a vector, so that only its words find it.
         """
         rejected: set[str] = set()
         while True:
-            page, position = await self.store.unembedded_page(corpus, after)
+            page, position = await self.store.load_unembedded_page(corpus, after)
             documents = [document for document in page if document.snapshot.id not in rejected]
             if not documents:
                 return position

@@ -1,8 +1,9 @@
-"""The documents that a migration to another embedding model changes.
+"""Reads and writes the documents that a migration to another embedding model changes.
 
-A first pass over each corpus removes the old vectors. It queues passages for the step `embed`, and
-workspace documents for their job. A second pass embeds the documents of the other corpora. A page
-can be repeated safely. The position of each pass is stored in `meta/embedding`.
+A first pass through each corpus deletes the old vectors. It also queues passages of the knowledge
+base for the step `embed`, and documents of workspaces for their job. A second pass embeds the
+documents of the other corpora. A page can be processed again without harm. `meta/embedding` has the
+position of each pass.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.extractions import extracted_chunks
 from shared.extractions import repository as extraction_repository
 from shared.firestore.writes import put_if_unchanged
-from shared.index.stored_vector import NO_VECTOR, vector_fields
+from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MAX_WRITES
 from shared.traces import repository as trace_repository
@@ -34,20 +35,24 @@ if TYPE_CHECKING:
 DocumentData = Mapping[str, Any]
 
 PAGE_SIZE: Final = MAX_WRITES
+"""Documents are read in pages of this size, each of which is written in one commit."""
 BLOCKED_JOBS: Final = ("cluster", "extract", "ingest_materials")
-"""The leases of other jobs that read or store vectors. They do not begin during a migration."""
+"""The names of the leases of other jobs that read or store vectors. During a migration, these jobs
+do not start."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedCorpus:
-    """Documents that have vectors, or name the model of the vectors below them.
+    """Documents that have vectors, or that record the model of the vectors below them.
 
     Attributes:
         name: The name under which the positions of its passes are stored.
-        query: All documents, ordered by path.
+        query: Builds the query for all documents, sorted by path.
         fields: The fields to read.
-        clear_vector: Returns the change that removes an old vector, or None if there is none.
-        text_to_embed: Returns the text of a document. None if another job embeds the documents.
+        clear_vector: Builds the update that deletes a document's old vector. Returns None if the
+            document has none.
+        text_to_embed: Returns the text to embed of a document, or None if it needs no vector. This
+            function is None if another job embeds the documents.
     """
 
     name: str
@@ -59,34 +64,32 @@ class EmbeddedCorpus:
 
 @dataclass(frozen=True, slots=True)
 class UnembeddedDocument:
-    """A document without a vector, as it was read, and the text to embed."""
+    """A document without a vector, and the text to embed."""
 
     snapshot: DocumentSnapshot[Any]
     text: str
 
 
 class ReembeddingStore:
-    """Removes the old vectors, and stores the new ones."""
+    """Deletes the old vectors, and stores the new ones."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database. Nothing is read yet."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
-    async def busy_jobs(self, now: datetime) -> list[str]:
-        """Return the jobs that began before the migration and may still store vectors.
+    async def list_busy_jobs(self, now: datetime) -> list[str]:
+        """Return the names of jobs that may still store vectors of the former model.
 
-        Costs one Firestore round trip.
+        Costs one round trip.
         """
         references = [self._database.document("leases", name) for name in BLOCKED_JOBS]
         leases = await self._database.get_all(references, ["expires_at"])
         return [lease.id for lease in leases if lease.get("expires_at") > now]
 
     async def clear_page(
-        self, corpus: EmbeddedCorpus, after: str, move: SpaceMigration, now: datetime
+        self, corpus: EmbeddedCorpus, after: str, migration: SpaceMigration, now: datetime
     ) -> str | None:
-        """Remove the old vectors of a page.
-
-        Documents that are changed in the meantime are read again.
+        """Delete the old vectors of a page. The page is read again if a document has changed.
 
         Returns:
             The last path of the page, or None at the end.
@@ -94,16 +97,21 @@ class ReembeddingStore:
         while True:
             page = await self._load_page(corpus, after)
             changes = [
-                (document, corpus.clear_vector(_get_data(document), move, now)) for document in page
+                (document, corpus.clear_vector(_get_data(document), migration, now))
+                for document in page
             ]
             writes = [put_if_unchanged(document, change) for document, change in changes if change]
             if await self._database.commit_skipping_conflicts(writes) == len(writes):
                 return _get_position(page)
 
-    async def unembedded_page(
+    async def load_unembedded_page(
         self, corpus: EmbeddedCorpus, after: str
     ) -> tuple[list[UnembeddedDocument], str | None]:
-        """Load the documents of a page without a vector, and its last path, or None at the end."""
+        """Load the documents of a page that have no vector.
+
+        Returns:
+            The documents, and the last path of the page, or None at the end.
+        """
         page = await self._load_page(corpus, after)
         documents = [
             UnembeddedDocument(document, text)
@@ -117,15 +125,15 @@ class ReembeddingStore:
     async def store_vectors(
         self, vectors: Sequence[tuple[UnembeddedDocument, Vector]], model: str
     ) -> int:
-        """Store the vectors of documents that have not changed since, and return their number."""
+        """Store vectors, unless their documents have changed. Return the number stored."""
         writes = [
-            put_if_unchanged(document.snapshot, vector_fields(vector, model))
+            put_if_unchanged(document.snapshot, build_vector_fields(vector, model))
             for document, vector in vectors
         ]
         return await self._database.commit_skipping_conflicts(writes)
 
     async def count(self) -> int:
-        """Count all documents of the corpora, embedded or not, except those of workspaces.
+        """Count all documents, embedded or not, except those of workspaces.
 
         Another job embeds the documents of workspaces.
         """
@@ -138,7 +146,7 @@ class ReembeddingStore:
 
 
 def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> AsyncQuery:
-    """Return the query for the page of a corpus after a path."""
+    """Build the query for the page of a corpus after a path."""
     query = corpus.query(client).select(corpus.fields).limit(PAGE_SIZE)
     return query.start_after({"__name__": client.document(after)}) if after else query
 
@@ -152,29 +160,35 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _clear_passage(
-    data: DocumentData, _move: SpaceMigration, now: datetime
+    data: DocumentData, _migration: SpaceMigration, now: datetime
 ) -> dict[str, Any] | None:
     is_pending = "embedding_model" not in data and "embed" in data.get("pending", {})
     if "deleted_at" in data or is_pending:
         return None
-    requeue = chunk_repository.step_pending("embed", now)
-    return NO_VECTOR | chunk_repository.step_done("cluster") | requeue
+    requeue = chunk_repository.build_step_pending("embed", now)
+    return NO_VECTOR | chunk_repository.build_step_done("cluster") | requeue
 
 
 def _clear_vector(
-    data: DocumentData, _move: SpaceMigration, _now: datetime
+    data: DocumentData, _migration: SpaceMigration, _now: datetime
 ) -> dict[str, Any] | None:
     return NO_VECTOR if "embedding_model" in data else None
 
 
 def _clear_workspace_document(
-    data: DocumentData, move: SpaceMigration, now: datetime
+    data: DocumentData, migration: SpaceMigration, now: datetime
 ) -> dict[str, Any] | None:
-    """Queue a complete document for new vectors; the caller uploads an incomplete one again."""
-    model, dimension = move.target
+    """Build the update that queues a complete document for new vectors.
+
+    An incomplete document does not change, because its caller uploads it again.
+    """
+    model, dimension = migration.target
     embedding_job = data.get("making", {})
     complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
-    if not complete or (embedding_job.get("model"), embedding_job.get("dimension")) == move.target:
+    if (
+        not complete
+        or (embedding_job.get("model"), embedding_job.get("dimension")) == migration.target
+    ):
         return None
     job_update = {"making": {**embedding_job, "model": model, "dimension": dimension}}
     queue_update = {"status": DocumentStatus.WAITING.value, "next_at": now, "tries": 0}

@@ -1,4 +1,4 @@
-"""Embedding of pending passages batch by batch, with online requests."""
+"""Embeds pending passages batch by batch, with online requests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     EmbeddedChunk = tuple[PendingChunk, Vector]
     LoadPage = Callable[[], Awaitable[Sequence[PendingChunk]]]
-    """Loads a page of pending passages; an empty page if there are none."""
+    """Loads a page of pending passages. The page is empty if there are none."""
 
 STEP: Final = "embed"
+"""The step that is pending on a chunk until it is embedded."""
 PAGE: Final = 256
 """Pending chunks are read in pages of this size."""
 
@@ -33,7 +34,7 @@ async def embed_pages(load_page: LoadPage, ctx: Context, budget: Budget, report:
     """Embed pending passages page by page, until there are none.
 
     The commit that stores a vector also removes the chunk from the queue, provided that the chunk
-    was not edited since it was read. The next run therefore continues where one was killed.
+    was not edited since it was read. The next run therefore continues where a killed run stopped.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
@@ -47,13 +48,12 @@ async def embed_pages(load_page: LoadPage, ctx: Context, budget: Budget, report:
 
 
 async def embed_texts(texts: Sequence[str], ctx: Context) -> list[Vector | CarrelError]:
-    """Embed texts, so that a text that fails does not stop the others.
+    """Embed texts. A text that fails does not stop the others.
 
-    After a text fails, a probe shows whether the provider fails for any text, because it is down or
-    configured wrongly. In that case, this function fails, and no text is blamed.
+    When a text fails, a probe shows whether the provider fails for every text.
 
     Returns:
-        For each text its vector, or the error.
+        The vector of each text, or the error.
 
     Raises:
         CarrelError: The provider is down or configured wrongly.
@@ -79,7 +79,7 @@ async def embed_texts(texts: Sequence[str], ctx: Context) -> list[Vector | Carre
 async def store_vectors(
     embedded: Sequence[EmbeddedChunk], ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Store the vectors of chunks that were not edited; defer chunks that become too large."""
+    """Store the vectors of chunks that were not edited. Defer chunks that become too large."""
     chunks = [chunk for chunk, _ in embedded]
     vectors = [vector for _, vector in embedded]
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.support.mcp_wire import HEADERS, message
+from tests.support.mcp_wire import HEADERS, make_request
 
 if TYPE_CHECKING:
     import httpx2
@@ -30,4 +30,4 @@ class Carrel:
     def send(self, key: str | None, method: str, /, **params: Any) -> httpx2.Response:
         """Send a request with a key, or anonymously."""
         headers = HEADERS | ({"authorization": f"Bearer {key}"} if key else {})
-        return self.http.post(self.endpoint, json=message(method, **params), headers=headers)
+        return self.http.post(self.endpoint, json=make_request(method, **params), headers=headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,9 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.database import Connection
 from tests.e2e.access.all_tools_gateway import Carrel
-from tests.support.gateway_process import INLINE, SECRET, RunningGateway, run_gateway
+from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
+from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, RunningGateway, run_gateway
+from tests.support.google_sign_in import ADA
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -83,8 +86,31 @@ def laptop(realm: str, log: Path) -> Iterator[RunningGateway]:
 def carrel(realm: str, log: Path) -> Iterator[Carrel]:
     """All tools behind a gateway that requires a credential for everything but public tools."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **UNLIMITED}
-    with run_gateway(INLINE, environment, log) as gateway, httpx2.Client(timeout=60) as http:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway, httpx2.Client(timeout=60) as http:
         yield Carrel(gateway.endpoint, http)
+
+
+@pytest.fixture(scope="session")
+def url(realm: str, log: Path) -> Iterator[str]:
+    """The URL of a gateway with all tools, which requires a credential for each of them."""
+    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
+        yield gateway.url
+
+
+@pytest.fixture
+def google_url(realm: str, log: Path) -> Iterator[str]:
+    """The URL of a gateway with all tools, where Ada signs in with Google."""
+    with FakeGoogle() as google:
+        environment = {
+            "GOOGLE_CLOUD_PROJECT": realm,
+            **CLOUD,
+            "GOOGLE_CLIENT_ID": CLIENT_ID,
+            "GOOGLE_CLIENT_SECRET": CLIENT_SECRET,
+            "GOOGLE_ISSUER": google.issuer,
+            "ALLOWED_EMAILS": json.dumps([ADA]),
+        }
+        with run_gateway(INLINE_MAIN, environment, log) as gateway:
+            yield gateway.url
 
 
 def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:
@@ -106,7 +132,7 @@ def key_maker(realm: str) -> MakeKey:
 
     def make(user: str, scopes: frozenset[Scope] = FULL_ACCESS) -> str:
         text, key = new_key(
-            Keyring([SecretStr(SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
+            Keyring([SecretStr(ACCESS_SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
         )
 
         async def store_key(store: AccessStore) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from shared.core.dates import utc_now
 from tests.e2e.access.conftest import FUNDS, in_access
-from tests.support.mcp_wire import ENVELOPE, MODERN, call, message, post
-from tests.support.note_tools import PRICE
+from tests.support.mcp_wire import CLIENT_META, MODERN, make_call, make_request, post
+from tests.support.notebook_tools import PRICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,15 +37,15 @@ def account(realm: str) -> ReadAccount:
 def write(gateway: RunningGateway, key: str, /, **arguments: Any) -> dict[str, Any]:
     """Write a note and return the result."""
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
-    result: dict[str, Any] = post(gateway.endpoint, call("write_note", arguments), headers).json()[
-        "result"
-    ]
+    result: dict[str, Any] = post(
+        gateway.endpoint, make_call("write_note", arguments), headers
+    ).json()["result"]
     return result
 
 
 def notes(gateway: RunningGateway, key: str) -> list[str]:
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
-    answer = post(gateway.endpoint, call("read_notes", {}), headers).json()
+    answer = post(gateway.endpoint, make_call("read_notes", {}), headers).json()
     texts: list[str] = answer["result"]["structuredContent"]["texts"]
     return texts
 
@@ -179,8 +179,8 @@ def test_too_deep_arguments_are_rejected_before_payment(
     gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
 ) -> None:
     user = "money.odd"
-    request = message(
-        "tools/call", name="write_note", arguments={"text": nested(190)}, _meta=ENVELOPE
+    request = make_request(
+        "tools/call", name="write_note", arguments={"text": nested(190)}, _meta=CLIENT_META
     )
     headers: dict[str, str | None] = {
         "authorization": f"Bearer {make_key(user)}",

@@ -16,10 +16,16 @@ from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
-from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, refusal
-from tests.support.gateway_process import INLINE, RunningGateway, run_gateway
-from tests.support.mcp_wire import call, post
-from tests.support.stored_materials import DIMENSION, QUERY, make_text, paragraph, stored_contents
+from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, make_error_reply
+from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
+from tests.support.mcp_wire import make_call, post
+from tests.support.stored_materials import (
+    DIMENSION,
+    QUERY,
+    make_paragraph,
+    make_text,
+    read_workspaces,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +54,7 @@ class Deployment:
     def ask(self, key: str, gateway: int = 0, /, **arguments: Any) -> dict[str, Any]:
         """Call `extract_key_info` and return the result."""
         headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
-        request = call("extract_key_info", {"query": QUERY, **arguments})
+        request = make_call("extract_key_info", {"query": QUERY, **arguments})
         result: dict[str, Any] = post(self.gateways[gateway].endpoint, request, headers).json()[
             "result"
         ]
@@ -73,7 +79,7 @@ class Deployment:
         async def read() -> dict[str, dict[str, Any]]:
             app = App(Settings(google_cloud_project=self.realm, **KNOWLEDGE))
             try:
-                return await stored_contents(app, Caller.of(user))
+                return await read_workspaces(app, Caller.of(user))
             finally:
                 await app.aclose()
 
@@ -97,14 +103,14 @@ def deployment(realm: str, log: Path) -> Iterator[Deployment]:
             "OPENAI_MODEL": MODEL,
             "OPENAI_DIMENSION": str(DIMENSION),
         }
-        gateways = (stack.enter_context(run_gateway(INLINE, environment, log)),)
+        gateways = (stack.enter_context(run_gateway(INLINE_MAIN, environment, log)),)
         yield Deployment(gateways, fake, realm, environment)
 
 
 @pytest.fixture(scope="module")
 def two_gateways(deployment: Deployment, log: Path) -> Iterator[Deployment]:
     """That gateway and a second one."""
-    with run_gateway(INLINE, deployment.environment, log) as second:
+    with run_gateway(INLINE_MAIN, deployment.environment, log) as second:
         yield replace(deployment, gateways=(*deployment.gateways, second))
 
 
@@ -113,7 +119,7 @@ def reset_model(deployment: Deployment) -> Iterator[None]:
     """Let the model work again after each test."""
     yield
     deployment.fake.usual = Reply()
-    deployment.fake.refuses = ""
+    deployment.fake.rejected_words = ""
 
 
 def outcome(result: dict[str, Any]) -> tuple[str, int | None]:
@@ -136,7 +142,7 @@ def test_a_call_costs_nothing_while_the_model_is_down(
 ) -> None:
     key = make_key("materials.down")
     deployment.fake.script.append(Reply())
-    deployment.fake.usual = refusal(429, retry_after="60")
+    deployment.fake.usual = make_error_reply(429, retry_after="60")
     assert outcome(deployment.ask(key, materials=TEXT)) == ("UNAVAILABLE", None)
     assert outcome(deployment.ask(key, materials=TEXT, idempotency_key="k")) == (
         "UNAVAILABLE",
@@ -152,7 +158,7 @@ def test_a_call_with_rejected_materials_costs_nothing(
     deployment: Deployment, make_key: MakeKey
 ) -> None:
     key = make_key("materials.refused")
-    deployment.fake.refuses = paragraph(3)
+    deployment.fake.rejected_words = make_paragraph(3)
     for arguments in ({"materials": TEXT}, {"materials": " "}, {"document": "0" * 32}, {}):
         code, _ = outcome(deployment.ask(key, **arguments))
         assert code in ("VALIDATION_ERROR", "NOT_FOUND")
@@ -179,7 +185,7 @@ def test_a_pending_call_is_paid_and_its_first_answer_is_free(
     pending = deployment.ask(key, materials=LONG_TEXT)
     assert outcome(pending) == ("pending", PRICE)
     document = pending["structuredContent"]["document"]
-    deployment.fake.usual = refusal(429, retry_after="60")
+    deployment.fake.usual = make_error_reply(429, retry_after="60")
     assert outcome(deployment.ask(key, document=document)) == ("UNAVAILABLE", None)
     assert deployment.account("materials.pending") == (FUNDS - PRICE, [])
     deployment.fake.usual = Reply()

@@ -14,8 +14,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
-from tests.support.consent_page import ConsentResult, decide
-from tests.support.fakes.token_storage import Memory
+from tests.support.consent_page import ConsentResult, submit_decision
+from tests.support.fakes.token_storage import MemoryTokenStorage
 from tests.support.typescript_clients import run_client
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Browser:
     async def open(self, address: str) -> None:
         """Open the consent page and allow the request."""
         self.visits.append(address)
-        self._returned = await asyncio.to_thread(decide, address, self._key)
+        self._returned = await asyncio.to_thread(submit_decision, address, self._key)
 
     async def read_redirect(self) -> AuthorizationCodeResult:
         """Return the redirect that the client's callback server receives."""
@@ -51,7 +51,7 @@ class Browser:
 
 @asynccontextmanager
 async def connect(
-    endpoint: str, memory: Memory, browser: Browser, method: str | None = None
+    endpoint: str, memory: MemoryTokenStorage, browser: Browser, method: str | None = None
 ) -> AsyncIterator[tuple[Client, OAuthClientProvider]]:
     """Connect the official Python client, which signs in."""
     metadata = OAuthClientMetadata.model_validate(
@@ -73,7 +73,7 @@ async def connect(
 async def test_the_python_client_signs_in_and_calls(
     gateway: RunningGateway, make_key: MakeKey, method: str | None
 ) -> None:
-    memory = Memory()
+    memory = MemoryTokenStorage()
     browser = Browser(make_key("anna.python"))
     async with connect(gateway.endpoint, memory, browser, method) as (client, _):
         result = await client.call_tool("write_note", {"text": "by hand"})
@@ -86,7 +86,7 @@ async def test_the_python_client_signs_in_and_calls(
 
 async def test_a_token_is_for_all_addresses(gateway: RunningGateway, make_key: MakeKey) -> None:
     """A selection of tools is not another resource, and limits nothing that the token may do."""
-    memory, browser = Memory(), Browser(make_key("anna.reads"))
+    memory, browser = MemoryTokenStorage(), Browser(make_key("anna.reads"))
     async with connect(f"{gateway.endpoint}?readonly", memory, browser) as (client, _):
         assert "write_note" not in {tool.name for tool in (await client.list_tools()).tools}
     async with connect(gateway.endpoint, memory, browser) as (client, _):
@@ -97,7 +97,7 @@ async def test_a_token_is_for_all_addresses(gateway: RunningGateway, make_key: M
 async def test_an_expired_token_is_refreshed_without_a_person(
     gateway: RunningGateway, make_key: MakeKey
 ) -> None:
-    memory = Memory()
+    memory = MemoryTokenStorage()
     browser = Browser(make_key("anna.away"))
     async with connect(gateway.endpoint, memory, browser) as (client, auth):
         first = memory.tokens

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from shared.core.caller import Scope
-from tests.support.consent_page import ConsentResult, decide
-from tests.support.mcp_wire import HANDSHAKE, call, initialize, message, post
+from tests.support.consent_page import ConsentResult, submit_decision
+from tests.support.mcp_wire import HANDSHAKE, make_call, make_initialize, make_request, post
 
 if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
@@ -43,7 +43,7 @@ class Claude:
     @classmethod
     def register(cls, endpoint: str) -> Claude:
         """Discover the authorization server, and register with it."""
-        unauthorized = post(endpoint, initialize(HANDSHAKE[0]))
+        unauthorized = post(endpoint, make_initialize(HANDSHAKE[0]))
         [metadata_url] = re.findall(
             r'resource_metadata="([^"]+)"', unauthorized.headers["www-authenticate"]
         )
@@ -76,7 +76,7 @@ class Claude:
             "resource": self.resource,
             "scope": "carrel:read carrel:write",
         }
-        return decide(f"{self.server['authorization_endpoint']}?{urlencode(request)}", key)
+        return submit_decision(f"{self.server['authorization_endpoint']}?{urlencode(request)}", key)
 
     def request_tokens(self, **form: str) -> httpx2.Response:
         """Send a request to the token endpoint."""
@@ -104,7 +104,7 @@ class Claude:
     def status(self, token: str) -> int:
         """Return the HTTP status of a request with this token."""
         headers: dict[str, str | None] = {"authorization": f"Bearer {token}"}
-        return post(self.endpoint, message("tools/list"), headers).status_code
+        return post(self.endpoint, make_request("tools/list"), headers).status_code
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_claude_signs_in_calls_refreshes_and_is_revoked(claude: Claude, make_key
 
     tokens = claude.exchange(returned.answer["code"], verifier).json()
     headers: dict[str, str | None] = {"authorization": f"Bearer {tokens['access_token']}"}
-    answer = post(claude.endpoint, call("write_note", {"text": "hello"}), headers).json()
+    answer = post(claude.endpoint, make_call("write_note", {"text": "hello"}), headers).json()
     assert answer["result"]["structuredContent"] == {"number": 1}
 
     refreshed = claude.refresh(tokens["refresh_token"]).json()
@@ -153,7 +153,7 @@ def test_a_denied_request_returns_access_denied(claude: Claude, make_key: MakeKe
         "state": "s",
     }
     address = f"{claude.server['authorization_endpoint']}?{urlencode(request)}"
-    returned = decide(address, make_key("claude.refuses"), "deny")
+    returned = submit_decision(address, make_key("claude.refuses"), "deny")
     assert returned.answer["error"] == "access_denied"
     assert returned.answer["state"] == "s"
     assert returned.answer["iss"] == claude.server["issuer"]
@@ -189,7 +189,7 @@ def test_a_read_only_key_signs_in_for_reading(
     tokens = sign_in(claude, make_key("claude.reads", scopes=frozenset({Scope.READ})))
     assert tokens["scope"] == "carrel:read"
     headers: dict[str, str | None] = {"authorization": f"Bearer {tokens['access_token']}"}
-    response = post(gateway.endpoint, call("write_note", {"text": "x"}), headers)
+    response = post(gateway.endpoint, make_call("write_note", {"text": "x"}), headers)
     assert response.status_code == 403
 
 

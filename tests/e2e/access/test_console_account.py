@@ -9,10 +9,10 @@ import pytest
 
 from shared.core.caller import Scope
 from tests.e2e.access.conftest import CLOUD
-from tests.support.console_app import parse_page, texts
+from tests.support.console_app import parse_page, read_texts
 from tests.support.console_person import Person
-from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.mcp_wire import HEADERS, call
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def url(realm: str, log: Path) -> Iterator[str]:
     """The URL of a gateway with all tools, which requires a credential for each of them."""
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
         yield gateway.url
 
 
@@ -35,7 +35,7 @@ def key_id(key: str) -> str:
 
 def call_status(url: str, key: str, tool: str = "list_tasks", **arguments: str) -> int:
     headers = {**HEADERS, "authorization": f"Bearer {key}"}
-    return httpx2.post(f"{url}/mcp", json=call(tool, arguments), headers=headers).status_code
+    return httpx2.post(f"{url}/mcp", json=make_call(tool, arguments), headers=headers).status_code
 
 
 def revoke(person: Person, **fields: str) -> httpx2.Response:
@@ -66,7 +66,7 @@ def test_a_revoked_key_opens_nothing(url: str, make_key: MakeKey) -> None:
     assert call_status(url, lost_key) == 200
     response = revoke(person, action="revoke_key", key_id=key_id(lost_key))
     assert response.status_code == 200
-    [message] = texts(parse_page(response), "[role=status] p")
+    [message] = read_texts(parse_page(response), "[role=status] p")
     assert message.startswith("Revoked the key")
     assert call_status(url, lost_key) == 401
     assert other_browser.open("/").texts("h1") == ["Sign in"]
@@ -125,7 +125,7 @@ def test_on_a_laptop_there_is_no_account(laptop: RunningGateway) -> None:
 
 def test_an_anonymous_visitor_is_asked_to_sign_in(realm: str, log: Path) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "PUBLIC_ACCESS": "true"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         response = httpx2.get(f"{gateway.url}/you")
     assert response.status_code == 401
     assert 'href="/session/new?to=%2Fyou"' in response.text

@@ -13,9 +13,9 @@ from shared.core.caller import FULL_ACCESS, Role, Scope
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.console_person import SESSION_COOKIE, Person
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import fill_project
-from tests.support.secret_samples import tokens
+from tests.support.secret_samples import make_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ def sign_in(local_embedder: LocalEmbedder, log: Path) -> Iterator[SignIn]:
     project = f"console-{uuid.uuid4().hex[:16]}"
     asyncio.run(fill_project(project, local_embedder, *SOURCES))
     make_key = key_maker(project)
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
 
         def sign_in_as(role: Role, scopes: frozenset[Scope] = FULL_ACCESS) -> Person:
             user = f"user.{uuid.uuid4().hex[:8]}"
@@ -99,7 +99,7 @@ def test_saving_a_form_as_it_was_changes_nothing(sign_in: SignIn) -> None:
 
 def test_a_note_with_a_secret_is_explained_and_kept_in_the_form(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
-    text = f"The token is {next(iter(tokens().values()))}"
+    text = f"The token is {next(iter(make_tokens().values()))}"
     owner.open(passage_path(owner, "noting")).submit("Save the note", text=text)
     assert owner.response.status_code == 400
     assert owner.texts("[role=alert]")[0].startswith("Nothing was saved. The text seems to contain")
@@ -317,6 +317,14 @@ def test_a_form_after_the_session_ended_loses_no_text(sign_in: SignIn) -> None:
     assert person.select("#typed")[0].text.strip() == "A thought\n</textarea>about bread"
     [link] = [link.get("href") for link in person.select("a") if link.text == "Sign in"]
     assert link == f"/session/new?{urlencode({'to': path})}"
+
+
+def test_a_form_that_is_too_large_is_answered_by_a_page(sign_in: SignIn) -> None:
+    person = sign_in(Role.OWNER)
+    person.open(passage_path(person, "reading")).submit("Save the note", text="x" * 300_000)
+    assert person.response.status_code == 413
+    [message] = person.texts("[role=alert]")
+    assert message.startswith("This request is larger than 262,144 bytes. Nothing was changed.")
 
 
 def test_who_signs_out_twice_returns_to_search(sign_in: SignIn) -> None:

@@ -14,14 +14,12 @@ from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Scope
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
-from tests.support.console_app import parse_page, texts
+from tests.support.console_app import parse_page, read_texts
 from tests.support.console_person import Person
-from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
-from tests.support.gateway_process import INLINE, SECRET, run_gateway
-from tests.support.mcp_wire import HEADERS, call
+from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from shared.accounts.access_key import AccessKey
@@ -31,16 +29,9 @@ if TYPE_CHECKING:
 READ_AND_WRITE = frozenset({Scope.READ, Scope.WRITE})
 
 
-@pytest.fixture(scope="module")
-def url(realm: str, log: Path) -> Iterator[str]:
-    """The URL of a gateway with all tools, which requires a credential for each of them."""
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
-        yield gateway.url
-
-
 def call_status(url: str, key: str, tool: str = "list_tasks", **arguments: str) -> int:
     headers = {**HEADERS, "authorization": f"Bearer {key}"}
-    return httpx2.post(f"{url}/mcp", json=call(tool, arguments), headers=headers).status_code
+    return httpx2.post(f"{url}/mcp", json=make_call(tool, arguments), headers=headers).status_code
 
 
 def ask(person: Person, **fields: str) -> Person:
@@ -199,7 +190,7 @@ def test_nobody_has_more_than_100_keys(url: str, make_key: MakeKey, realm: str) 
 
     async def add_keys(store: AccessStore) -> None:
         now = await store.accounts.get_server_time()
-        keyring = Keyring([SecretStr(SECRET)])
+        keyring = Keyring([SecretStr(ACCESS_SECRET)])
         for number in range(99):
             _, other = new_key(keyring, "makes.many", f"k{number}", READ_AND_WRITE, created_at=now)
             await store.keys.add(other)
@@ -214,7 +205,7 @@ def test_a_key_does_not_outlast_the_proof(url: str, realm: str) -> None:
     async def add_key(store: AccessStore) -> str:
         now = await store.accounts.get_server_time()
         text, key = new_key(
-            Keyring([SecretStr(SECRET)]),
+            Keyring([SecretStr(ACCESS_SECRET)]),
             "makes.brief",
             "brief",
             frozenset(Scope),
@@ -247,7 +238,7 @@ def test_a_form_of_no_page_is_rejected(url: str, make_key: MakeKey, fields: dict
     valid = {"name": "x", "days": "90", "scope": "carrel:read"}
     response = send(person, "/you/key", **{**valid, **fields})
     assert response.status_code == 400
-    assert texts(parse_page(response), "[role=alert]")
+    assert read_texts(parse_page(response), "[role=alert]")
 
 
 def test_a_form_without_its_token_makes_nothing(url: str, make_key: MakeKey) -> None:
@@ -261,7 +252,7 @@ def test_attempts_to_prove_are_limited(log: Path) -> None:
     # The attempts of this address are used up afterwards, so no other test shares the project.
     project = f"guessing-{uuid.uuid4().hex[:16]}"
     environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, "SIGN_INS_PER_TEN_MINUTES": "6"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         person = ask(Person(gateway.url).sign_in(key_maker(project)("makes.guess")))
         statuses = [
             person.submit("Make the key", key="carrel_wrong").response.status_code for _ in range(7)
@@ -270,17 +261,7 @@ def test_attempts_to_prove_are_limited(log: Path) -> None:
     assert statuses[-1] == 429
 
 
-def test_google_proves_who_makes_a_key(realm: str, log: Path) -> None:
-    with FakeGoogle() as google:
-        environment = {
-            "GOOGLE_CLOUD_PROJECT": realm,
-            **CLOUD,
-            "GOOGLE_CLIENT_ID": CLIENT_ID,
-            "GOOGLE_CLIENT_SECRET": CLIENT_SECRET,
-            "GOOGLE_ISSUER": google.issuer,
-            "ALLOWED_EMAILS": '["ada@example.com"]',
-        }
-        with run_gateway(INLINE, environment, log) as gateway:
-            person = Person(gateway.url).open("/").submit("Continue with Google")
-            key = shown_key(ask(person).submit("Continue with Google"))
-            assert call_status(gateway.url, key) == 200
+def test_google_proves_who_makes_a_key(google_url: str) -> None:
+    person = Person(google_url).open("/").submit("Continue with Google")
+    key = shown_key(ask(person).submit("Continue with Google"))
+    assert call_status(google_url, key) == 200

@@ -11,14 +11,12 @@ import pytest
 
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
 from tests.e2e.access.conftest import CLOUD, in_access
-from tests.support.console_app import parse_page, read_text, texts
+from tests.support.console_app import parse_page, read_text, read_texts
 from tests.support.console_person import SESSION_COOKIE, Person
-from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
-from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.mcp_wire import HEADERS, message
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import HEADERS, make_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from shared.accounts.repositories.access_store import AccessStore
@@ -26,13 +24,6 @@ if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
 
 PRIVATE_PATHS = ("/", "/?q=x", "/sources", "/sources/x", "/map", "/clusters/x", "/passages/x")
-
-
-@pytest.fixture(scope="module")
-def url(realm: str, log: Path) -> Iterator[str]:
-    """The URL of a gateway with all tools, which requires a credential for each of them."""
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
-        yield gateway.url
 
 
 def test_a_person_signs_in_with_a_key_and_returns_to_the_page(url: str, make_key: MakeKey) -> None:
@@ -70,7 +61,7 @@ def test_a_wrong_key_starts_no_session(url: str) -> None:
 
 def test_the_cookie_opens_the_console_alone(url: str, make_key: MakeKey) -> None:
     person = Person(url).sign_in(make_key("visits.only"))
-    call = message("tools/list")
+    call = make_request("tools/list")
     assert person.http.post("/mcp", json=call, headers=HEADERS).status_code == 401
     cookie = person.http.cookies[SESSION_COOKIE]
     bearer = {**HEADERS, "authorization": f"Bearer {cookie}"}
@@ -108,20 +99,10 @@ def test_a_session_ends_after_30_days(url: str, make_key: MakeKey, realm: str) -
     assert person.open("/map").texts("h1") == ["Sign in"]
 
 
-def test_a_person_signs_in_with_google(realm: str, log: Path) -> None:
-    with FakeGoogle() as google:
-        environment = {
-            "GOOGLE_CLOUD_PROJECT": realm,
-            **CLOUD,
-            "GOOGLE_CLIENT_ID": CLIENT_ID,
-            "GOOGLE_CLIENT_SECRET": CLIENT_SECRET,
-            "GOOGLE_ISSUER": google.issuer,
-            "ALLOWED_EMAILS": '["ada@example.com"]',
-        }
-        with run_gateway(INLINE, environment, log) as gateway:
-            person = Person(gateway.url).open("/map").submit("Continue with Google")
-            assert person.path == "/map"
-            assert person.texts(".who a") == ["ada@example.com"]
+def test_a_person_signs_in_with_google(google_url: str) -> None:
+    person = Person(google_url).open("/map").submit("Continue with Google")
+    assert person.path == "/map"
+    assert person.texts(".who a") == ["ada@example.com"]
 
 
 def test_revoking_the_key_or_the_user_ends_the_session(
@@ -160,7 +141,7 @@ def test_a_code_starts_one_session_in_the_browser_that_asked(url: str, make_key:
     assert arrival.startswith(f"{url}/session?code=")
     stolen = other.http.get(arrival)
     assert stolen.status_code == 403
-    assert "another browser" in texts(parse_page(stolen), "[role=alert]")[0]
+    assert "another browser" in read_texts(parse_page(stolen), "[role=alert]")[0]
     assert SESSION_COOKIE not in other.http.cookies
     assert person.open(arrival).texts(".who a") == ["visits.code"]
     assert person.http.get(arrival).status_code == 401
@@ -223,7 +204,7 @@ def test_without_signing_in_public_pages_offer_it(carrel: Carrel, make_key: Make
 
 def test_too_many_pages_are_too_many_calls(realm: str, log: Path, make_key: MakeKey) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "READS_PER_MINUTE": "2"}
-    with run_gateway(INLINE, environment, log) as gateway:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         person = Person(gateway.url).sign_in(make_key("visits.often"), "/map")
         assert person.open("/map").response.status_code == 200
         assert person.open("/map").response.status_code == 429

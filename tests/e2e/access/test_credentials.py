@@ -11,8 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.core.caller import Scope, add_implied_scopes
-from tests.support.mcp_wire import HANDSHAKE, MODERN, call, initialize, message, post, post_modern
-from tests.support.planted_words import SIGN_IN_PATHS
+from tests.support.mcp_wire import (
+    HANDSHAKE,
+    MODERN,
+    make_call,
+    make_initialize,
+    make_request,
+    post,
+    post_modern,
+)
+from tests.support.private_requests import SIGN_IN_PATHS
 
 if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
@@ -35,7 +43,7 @@ def challenge(response: httpx2.Response) -> dict[str, str]:
 
 
 def list_tools(gateway: RunningGateway, headers: dict[str, str | None] | None = None) -> set[str]:
-    listed = post(gateway.endpoint, message("tools/list"), headers).json()["result"]["tools"]
+    listed = post(gateway.endpoint, make_request("tools/list"), headers).json()["result"]["tools"]
     return {tool["name"] for tool in listed}
 
 
@@ -43,14 +51,14 @@ def call_result(
     gateway: RunningGateway, key: str, tool: str, /, **arguments: Any
 ) -> dict[str, Any]:
     """Call a tool with a key and return the result."""
-    result: dict[str, Any] = post(gateway.endpoint, call(tool, arguments), bearer(key)).json()[
+    result: dict[str, Any] = post(gateway.endpoint, make_call(tool, arguments), bearer(key)).json()[
         "result"
     ]
     return result
 
 
-@pytest.mark.parametrize("query", ["", "?readonly", "?tools=unknown"])
-@pytest.mark.parametrize("body", [initialize(HANDSHAKE[0]), message("tools/list")])
+@pytest.mark.parametrize("query", ["", "?readonly", "?tools=chatgpt", "?tools=unknown"])
+@pytest.mark.parametrize("body", [make_initialize(HANDSHAKE[0]), make_request("tools/list")])
 def test_a_request_without_a_credential_learns_where_to_sign_in(
     gateway: RunningGateway, body: dict[str, Any], query: str
 ) -> None:
@@ -79,9 +87,9 @@ def test_a_request_without_a_credential_learns_where_to_sign_in(
 def test_an_invalid_credential_is_an_invalid_token_error(
     gateway: RunningGateway, open_gateway: RunningGateway, headers: dict[str, str | None]
 ) -> None:
-    endpoints = (gateway.endpoint, open_gateway.endpoint, f"{gateway.endpoint}?readonly")
-    for endpoint in endpoints:
-        response = post(endpoint, message("tools/list"), headers)
+    selections = [f"{gateway.endpoint}?{query}" for query in ("readonly", "tools=chatgpt")]
+    for endpoint in (gateway.endpoint, open_gateway.endpoint, *selections):
+        response = post(endpoint, make_request("tools/list"), headers)
         assert response.status_code == 401
         assert challenge(response)["error"] == "invalid_token"
 
@@ -91,7 +99,7 @@ def test_an_invalid_credential_is_an_invalid_token_error(
 )
 @given(value=st.text(st.characters(min_codepoint=32, max_codepoint=126)).map(str.strip))
 def test_random_authorization_headers_are_unauthorized(gateway: RunningGateway, value: str) -> None:
-    response = post(gateway.endpoint, message("tools/list"), {"authorization": value})
+    response = post(gateway.endpoint, make_request("tools/list"), {"authorization": value})
     assert response.status_code == 401
 
 
@@ -99,7 +107,7 @@ def test_random_authorization_headers_are_unauthorized(gateway: RunningGateway, 
 def test_headers_that_are_not_text_are_unauthorized(gateway: RunningGateway, name: str) -> None:
     response = httpx2.post(
         gateway.endpoint,
-        json=message("tools/list"),
+        json=make_request("tools/list"),
         headers=[(name.encode(), b"Bearer \xff\xfe\x80")],
     )
     assert response.status_code == 401
@@ -117,7 +125,7 @@ def test_a_key_works_in_either_header_and_with_a_task(
 def test_a_key_in_the_url_is_ignored(gateway: RunningGateway, make_key: MakeKey) -> None:
     key = make_key("anna")
     for name in ("key", "api_key", "access_token", "token"):
-        response = post(f"{gateway.endpoint}?{name}={key}", message("tools/list"))
+        response = post(f"{gateway.endpoint}?{name}={key}", make_request("tools/list"))
         assert response.status_code == 401
 
 
@@ -158,7 +166,7 @@ def test_an_insufficient_scope_error_names_all_scopes(
             arguments={"text": "x"},
         )
     else:
-        response = post(gateway.endpoint, call("write_note", {"text": "x"}), bearer(key))
+        response = post(gateway.endpoint, make_call("write_note", {"text": "x"}), bearer(key))
     assert response.status_code == 403
     header = challenge(response)
     assert header["error"] == "insufficient_scope"
@@ -169,7 +177,7 @@ def test_an_insufficient_scope_error_names_all_scopes(
 
 def test_an_anonymous_caller_sees_and_calls_public_tools(open_gateway: RunningGateway) -> None:
     assert list_tools(open_gateway) == PUBLIC_TOOLS
-    result = post(open_gateway.endpoint, call("read_sign", {})).json()["result"]
+    result = post(open_gateway.endpoint, make_call("read_sign", {})).json()["result"]
     assert result["structuredContent"]["texts"] == ["Welcome."]
 
 
@@ -177,7 +185,7 @@ def test_an_anonymous_caller_sees_and_calls_public_tools(open_gateway: RunningGa
 def test_an_anonymous_call_of_a_private_tool_must_sign_in(
     open_gateway: RunningGateway, tool: str
 ) -> None:
-    response = post(open_gateway.endpoint, call(tool, {"text": "x"}))
+    response = post(open_gateway.endpoint, make_call(tool, {"text": "x"}))
     assert response.status_code == 401
     assert "error" not in challenge(response)
     assert response.json()["error"]["message"] == f"Sign in to call {tool}."
@@ -185,7 +193,7 @@ def test_an_anonymous_call_of_a_private_tool_must_sign_in(
 
 def test_an_anonymous_call_with_a_price_must_sign_in(open_gateway: RunningGateway) -> None:
     """The response has status 401, because clients look for sign-in there."""
-    response = post(open_gateway.endpoint, call("read_fortune", {}))
+    response = post(open_gateway.endpoint, make_call("read_fortune", {}))
     assert response.status_code == 401
     assert challenge(response)["scope"] == "carrel:read"
     assert "error" not in challenge(response)
@@ -195,7 +203,7 @@ def test_an_anonymous_call_with_a_price_must_sign_in(open_gateway: RunningGatewa
 def test_an_unknown_tool_is_unknown_to_every_caller(
     gateway: RunningGateway, open_gateway: RunningGateway, make_key: MakeKey
 ) -> None:
-    body = call("invent_note", {})
+    body = make_call("invent_note", {})
     for response in (
         post(gateway.endpoint, body, bearer(make_key("anna"))),
         post(open_gateway.endpoint, body),
@@ -214,7 +222,7 @@ def test_no_spelling_of_the_path_bypasses_access_control(
     gateway: RunningGateway, ending: str
 ) -> None:
     for method in ("tools/list", "prompts/list", "server/discover"):
-        assert post(gateway.endpoint + ending, message(method)).status_code in {401, 404}
+        assert post(gateway.endpoint + ending, make_request(method)).status_code in {401, 404}
     stream = {"accept": "text/event-stream"}
     assert httpx2.get(gateway.endpoint + ending, headers=stream).status_code in {404, 405}
 
@@ -222,10 +230,10 @@ def test_no_spelling_of_the_path_bypasses_access_control(
 @pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via", "x-real-ip"])
 def test_a_local_gateway_rejects_forwarded_requests(laptop: RunningGateway, header: str) -> None:
     forwarded: dict[str, str | None] = {header: "8.8.8.8"}
-    rejected = post(laptop.endpoint, message("tools/list"), forwarded)
+    rejected = post(laptop.endpoint, make_request("tools/list"), forwarded)
     assert rejected.status_code == 403
     assert "make run ARGS=--sign-in" in rejected.json()["error"]["message"]
-    assert post(laptop.endpoint, message("tools/list")).status_code == 200
+    assert post(laptop.endpoint, make_request("tools/list")).status_code == 200
 
 
 @pytest.mark.parametrize("path", SIGN_IN_PATHS)
@@ -239,9 +247,9 @@ def test_a_local_gateway_offers_no_sign_in(laptop: RunningGateway, path: str) ->
 def test_a_local_gateway_rejects_credentials_without_sign_in(
     laptop: RunningGateway, make_key: MakeKey
 ) -> None:
-    unknown = post(laptop.endpoint, message("tools/list"), bearer("carrel_nonsense"))
+    unknown = post(laptop.endpoint, make_request("tools/list"), bearer("carrel_nonsense"))
     key = make_key("reader", scopes=frozenset({Scope.READ}))
-    forbidden = post(laptop.endpoint, call("write_note", {"text": "x"}), bearer(key))
+    forbidden = post(laptop.endpoint, make_call("write_note", {"text": "x"}), bearer(key))
     for response in (unknown, forbidden):
         assert response.status_code == 403
         assert "www-authenticate" not in response.headers
@@ -251,7 +259,7 @@ def test_a_local_gateway_rejects_credentials_without_sign_in(
 def test_an_anonymous_body_has_a_lower_limit(
     open_gateway: RunningGateway, make_key: MakeKey
 ) -> None:
-    large = message("ping", filler="x" * 100_000)
+    large = make_request("ping", filler="x" * 100_000)
     rejected = post(open_gateway.endpoint, large)
     assert rejected.status_code == 413
     assert rejected.json()["error"]["message"] == (

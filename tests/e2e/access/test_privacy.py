@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.mcp_wire import call, post
+from tests.support.mcp_wire import make_call, post
 
 if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
@@ -55,7 +55,7 @@ def ask(
 ) -> dict[str, Any]:
     credential = f"{task}@{key}" if task else key
     headers: dict[str, str | None] = {"authorization": f"Bearer {credential}"}
-    response = post(gateway.endpoint, call(tool, arguments), headers)
+    response = post(gateway.endpoint, make_call(tool, arguments), headers)
     assert response.status_code == 200, response.text
     result: dict[str, Any] = response.json()["result"]
     return result

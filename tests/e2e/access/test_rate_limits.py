@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK, key_maker
 from tests.support.gateway_process import run_gateway
-from tests.support.mcp_wire import call, message, post
+from tests.support.mcp_wire import make_call, make_request, post
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def pair(own_realm: str, log: Path) -> Iterator[tuple[RunningGateway, RunningGat
 
 def ask(gateway: RunningGateway, tool: str, key: str | None) -> httpx2.Response:
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}" if key else None}
-    return post(gateway.endpoint, call(tool, {}), headers)
+    return post(gateway.endpoint, make_call(tool, {}), headers)
 
 
 def is_limited(response: httpx2.Response) -> bool:
@@ -98,5 +98,5 @@ def test_listing_is_not_counted(
 ) -> None:
     headers: dict[str, str | None] = {"authorization": f"Bearer {make_key('limits.lists')}"}
     for _ in range(2 * LIMIT_PER_MINUTE):
-        listed = post(pair[0].endpoint, message("tools/list"), headers)
+        listed = post(pair[0].endpoint, make_request("tools/list"), headers)
         assert listed.json()["result"]["tools"]

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from infra.build.discovery import ROOT
 from infra.local.processes import is_listening
-from tests.support.cloud_run.cloud import cloud
+from tests.support.cloud_run.cloud import run_cloud
 
 PARENT_PROGRAM = """
-from tests.support.cloud_run.cloud import cloud
+from tests.support.cloud_run.cloud import run_cloud
 
-with cloud(["get_chunk"], {}) as running:
+with run_cloud(["get_chunk"], {}) as running:
     print(running.urls["get_chunk"], running.functions["get_chunk"].url, flush=True)
     input()
 """
@@ -34,11 +34,11 @@ def test_a_fake_cloud_ends_with_its_parent() -> None:
 
 
 def test_a_dead_part_is_named() -> None:
-    with cloud(["get_chunk"], {}) as fake_cloud:
-        assert not fake_cloud.dead()
+    with run_cloud(["get_chunk"], {}) as fake_cloud:
+        assert not fake_cloud.find_dead()
         fake_cloud.functions["get_chunk"].kill()
-        assert fake_cloud.dead() == "The function of get_chunk"
-    with cloud(["get_chunk"], {}) as fake_cloud:
+        assert fake_cloud.find_dead() == "The function of get_chunk"
+    with run_cloud(["get_chunk"], {}) as fake_cloud:
         fake_cloud.front.kill()
         fake_cloud.front.wait()
-        assert fake_cloud.dead() == "The fake Cloud Run"
+        assert fake_cloud.find_dead() == "The fake Cloud Run"

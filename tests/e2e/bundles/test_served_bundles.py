@@ -23,15 +23,15 @@ from shared.core.dates import utc_now
 from shared.knowledge.ingestion import Ingestion
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.cloud_run.cloud import GATEWAY
-from tests.support.cloud_run.environments import environment
+from tests.support.cloud_run.environments import install_environment
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.fakes.otlp import FakeCollector
 from tests.support.fakes.vertex import FakeVertex
-from tests.support.gateway_process import SECRET
-from tests.support.knowledge import BAKING, SAILING, index_all, with_chunks
-from tests.support.ports import free_port
+from tests.support.gateway_process import ACCESS_SECRET
+from tests.support.knowledge import BAKING, SAILING, chunk_source, index_all
+from tests.support.ports import find_free_port
 from tests.support.tool_calls import make_call_request
-from tests.support.whole_sample import credentials_file
+from tests.support.whole_sample import write_credentials_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +111,7 @@ def install(requirements: Path, parent: Path) -> Path:
 @contextmanager
 def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
     """Serve a function with the framework's own server, and yield its URL."""
-    port = str(free_port())
+    port = str(find_free_port())
     command = [str(program.python), "-m", "functions_framework", "--target=handle"]
     with ExitStack() as stack:
         process = run(
@@ -134,7 +134,7 @@ def test_an_archive_runs_with_only_its_requirements(
     folder = unpack(staged, manifest_entry(staged, name), tmp_path)
     environment = {
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
-        "ACCESS_SECRETS": json.dumps([SECRET]),
+        "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
     }
     python = install(folder / "requirements.txt", tmp_path / "environment")
     program = Program(folder / "main.py", python, environment, folder)
@@ -153,12 +153,14 @@ def serve_function(
     folder = unpack(staged, entry, parent)
     LAPTOP.mkdir(parents=True, exist_ok=True)
     with hold_lock(LAPTOP / "lock"):
-        python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
+        python = install_environment(
+            (folder / "requirements.txt").read_bytes(), LAPTOP / "environments"
+        )
     variables = {
         **{setting: settings[setting] for setting in settings if setting in entry["settings"]},
         **{setting: settings[setting] for setting in settings if setting in entry["secrets"]},
         "GOOGLE_CLOUD_PROJECT": settings["GOOGLE_CLOUD_PROJECT"],
-        "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(parent)),
+        "GOOGLE_APPLICATION_CREDENTIALS": str(write_credentials_file(parent)),
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
     }
     program = Program(folder / "main.py", python, variables, folder)
@@ -171,7 +173,7 @@ async def assert_found_by_meaning(
 ) -> None:
     """Assert that the deployed job embeds and the deployed tool finds by vector."""
     settings |= {"GOOGLE_CLOUD_PROJECT": ctx.settings.google_cloud_project}
-    books = [with_chunks(BAKING), with_chunks(SAILING)]
+    books = [chunk_source(BAKING), chunk_source(SAILING)]
     await Ingestion(ctx.database).save(books, utc_now())
     chunks = [chunk for book in books for chunk in book.chunks]
     async with httpx2.AsyncClient(timeout=60) as client:
@@ -218,7 +220,7 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
         "OPENAI_API_KEY": KEY,
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
-    assert openai.sizes == [5, 1]
+    assert openai.text_counts == [5, 1]
 
 
 @pytest.mark.anyio

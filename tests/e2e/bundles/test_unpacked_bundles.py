@@ -15,9 +15,9 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from shared.core.errors import InvalidInput
-from tests.support.cloud_run.bundles import LAPTOP, MIN_AGE_SECONDS, bundles
-from tests.support.cloud_run.cloud import deployed_program
-from tests.support.cloud_run.environments import environment
+from tests.support.cloud_run.bundles import LAPTOP, MIN_AGE_SECONDS, pack_bundles
+from tests.support.cloud_run.cloud import make_deployed_program
+from tests.support.cloud_run.environments import install_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ MODULES = (
 
 def run_and_report(name: str) -> dict[str, Any]:
     """Run a script in the environment of a function, and return what it reports."""
-    program = deployed_program(name, {"GOOGLE_CLOUD_PROJECT": "carrel", **SECRETS})
+    program = make_deployed_program(name, {"GOOGLE_CLOUD_PROJECT": "carrel", **SECRETS})
     process = subprocess.run(
         [program.python, "-P", "-c", REPORT_SCRIPT, *MODULES],
         cwd=program.folder,
@@ -118,7 +118,7 @@ def test_a_function_has_only_its_modules_and_variables(
     ids=["few", "all"],
 )
 def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> None:
-    unpacked = bundles(names)
+    unpacked = pack_bundles(names)
     assert unpacked.keys() == set(names)
     for bundle in unpacked.values():
         with ZipFile(bundle.archive) as packed:
@@ -130,15 +130,15 @@ def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> N
 
 
 def test_using_a_bundle_marks_its_environment_as_used() -> None:
-    [bundle] = bundles(["get_chunk"]).values()
+    [bundle] = pack_bundles(["get_chunk"]).values()
     os.utime(bundle.folder, (0, 0))
-    assert bundles(["get_chunk"]) == {"get_chunk": bundle}
+    assert pack_bundles(["get_chunk"]) == {"get_chunk": bundle}
     assert time.time() - bundle.folder.stat().st_mtime < MIN_AGE_SECONDS
 
 
 def test_concurrent_requests_share_an_environment() -> None:
     with ThreadPoolExecutor(4) as threads:
-        futures = [threads.submit(bundles, ["get_chunk"]) for _ in range(4)]
+        futures = [threads.submit(pack_bundles, ["get_chunk"]) for _ in range(4)]
     first, *others = [future.result() for future in futures]
     assert others == [first] * 3
 
@@ -146,5 +146,5 @@ def test_concurrent_requests_share_an_environment() -> None:
 def test_a_failed_installation_leaves_no_environment(tmp_path: Path) -> None:
     unknown = b"carrel-nobody-made-this==1.0 --hash=sha256:" + b"0" * 64
     with pytest.raises(InvalidInput, match="needs the network"):
-        environment(unknown, tmp_path)
+        install_environment(unknown, tmp_path)
     assert [path for path in tmp_path.iterdir() if path.suffix != ".unfinished"] == []

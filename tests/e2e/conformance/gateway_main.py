@@ -12,10 +12,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from functions.gateway.access import Access
-from functions.gateway.app import as_function, mcp_app
+from functions.gateway.app import make_mcp_app, wrap_as_function
 from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.mcp.prompts import Prompt, PromptArgument
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from shared.core.caller import Role, Scope, Tier
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
@@ -76,5 +76,5 @@ def declare(name: str) -> Declaration:
 _tools = SuiteTools()
 _access = Access(Settings())
 _catalog = Catalog([declare(name) for name in TOOLS])
-_server = mcp_server(_catalog, _access.pipeline(_tools), [PROMPT])
-handle = as_function(mcp_app(_access, _tools, lambda _query: _server))
+_server = build_server(_catalog, _access.make_pipeline(_tools), [PROMPT])
+handle = wrap_as_function(make_mcp_app(_access, _tools, lambda _query: _server))

@@ -12,7 +12,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, store_sources
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def gateways(project: str, log: Path) -> Iterator[Gateways]:
     asyncio.run(_store_sources(project))
     environment = {"GOOGLE_CLOUD_PROJECT": project}
     with (
-        run_gateway(INLINE, environment, log) as carrel,
+        run_gateway(INLINE_MAIN, environment, log) as carrel,
         run_gateway(_SUITE_GATEWAY, {}, log) as suite,
     ):
         yield Gateways(carrel.endpoint, suite.endpoint)

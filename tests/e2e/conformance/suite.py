@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tests.support.npm import NotInstalled, installed
+from tests.support.npm import NotInstalled, install_packages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ class Suite:
         Raises:
             NotInstalled: The suite cannot run on this machine.
         """
-        programs = installed(PACKAGE) / "node_modules" / ".bin"
+        programs = install_packages(PACKAGE) / "node_modules" / ".bin"
         # The suite needs Node 22 or newer; a machine's own is often older.
         if not (programs / "node").exists():
             raise NotInstalled("npm has no Node 22 for this machine.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.cloud.smoke_key import SECRET_NAME
-from tests.support.fake_deployment import make_site
+from tests.support.deploying_checkout import make_checkout
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.fake_deployment import Site
+    from tests.support.deploying_checkout import Checkout
 
 
 @pytest.fixture
@@ -37,6 +37,6 @@ def google(storage: FakeCloudStorage, project: str) -> Iterator[FakeGoogleCloud]
 
 
 @pytest.fixture
-def site(tmp_path: Path, project: str, google: FakeGoogleCloud) -> Site:
+def checkout(tmp_path: Path, project: str, google: FakeGoogleCloud) -> Checkout:
     """A checkout without a deployment."""
-    return make_site(tmp_path, project, google.address)
+    return make_checkout(tmp_path, project, google.address)

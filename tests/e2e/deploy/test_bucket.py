@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.cloud.errors import CommandFailed
-from tests.support.fake_deployment import failure_message
-from tests.support.fakes.google_cloud import NUMBER
+from tests.support.deploying_checkout import get_message
+from tests.support.fakes.google_cloud import PROJECT_NUMBER
 
 if TYPE_CHECKING:
-    from tests.support.fake_deployment import Site
+    from tests.support.deploying_checkout import Checkout
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 SAFE = {
@@ -23,10 +23,12 @@ SAFE = {
 }
 
 
-def test_a_new_bucket_is_versioned_and_private(site: Site, storage: FakeCloudStorage) -> None:
-    cloud = site.cloud()
-    assert cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert not cloud.bucket.ensure(NUMBER, "europe-west1")
+def test_a_new_bucket_is_versioned_and_private(
+    checkout: Checkout, storage: FakeCloudStorage
+) -> None:
+    cloud = checkout.make_cloud()
+    assert cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
+    assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     assert SAFE.items() <= storage.buckets[cloud.deployment.bucket].items()
 
 
@@ -46,34 +48,34 @@ def test_a_new_bucket_is_versioned_and_private(site: Site, storage: FakeCloudSto
     ],
 )
 def test_an_existing_bucket_becomes_versioned_and_private(
-    existing: dict[str, Any], site: Site, storage: FakeCloudStorage
+    existing: dict[str, Any], checkout: Checkout, storage: FakeCloudStorage
 ) -> None:
-    cloud = site.cloud()
+    cloud = checkout.make_cloud()
     bucket = storage.buckets[cloud.deployment.bucket] = {
-        "projectNumber": NUMBER,
+        "projectNumber": PROJECT_NUMBER,
         "labels": {"mine": "yes"},
         **existing,
     }
-    assert not cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert bucket == {"projectNumber": NUMBER, "labels": {"mine": "yes"}, **SAFE}
+    assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
+    assert bucket == {"projectNumber": PROJECT_NUMBER, "labels": {"mine": "yes"}, **SAFE}
 
 
-def test_a_correct_bucket_is_not_changed(site: Site, storage: FakeCloudStorage) -> None:
-    cloud = site.cloud()
-    cloud.bucket.ensure(NUMBER, "europe-west1")
+def test_a_correct_bucket_is_not_changed(checkout: Checkout, storage: FakeCloudStorage) -> None:
+    cloud = checkout.make_cloud()
+    cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     calls_before = storage.calls["bucket"]
-    cloud.bucket.ensure(NUMBER, "europe-west1")
+    cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     assert storage.calls["bucket"] - calls_before == 1  # the read of its state
 
 
 @pytest.mark.parametrize("bucket", [{"projectNumber": "987654321098"}, {"closed": True}])
 def test_a_bucket_of_another_project_is_never_used(
-    bucket: dict[str, Any], site: Site, storage: FakeCloudStorage
+    bucket: dict[str, Any], checkout: Checkout, storage: FakeCloudStorage
 ) -> None:
-    cloud = site.cloud()
+    cloud = checkout.make_cloud()
     storage.buckets[cloud.deployment.bucket] = dict(bucket)
     with pytest.raises(CommandFailed) as failure:
-        cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in failure_message(failure)
-    assert "Choose another project" in failure_message(failure)
+        cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
+    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in get_message(failure)
+    assert "Choose another project" in get_message(failure)
     assert storage.buckets[cloud.deployment.bucket] == bucket

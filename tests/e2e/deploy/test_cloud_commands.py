@@ -17,7 +17,7 @@ from infra.cloud.errors import CommandFailed
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.secret_values import SecretValues
 from shared.core.settings import Settings
-from tests.support.fake_deployment import failure_message
+from tests.support.deploying_checkout import get_message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +122,7 @@ def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> Non
         CommandFailed, match="set GOOGLE_CLOUD_PROJECT and EMBEDDING_PROVIDER"
     ) as failure:
         use_deployment(embedding=True, path=tmp_path / "none.json")
-    assert "`carrel deploy`" in failure_message(failure)
+    assert "`carrel deploy`" in get_message(failure)
 
 
 @pytest.fixture

@@ -23,14 +23,14 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden
 from shared.firestore.database import Connection
-from tests.support.fake_deployment import NEEDS_TERRAFORM, WORKING_CODE, failure_message
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, WORKING_CODE, get_message
 from tests.support.fakes.cloud_storage import FORBIDDEN, Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.accounts.access_key import AccessKey
-    from tests.support.fake_deployment import Site
+    from tests.support.deploying_checkout import Checkout
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.google_cloud import FakeGoogleCloud
 
@@ -48,68 +48,72 @@ def keys_in(project: str) -> list[AccessKey]:
     return asyncio.run(list_keys())
 
 
-def read_state(site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud) -> object:
+def read_state(checkout: Checkout, storage: FakeCloudStorage, google: FakeGoogleCloud) -> object:
     """Return everything that a deployment creates, except for random values."""
-    project = google.projects[site.project]
-    bucket = f"{site.project}-carrel"
+    project = google.projects[checkout.project]
+    bucket = f"{checkout.project}-carrel"
     return {
-        "objects": {name: storage.text(bucket, name) for name in storage.names(bucket)},
+        "objects": {name: storage.read_text(bucket, name) for name in storage.list_names(bucket)},
         "values": {name: len(values) for name, values in project.secrets.items()},
         "services": project.services,
-        "running": site.running(),
-        "keys": [(key.user_id, key.scopes) for key in keys_in(site.project)],
+        "running": checkout.read_running(),
+        "keys": [(key.user_id, key.scopes) for key in keys_in(checkout.project)],
     }
 
 
 def test_a_first_deployment_creates_everything(
-    site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud
+    checkout: Checkout, storage: FakeCloudStorage, google: FakeGoogleCloud
 ) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    manifest = site.manifest()
-    bucket = f"{site.project}-carrel"
-    assert set(storage.names(bucket)) == {
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    manifest = checkout.read_manifest()
+    bucket = f"{checkout.project}-carrel"
+    assert set(storage.list_names(bucket)) == {
         *list_bundle_names(manifest),
         "deployment.tfvars.json",
         "releases/last-good.json",
     }
-    release = json.loads(storage.text(bucket, "releases/last-good.json"))
-    deployment = json.loads(storage.text(bucket, "deployment.tfvars.json"))
+    release = json.loads(storage.read_text(bucket, "releases/last-good.json"))
+    deployment = json.loads(storage.read_text(bucket, "deployment.tfvars.json"))
     assert release == {"manifest": manifest, "deployment": deployment}
-    assert site.running() == {name: f["bundle"] for name, f in manifest["functions"].items()}  # type: ignore[attr-defined]
-    [secrets] = google.projects[site.project].secrets["ACCESS_SECRETS"]
+    assert checkout.read_running() == {
+        name: f["bundle"] for name, f in manifest["functions"].items()
+    }
+    [secrets] = google.projects[checkout.project].secrets["ACCESS_SECRETS"]
     assert len(json.loads(secrets)) == 1
 
 
 def test_the_manifest_names_the_generation_of_each_bundle(
-    site: Site, storage: FakeCloudStorage
+    checkout: Checkout, storage: FakeCloudStorage
 ) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    bucket = f"{site.project}-carrel"
-    release = json.loads(storage.text(bucket, "releases/last-good.json"))
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    bucket = f"{checkout.project}-carrel"
+    release = json.loads(storage.read_text(bucket, "releases/last-good.json"))
     released_functions = release["manifest"]["functions"].values()
     assert {
         name: storage.blobs[bucket, name].generation
-        for name in storage.names(bucket)
+        for name in storage.list_names(bucket)
         if name.startswith("bundles/")
     } == {entry["bundle"]: entry["generation"] for entry in released_functions}
 
 
-def test_the_smoke_test_has_its_own_read_only_key(site: Site, google: FakeGoogleCloud) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    [key] = keys_in(site.project)
+def test_the_smoke_test_has_its_own_read_only_key(
+    checkout: Checkout, google: FakeGoogleCloud
+) -> None:
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    [key] = keys_in(checkout.project)
     assert key.user_id == "smoke"
     assert key.scopes == frozenset({Scope.READ})
-    [text] = google.projects[site.project].secrets[SECRET_NAME]
+    [text] = google.projects[checkout.project].secrets[SECRET_NAME]
     assert key.key_id in text
 
 
-def test_deploying_again_updates_only_changed_functions(site: Site) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    site.write_code(WORKING_CODE | {"search-kb": "better"})
-    run_steps(site.cloud(), FULL_DEPLOY)
-    assert sorted(site.deployed()[:3]) == ["embed", "gateway", "search-kb"]
-    assert site.deployed()[3:] == ["search-kb"]
-    assert len(keys_in(site.project)) == 1
+def test_deploying_again_updates_only_changed_functions(checkout: Checkout) -> None:
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    checkout.write_code(WORKING_CODE | {"search-kb": "better"})
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    assert sorted(checkout.read_deployed()[:3]) == ["embed", "gateway", "search-kb"]
+    assert checkout.read_deployed()[3:] == ["search-kb"]
+    assert len(keys_in(checkout.project)) == 1
 
 
 @pytest.mark.parametrize(
@@ -122,50 +126,50 @@ def test_deploying_again_updates_only_changed_functions(site: Site) -> None:
     ],
 )
 def test_a_deployment_killed_at_any_step_can_be_resumed(
-    kill_line: str, site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud
+    kill_line: str, checkout: Checkout, storage: FakeCloudStorage, google: FakeGoogleCloud
 ) -> None:
-    arguments = json.dumps([str(site.folder), site.project, site.google, kill_line])
+    arguments = json.dumps([str(checkout.folder), checkout.project, checkout.google, kill_line])
     command = [sys.executable, "-m", "tests.support.killed_deploy", arguments]
     killed_process = subprocess.run(
         command, cwd=ROOT, env=os.environ, capture_output=True, check=False
     )
     assert killed_process.returncode == -signal.SIGKILL
-    run_steps(site.cloud(), FULL_DEPLOY)
-    resumed_state = read_state(site, storage, google)
-    run_steps(site.cloud(), FULL_DEPLOY)
-    assert read_state(site, storage, google) == resumed_state
-    assert len(keys_in(site.project)) == 1
-    assert len(google.projects[site.project].secrets["ACCESS_SECRETS"]) == 1
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    resumed_state = read_state(checkout, storage, google)
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    assert read_state(checkout, storage, google) == resumed_state
+    assert len(keys_in(checkout.project)) == 1
+    assert len(google.projects[checkout.project].secrets["ACCESS_SECRETS"]) == 1
 
 
-def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    release_before = site.running()
-    release = storage.text(f"{site.project}-carrel", "releases/last-good.json")
-    site.write_code(WORKING_CODE | {"gateway": "bad"})
+def test_a_failed_release_is_rolled_back(checkout: Checkout, storage: FakeCloudStorage) -> None:
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    release_before = checkout.read_running()
+    release = storage.read_text(f"{checkout.project}-carrel", "releases/last-good.json")
+    checkout.write_code(WORKING_CODE | {"gateway": "bad"})
     with pytest.raises(CommandFailed) as failure:
-        run_steps(site.cloud(), FULL_DEPLOY)
-    assert site.running() == release_before
-    assert storage.text(f"{site.project}-carrel", "releases/last-good.json") == release
-    assert "The smoke test failed: the gateway runs bundles/gateway-bad" in failure_message(failure)
-    assert "The previous release is live again." in failure_message(failure)
+        run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    assert checkout.read_running() == release_before
+    assert storage.read_text(f"{checkout.project}-carrel", "releases/last-good.json") == release
+    assert "The smoke test failed: the gateway runs bundles/gateway-bad" in get_message(failure)
+    assert "The previous release is live again." in get_message(failure)
 
 
-def test_an_error_in_the_smoke_test_rolls_back(site: Site) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    release_before = site.running()
-    site.write_code(WORKING_CODE | {"gateway": "broken"})
+def test_an_error_in_the_smoke_test_rolls_back(checkout: Checkout) -> None:
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    release_before = checkout.read_running()
+    checkout.write_code(WORKING_CODE | {"gateway": "broken"})
     with pytest.raises(CommandFailed) as failure:
-        run_steps(site.cloud(), FULL_DEPLOY)
-    assert site.running() == release_before
-    assert "KeyError: 'chunks'\nThe previous release is live again." in failure_message(failure)
+        run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    assert checkout.read_running() == release_before
+    assert "KeyError: 'chunks'\nThe previous release is live again." in get_message(failure)
 
 
 def test_a_release_is_saved_atomically_with_its_deployment(
-    site: Site, storage: FakeCloudStorage
+    checkout: Checkout, storage: FakeCloudStorage
 ) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    cloud = site.cloud()
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    cloud = checkout.make_cloud()
     first_release = cloud.bucket.load_last_good_release()
     later_deployment = cloud.deployment.model_copy(update={"alert_email": "ada@example.com"})
     storage.faults["upload"].extend([Fault(), FORBIDDEN])
@@ -177,22 +181,22 @@ def test_a_release_is_saved_atomically_with_its_deployment(
 
 
 def test_a_failed_first_release_cannot_be_rolled_back(
-    site: Site, storage: FakeCloudStorage
+    checkout: Checkout, storage: FakeCloudStorage
 ) -> None:
-    site.write_code(WORKING_CODE | {"gateway": "bad"})
+    checkout.write_code(WORKING_CODE | {"gateway": "bad"})
     with pytest.raises(CommandFailed, match="no earlier release to restore") as failure:
-        run_steps(site.cloud(), FULL_DEPLOY)
-    assert "Run `carrel --cloud doctor`" in failure_message(failure)
-    assert "releases/last-good.json" not in storage.names(f"{site.project}-carrel")
+        run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    assert "Run `carrel --cloud doctor`" in get_message(failure)
+    assert "releases/last-good.json" not in storage.list_names(f"{checkout.project}-carrel")
 
 
-def test_a_failed_apply_is_rolled_back(site: Site) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    release_before = site.running()
-    site.write_code(WORKING_CODE | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
+def test_a_failed_apply_is_rolled_back(checkout: Checkout) -> None:
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    release_before = checkout.read_running()
+    checkout.write_code(WORKING_CODE | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
     with pytest.raises(CommandFailed, match="terraform apply failed"):
-        run_steps(site.cloud(), FULL_DEPLOY)
-    assert site.running() == release_before
+        run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    assert checkout.read_running() == release_before
 
 
 def make_hesitant_terraform(folder: Path) -> str:
@@ -212,50 +216,53 @@ def make_hesitant_terraform(folder: Path) -> str:
     return f"{programs}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_a_first_release_is_retried(site: Site, tmp_path: Path) -> None:
+def test_a_first_release_is_retried(checkout: Checkout, tmp_path: Path) -> None:
     lines: list[str] = []
     run_steps(
-        replace(site, path=make_hesitant_terraform(tmp_path)).cloud(lines.append), FULL_DEPLOY
+        replace(checkout, path=make_hesitant_terraform(tmp_path)).make_cloud(lines.append),
+        FULL_DEPLOY,
     )
-    assert site.running().keys() == set(WORKING_CODE)
+    assert checkout.read_running().keys() == set(WORKING_CODE)
     [retry_line] = [line for line in lines if "retrying" in line]
     assert "Error 403: not yet" in retry_line
 
 
-def test_a_later_release_is_not_retried(site: Site, tmp_path: Path) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    site.write_code(WORKING_CODE | {"embed": "better"})
+def test_a_later_release_is_not_retried(checkout: Checkout, tmp_path: Path) -> None:
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    checkout.write_code(WORKING_CODE | {"embed": "better"})
     with pytest.raises(CommandFailed, match="Error 403: not yet"):
-        run_steps(replace(site, path=make_hesitant_terraform(tmp_path)).cloud(), FULL_DEPLOY)
+        run_steps(
+            replace(checkout, path=make_hesitant_terraform(tmp_path)).make_cloud(), FULL_DEPLOY
+        )
 
 
-def test_a_build_deploys_indexes_then_staged_functions(site: Site) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    site.write_code(WORKING_CODE | {"embed": "better"})
-    cloud = site.cloud()
+def test_a_build_deploys_indexes_then_staged_functions(checkout: Checkout) -> None:
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    checkout.write_code(WORKING_CODE | {"embed": "better"})
+    cloud = checkout.make_cloud()
     cloud.stage(cloud.dist)
     run_steps(cloud, INDEXES_ONLY)
-    assert len(site.deployed()) == 3
+    assert len(checkout.read_deployed()) == 3
     run_steps(cloud, RELEASE_ONLY)
-    assert site.deployed()[3:] == ["embed"]
+    assert checkout.read_deployed()[3:] == ["embed"]
 
 
-def test_a_release_without_a_manifest_says_how_to_stage(site: Site) -> None:
+def test_a_release_without_a_manifest_says_how_to_stage(checkout: Checkout) -> None:
     with pytest.raises(CommandFailed, match=r"Nothing is staged\. Run `carrel stage`"):
-        run_steps(site.cloud(), RELEASE_ONLY)
+        run_steps(checkout.make_cloud(), RELEASE_ONLY)
 
 
-def test_a_revoked_smoke_key_is_replaced(site: Site, google: FakeGoogleCloud) -> None:
-    run_steps(site.cloud(), FULL_DEPLOY)
-    [key] = keys_in(site.project)
+def test_a_revoked_smoke_key_is_replaced(checkout: Checkout, google: FakeGoogleCloud) -> None:
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    [key] = keys_in(checkout.project)
 
     async def revoke() -> None:
-        connection = Connection(site.project, "access")
+        connection = Connection(checkout.project, "access")
         try:
             await AccessStore(connection).keys.revoke(key.key_id, key.created_at)
         finally:
             await connection.aclose()
 
     asyncio.run(revoke())
-    run_steps(site.cloud(), FULL_DEPLOY)
-    assert len(google.projects[site.project].secrets[SECRET_NAME]) == 2
+    run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    assert len(google.projects[checkout.project].secrets[SECRET_NAME]) == 2

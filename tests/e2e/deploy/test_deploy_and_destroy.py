@@ -16,9 +16,9 @@ from infra.cloud.smoke import SmokeReport
 from infra.cloud.smoke_key import SECRET_NAME
 from infra.cloud.teardown import destroy, is_preserved
 from infra.cloud.terraform import FOLDER, Terraform
-from tests.support.fake_deployment import NEEDS_TERRAFORM, failure_message
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, get_message
 from tests.support.fakes.terraform_provider import TerraformProvider
-from tests.support.manifests import manifest
+from tests.support.manifests import make_manifest
 from tests.support.terraform_deployment import Deployment as Copy
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.cloud.cloud import Cloud
-    from tests.support.fake_deployment import Site
+    from tests.support.deploying_checkout import Checkout
     from tests.support.fakes.google_cloud import FakeGoogleCloud
 
 pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
@@ -39,10 +39,10 @@ def provider() -> Iterator[TerraformProvider]:
 
 
 @pytest.fixture
-def cloud(site: Site, provider: TerraformProvider, tmp_path: Path) -> Cloud:
+def cloud(checkout: Checkout, provider: TerraformProvider, tmp_path: Path) -> Cloud:
     """A new deployment of the real configuration."""
-    copy = Copy.prepared(tmp_path / "copy", provider.environment)
-    base = site.cloud()
+    copy = Copy.prepare(tmp_path / "copy", provider.environment)
+    base = checkout.make_cloud()
     terraform = Terraform(
         folder=copy.folder / "infra" / "terraform",
         environment={**base.terraform.environment, **provider.environment},
@@ -57,7 +57,7 @@ def make_stage(digest: str) -> Any:
 
     def stage(target: Path) -> None:
         (target / "bundles").mkdir(parents=True, exist_ok=True)
-        content = json.dumps(manifest()).replace("0123456789abcdef", digest)
+        content = json.dumps(make_manifest()).replace("0123456789abcdef", digest)
         for function in json.loads(content)["functions"].values():
             (target / function["bundle"]).write_text(digest)
         (target / "manifest.json").write_text(content)
@@ -120,7 +120,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
     google.projects[project].databases["(default)"] = database("(default)")
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
-    command = shlex.split(failure_message(failure).split("Next: ")[1].splitlines()[0])
+    command = shlex.split(get_message(failure).split("Next: ")[1].splitlines()[0])
     assert command == [
         "terraform",
         f"-chdir={cloud.terraform.folder}",
@@ -130,7 +130,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
         "google_firestore_database.knowledge",
         f"projects/{project}/databases/(default)",
     ]
-    assert "Collections of the same names would mix" in failure_message(failure)
+    assert "Collections of the same names would mix" in get_message(failure)
     assert not resource_kinds(cloud)
     # The fake provider cannot import, but a database that it creates is in the state, too.
     cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
@@ -160,7 +160,7 @@ def test_an_incompatible_database_is_never_imported(
     google.projects[cloud.deployment.project].databases["access"] = incompatible_database
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
-    assert expected in failure_message(failure)
+    assert expected in get_message(failure)
 
 
 def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
@@ -176,7 +176,7 @@ def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
     failing_cloud = replace(cloud, stage=make_stage("fedcba9876543210"), smoke=fail_smoke_test)
     with pytest.raises(CommandFailed) as failure:
         run_steps(failing_cloud, FULL_DEPLOY)
-    assert "The smoke test failed: it does not answer." in failure_message(failure)
+    assert "The smoke test failed: it does not answer." in get_message(failure)
     assert find_deployed_digests(cloud) == {"0123456789abcdef"}
 
 

@@ -20,11 +20,11 @@ from infra.cloud.google_api import GoogleApi, open_google_session
 from infra.cloud.plan import FULL_DEPLOY, run_steps
 from infra.cloud.services import SERVICES, TELEMETRY_SERVICES, add_budget, look_up_project_number
 from infra.cloud.terraform import Terraform
-from tests.support.fake_deployment import NEEDS_TERRAFORM, failure_message
-from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, get_message
+from tests.support.fakes.google_cloud import PROJECT_NUMBER, FakeGoogleCloud, Project
 
 if TYPE_CHECKING:
-    from tests.support.fake_deployment import Site
+    from tests.support.deploying_checkout import Checkout
 
 
 def api(address: str) -> GoogleApi:
@@ -43,17 +43,16 @@ def program(folder: Path, version: str) -> str:
 def test_an_existing_project_has_a_number(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project()
-        assert look_up_project_number(api(google.address), project) == NUMBER
+        assert look_up_project_number(api(google.address), project) == PROJECT_NUMBER
 
 
 def test_a_missing_project_is_reported() -> None:
     with FakeGoogleCloud() as google, pytest.raises(CommandFailed) as failure:
         look_up_project_number(api(google.address), "no-such-project")
-    assert (
-        "The project no-such-project does not exist, or you have no access to it"
-        in failure_message(failure)
+    assert "The project no-such-project does not exist, or you have no access to it" in get_message(
+        failure
     )
-    assert "Next: gcloud projects describe no-such-project" in failure_message(failure)
+    assert "Next: gcloud projects describe no-such-project" in get_message(failure)
 
 
 def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
@@ -61,51 +60,54 @@ def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
         google.projects[project] = Project(services=set())
         with pytest.raises(CommandFailed) as failure:
             look_up_project_number(api(google.address), project)
-    assert (
-        f"gcloud services enable serviceusage.googleapis.com --project {project}"
-        in failure_message(failure)
+    assert f"gcloud services enable serviceusage.googleapis.com --project {project}" in get_message(
+        failure
     )
 
 
 @NEEDS_TERRAFORM
-def test_a_project_without_billing_is_not_changed(site: Site, google: FakeGoogleCloud) -> None:
-    google.projects[site.project].paid = False
+def test_a_project_without_billing_is_not_changed(
+    checkout: Checkout, google: FakeGoogleCloud
+) -> None:
+    google.projects[checkout.project].has_billing = False
     with pytest.raises(CommandFailed) as failure:
-        run_steps(site.cloud(), FULL_DEPLOY)
-    assert "Step 2 of 8 failed: check billing." in failure_message(failure)
-    assert f"Next: gcloud billing projects link {site.project}" in failure_message(failure)
-    assert not site.running()
+        run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    assert "Step 2 of 8 failed: check billing." in get_message(failure)
+    assert f"Next: gcloud billing projects link {checkout.project}" in get_message(failure)
+    assert not checkout.read_running()
 
 
 @NEEDS_TERRAFORM
-def test_apis_are_enabled_and_awaited(site: Site, google: FakeGoogleCloud) -> None:
-    google.projects[site.project].slow = 7
-    run_steps(site.cloud(), FULL_DEPLOY[:3])
-    assert google.projects[site.project].services == set(SERVICES)
+def test_apis_are_enabled_and_awaited(checkout: Checkout, google: FakeGoogleCloud) -> None:
+    google.projects[checkout.project].remaining_rejections = 7
+    run_steps(checkout.make_cloud(), FULL_DEPLOY[:3])
+    assert google.projects[checkout.project].services == set(SERVICES)
 
 
 @NEEDS_TERRAFORM
-def test_spans_for_google_need_two_apis_more(site: Site, google: FakeGoogleCloud) -> None:
-    cloud = site.cloud()
+def test_spans_for_google_need_two_apis_more(checkout: Checkout, google: FakeGoogleCloud) -> None:
+    cloud = checkout.make_cloud()
     settings = {**cloud.deployment.settings, "TELEMETRY": "gcp"}
     deployment = cloud.deployment.model_copy(update={"settings": settings})
     run_steps(replace(cloud, deployment=deployment), FULL_DEPLOY[:1])
-    assert google.projects[site.project].services == {*SERVICES, *TELEMETRY_SERVICES}
+    assert google.projects[checkout.project].services == {*SERVICES, *TELEMETRY_SERVICES}
 
 
 @NEEDS_TERRAFORM
-def test_a_single_api_is_enabled_without_a_batch(site: Site, google: FakeGoogleCloud) -> None:
+def test_a_single_api_is_enabled_without_a_batch(
+    checkout: Checkout, google: FakeGoogleCloud
+) -> None:
     """A batch must contain at least two APIs."""
-    project = google.projects[site.project]
+    project = google.projects[checkout.project]
     project.services = set(SERVICES) - {"run.googleapis.com"}
-    run_steps(site.cloud(), FULL_DEPLOY[:1])
+    run_steps(checkout.make_cloud(), FULL_DEPLOY[:1])
     assert project.services == set(SERVICES)
     assert not [address for address in google.addresses if "batchEnable" in address]
 
 
 @NEEDS_TERRAFORM
-def test_a_budget_belongs_to_the_billing_account(site: Site) -> None:
-    cloud = site.cloud()
+def test_a_budget_belongs_to_the_billing_account(checkout: Checkout) -> None:
+    cloud = checkout.make_cloud()
     deployment_with_budget = cloud.deployment.model_copy(update={"monthly_budget": 7})
     deployment = add_budget(replace(cloud, deployment=deployment_with_budget)).deployment
     assert deployment.billing_account == "012345-567890-ABCDEF"
@@ -113,15 +115,17 @@ def test_a_budget_belongs_to_the_billing_account(site: Site) -> None:
 
 
 @NEEDS_TERRAFORM
-def test_without_a_budget_billing_is_not_looked_up(site: Site, google: FakeGoogleCloud) -> None:
-    assert add_budget(site.cloud()).deployment.billing_account is None
+def test_without_a_budget_billing_is_not_looked_up(
+    checkout: Checkout, google: FakeGoogleCloud
+) -> None:
+    assert add_budget(checkout.make_cloud()).deployment.billing_account is None
     assert google.requests["cloudbilling"] == 0
 
 
 @NEEDS_TERRAFORM
-def test_a_budget_requires_a_billing_account(site: Site, google: FakeGoogleCloud) -> None:
-    google.projects[site.project].paid = False
-    cloud = site.cloud()
+def test_a_budget_requires_a_billing_account(checkout: Checkout, google: FakeGoogleCloud) -> None:
+    google.projects[checkout.project].has_billing = False
+    cloud = checkout.make_cloud()
     deployment_with_budget = cloud.deployment.model_copy(update={"monthly_budget": 7})
     with pytest.raises(CommandFailed, match="has no open billing account"):
         add_budget(replace(cloud, deployment=deployment_with_budget))
@@ -135,7 +139,7 @@ def test_missing_credentials_name_the_sign_in_command(
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     with pytest.raises(CommandFailed) as failure:
         open_google_session("some-project")
-    assert "Next: gcloud auth application-default login" in failure_message(failure)
+    assert "Next: gcloud auth application-default login" in get_message(failure)
 
 
 def test_an_unreachable_google_is_reported() -> None:

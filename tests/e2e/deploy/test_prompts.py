@@ -21,7 +21,7 @@ from infra.cloud import deployment
 from infra.cloud.deployment import Deployment, parse_deployment, parse_valid_deployment
 from infra.cloud.errors import CommandFailed
 from infra.cloud.prompts import ask_for_deployment, confirm, confirm_project
-from tests.support.fake_deployment import SECRET_VALUE, failure_message
+from tests.support.deploying_checkout import SECRET_VALUE, get_message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,9 +162,7 @@ def test_without_a_terminal_the_yes_option_is_required() -> None:
 def test_without_a_terminal_a_deployment_file_is_required() -> None:
     with pytest.raises(CommandFailed) as failure:
         ask_for_deployment(None)
-    assert "cp infra/terraform/example.tfvars.json deployment.tfvars.json" in failure_message(
-        failure
-    )
+    assert "cp infra/terraform/example.tfvars.json deployment.tfvars.json" in get_message(failure)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("my-carrel-123", 0), ("y", 1), ("", 1)])
@@ -213,7 +211,7 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_an_invalid_file_is_rejected_with_its_field(text: str, expected: str) -> None:
     with pytest.raises(CommandFailed) as failure:
         parse_deployment(text, "deployment.tfvars.json")
-    assert expected in failure_message(failure)
+    assert expected in get_message(failure)
 
 
 @pytest.mark.skipif(deployment.FILE.exists(), reason="this checkout has been deployed")

@@ -8,7 +8,7 @@ import pytest
 
 from infra.cloud.deployment import Deployment, parse_valid_deployment
 from infra.cloud.errors import CommandFailed
-from tests.support.fake_deployment import failure_message
+from tests.support.deploying_checkout import get_message
 
 VERTEX = {"EMBEDDING_PROVIDER": "vertex"}
 SIGN_IN = {"GOOGLE_CLIENT_ID": "1-a.apps.googleusercontent.com"}
@@ -57,8 +57,8 @@ def test_an_invalid_setting_is_reported_with_a_hint(
 ) -> None:
     with pytest.raises(CommandFailed) as failure:
         parse_valid_deployment(deployment(settings).to_json(), "deployment.tfvars.json")
-    assert expected in failure_message(failure)
-    assert failure_message(failure).startswith("deployment.tfvars.json: ")
+    assert expected in get_message(failure)
+    assert get_message(failure).startswith("deployment.tfvars.json: ")
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from tests.e2e.access.conftest import key_maker
 from tests.support.fakes.http_server import LoopbackServer
-from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.healthy_deployment import FakeGateway
-from tests.support.knowledge import BAKING, index_all, with_chunks
-from tests.support.ports import free_port
+from tests.support.knowledge import BAKING, chunk_source, index_all
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def private_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
     """A gateway with an empty knowledge base that requires credentials."""
     log = tmp_path_factory.mktemp("smoke") / "log"
     environment = {"GOOGLE_CLOUD_PROJECT": PROJECT, "LOCAL_USER": ""}
-    with run_gateway(INLINE, environment, log) as gateway_process:
+    with run_gateway(INLINE_MAIN, environment, log) as gateway_process:
         yield gateway_process
 
 
@@ -98,7 +98,7 @@ async def _index_texts(project: str) -> None:
     app = App(Settings(google_cloud_project=project))
     try:
         ctx = app.context(Caller(), Meter())
-        await Ingestion(ctx.database).save([with_chunks(BAKING)], ctx.clock())
+        await Ingestion(ctx.database).save([chunk_source(BAKING)], ctx.clock())
         await index_all(ctx)
     finally:
         await app.aclose()
@@ -108,7 +108,7 @@ async def _index_texts(project: str) -> None:
 def test_an_unembedded_base_passes(unembedded_project: str, tmp_path: Path) -> None:
     key = make_read_only_key(unembedded_project)
     with run_gateway(
-        INLINE, {"GOOGLE_CLOUD_PROJECT": unembedded_project}, tmp_path / "log"
+        INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": unembedded_project}, tmp_path / "log"
     ) as gateway_process:
         report = asyncio.run(run_smoke_test(gateway_process.url, key))
     assert report.passed
@@ -120,9 +120,9 @@ def test_an_embedding_provider_that_is_down_fails(unembedded_project: str, tmp_p
     environment = {
         "GOOGLE_CLOUD_PROJECT": unembedded_project,
         "EMBEDDING_PROVIDER": "openai",
-        "OPENAI_BASE_URL": f"http://{LOOPBACK}:{free_port()}/v1",
+        "OPENAI_BASE_URL": f"http://{LOOPBACK}:{find_free_port()}/v1",
     }
-    with run_gateway(INLINE, environment, tmp_path / "log") as gateway_process:
+    with run_gateway(INLINE_MAIN, environment, tmp_path / "log") as gateway_process:
         report = asyncio.run(run_smoke_test(gateway_process.url, key))
     assert not report.passed
     assert "search_kb says: The embedding provider cannot be reached right now." in report.lines[-1]
@@ -132,7 +132,7 @@ def test_a_tool_that_is_down_is_named(tmp_path: Path) -> None:
     source = ROOT / "functions" / "gateway" / "main.py"
     with HealthyFunctions() as functions:
         urls = {tool.name: f"http://{LOOPBACK}:{functions.server_port}" for tool in tools()}
-        urls["list_clusters"] = f"http://{LOOPBACK}:{free_port()}"
+        urls["list_clusters"] = f"http://{LOOPBACK}:{find_free_port()}"
         environment = {"GOOGLE_CLOUD_PROJECT": PROJECT, "TOOL_URLS": json.dumps(urls)}
         with run_gateway(source, environment, tmp_path / "log") as gateway_process:
             report = asyncio.run(run_smoke_test(gateway_process.url, "carrel_key"))
@@ -152,7 +152,7 @@ def test_an_unhealthy_part_is_quoted() -> None:
 @pytest.mark.slow
 def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     key = make_read_only_key(PROJECT)
-    source = ROOT / "tests" / "support" / "forgetful_gateway.py"
+    source = ROOT / "tests" / "support" / "incomplete_gateway.py"
     with run_gateway(
         source, {"GOOGLE_CLOUD_PROJECT": PROJECT}, tmp_path / "log"
     ) as gateway_process:
@@ -168,7 +168,7 @@ def test_an_invalid_key_fails_with_the_gateways_error(private_gateway: RunningGa
 
 
 def test_a_gateway_that_does_not_answer_fails_the_test() -> None:
-    url = f"http://{LOOPBACK}:{free_port()}"
+    url = f"http://{LOOPBACK}:{find_free_port()}"
     report = asyncio.run(run_smoke_test(url, "carrel_key"))
     assert not report.passed
     assert f"{url}/mcp did not answer as expected" in report.lines[-1]

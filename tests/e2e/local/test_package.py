@@ -20,7 +20,7 @@ from infra.build.discovery import ROOT
 from infra.local.constraints import CONSTRAINTS
 from infra.local.emulator_programs import find_emulator
 from tests.support.fakes.downloads import DownloadServer
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
     return {
         "HOME": str(tmp_path / "home"),
         "PATH": str(programs),
-        "EMULATOR_PORT": str(free_port()),
+        "EMULATOR_PORT": str(find_free_port()),
         "OPENBLAS_NUM_THREADS": "1",
     }
 
@@ -100,7 +100,7 @@ def run(
 ) -> Iterator[tuple[str, list[str]]]:
     """A run of the package: its address, and the lines that it printed."""
     server, release = host
-    port = str(free_port())
+    port = str(find_free_port())
     index = {"UV_DEFAULT_INDEX": f"{server.url}/simple/", "UV_NO_CONFIG": "1"}
     with subprocess.Popen(
         [f"{package}/bin/python", "-c", UP_WITH_RELEASE, *release, port],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.fakes.terraform_provider import TerraformProvider
-from tests.support.manifests import manifest, real_manifest
+from tests.support.manifests import build_real_manifest, make_manifest
 from tests.support.terraform_deployment import Deployment
 from tests.support.terraform_state import State
 
@@ -40,7 +40,7 @@ def initialized_deployment(
     provider: TerraformProvider, tmp_path_factory: pytest.TempPathFactory
 ) -> Deployment:
     """A deployment that is initialized but not applied. Tests must not change it."""
-    return Deployment.prepared(tmp_path_factory.mktemp("terraform"), provider.environment)
+    return Deployment.prepare(tmp_path_factory.mktemp("terraform"), provider.environment)
 
 
 @pytest.fixture(scope="session")
@@ -48,15 +48,15 @@ def small_deployment(
     initialized_deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
 ) -> Deployment:
     """A deployment with one function of each kind and all options. Tests must not change it."""
-    deployment = initialized_deployment.copied(tmp_path_factory.mktemp("small"))
-    deployment.apply(manifest(), **ALL_OPTIONS)
+    deployment = initialized_deployment.copy_to(tmp_path_factory.mktemp("small"))
+    deployment.apply(make_manifest(), **ALL_OPTIONS)
     return deployment
 
 
 @pytest.fixture
 def deployment(small_deployment: Deployment, tmp_path: Path) -> Deployment:
     """A copy of the small deployment, which the test may change."""
-    return small_deployment.copied(tmp_path)
+    return small_deployment.copy_to(tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -64,13 +64,13 @@ def full_deployment(
     initialized_deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
 ) -> Deployment:
     """A deployment of all functions. Tests must not change it."""
-    deployment = initialized_deployment.copied(tmp_path_factory.mktemp("whole"))
-    deployment.apply(real_manifest(), **ALL_OPTIONS)
+    deployment = initialized_deployment.copy_to(tmp_path_factory.mktemp("whole"))
+    deployment.apply(build_real_manifest(), **ALL_OPTIONS)
     return deployment
 
 
 @pytest.fixture(scope="session", params=["small_deployment", "full_deployment"])
 def state(request: pytest.FixtureRequest) -> State:
     """The state of the small deployment, and of the full one."""
-    functions = manifest() if request.param == "small_deployment" else real_manifest()
-    return State.of(functions["functions"], request.getfixturevalue(request.param).resources())
+    functions = make_manifest() if request.param == "small_deployment" else build_real_manifest()
+    return State.group(functions["functions"], request.getfixturevalue(request.param).resources())

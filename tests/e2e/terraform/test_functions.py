@@ -9,9 +9,9 @@ import pytest
 
 from tests.e2e.terraform.conftest import ALL_OPTIONS, SETTINGS
 from tests.support.fakes.terraform_provider_values import PROJECT_NUMBER
-from tests.support.manifests import manifest
+from tests.support.manifests import make_manifest
 from tests.support.terraform_deployment import PROJECT, REGION
-from tests.support.terraform_state import State, account
+from tests.support.terraform_state import State, format_member
 
 if TYPE_CHECKING:
     from tests.support.terraform_deployment import Deployment
@@ -62,31 +62,31 @@ def test_each_function_is_deployed_as_declared(state: State) -> None:
             function["service_config"]["max_instance_count"],
             function["service_config"]["ingress_settings"],
         )
-        for key, function in state.deployed().items()
+        for key, function in state.get_functions().items()
     }
     assert functions == expected
 
 
 def test_each_function_records_its_bundle(state: State) -> None:
     """Google names only its own copy of a bundle."""
-    for key, function in state.deployed().items():
+    for key, function in state.get_functions().items():
         expected = {"CARREL_BUNDLE": state.functions[key]["bundle"]}
         assert function["build_config"]["environment_variables"] == expected
 
 
 def test_a_bundle_is_requested_in_its_uploaded_generation(deployment: Deployment) -> None:
-    uploaded_manifest = manifest()
+    uploaded_manifest = make_manifest()
     uploaded_manifest["functions"]["search-kb"]["generation"] = 1_700_000_000_000_007
     deployment.apply(uploaded_manifest, **ALL_OPTIONS)
-    state = State.of(uploaded_manifest["functions"], deployment.resources())
-    source = state.deployed()["search-kb"]["build_config"]["source"]["storage_source"]
+    state = State.group(uploaded_manifest["functions"], deployment.read_resources())
+    source = state.get_functions()["search-kb"]["build_config"]["source"]["storage_source"]
     assert source["generation"] == 1_700_000_000_000_007
 
 
 def test_concurrency_is_set_with_a_whole_cpu(
     state: State,
 ) -> None:
-    for function in state.deployed().values():
+    for function in state.get_functions().values():
         config = function["service_config"]
         assert 1 <= config["max_instance_request_concurrency"] <= 1000
         assert (
@@ -101,23 +101,23 @@ def test_names_fit_accounts_and_urls(state: State) -> None:
 
 
 def test_the_account_of_builds_can_only_build(state: State) -> None:
-    email = account("build").removeprefix("serviceAccount:")
+    email = format_member("build").removeprefix("serviceAccount:")
     repository = f"projects/{PROJECT}/locations/{REGION}/repositories/carrel"
-    for function in state.deployed().values():
+    for function in state.get_functions().values():
         build = function["build_config"]
         assert build["service_account"] == f"projects/{PROJECT}/serviceAccounts/{email}"
         assert build["docker_repository"] == repository
     roles = {
         resource.values["role"]
         for resource in state.resources["google_project_iam_member"]
-        if resource.values["member"] == account("build")
+        if resource.values["member"] == format_member("build")
     }
     assert roles == {"roles/logging.logWriter", "roles/storage.objectViewer"}
 
 
 def test_the_gateway_has_its_url_and_those_of_tools(state: State) -> None:
-    environment = state.deployed()["gateway"]["service_config"]["environment_variables"]
-    tools = {state.functions[key]["name"]: address(key) for key in state.of_kind("tool")}
+    environment = state.get_functions()["gateway"]["service_config"]["environment_variables"]
+    tools = {state.functions[key]["name"]: address(key) for key in state.list_keys("tool")}
     assert environment["PUBLIC_URL"] == address("gateway")
     assert json.loads(environment["TOOL_URLS"]) == tools
 
@@ -133,12 +133,12 @@ def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
         "INGEST_BUCKET": f"{texts}/texts",
         "BULK_BUCKET": f"{texts}/bulk",
     }
-    gateway = state.deployed()["gateway"]["service_config"]["environment_variables"]
+    gateway = state.get_functions()["gateway"]["service_config"]["environment_variables"]
     passed_settings["PUBLIC_URL"] = gateway["PUBLIC_URL"]
-    for key in [*state.of_kind("tool"), *state.of_kind("job")]:
+    for key in [*state.list_keys("tool"), *state.list_keys("job")]:
         read = state.functions[key]["settings"]
         expected = {name: value for name, value in passed_settings.items() if name in read}
-        environment = state.deployed()[key]["service_config"]["environment_variables"]
+        environment = state.get_functions()[key]["service_config"]["environment_variables"]
         assert environment == expected | {"GOOGLE_CLOUD_PROJECT": PROJECT}
 
 
@@ -146,25 +146,25 @@ def test_a_configured_time_limit_extends_the_timeout(state: State) -> None:
     expected = {key: function["timeout_seconds"] for key, function in state.functions.items()}
     expected["get-chunk"] = 96 + 5
     expected["gateway"] = max(
-        expected["gateway"], *(expected[key] for key in state.of_kind("tool"))
+        expected["gateway"], *(expected[key] for key in state.list_keys("tool"))
     )
     timeouts = {
         key: function["service_config"]["timeout_seconds"]
-        for key, function in state.deployed().items()
+        for key, function in state.get_functions().items()
     }
     assert timeouts == expected
 
 
 def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
     expected = {
-        (account(key), name)
+        (format_member(key), name)
         for key, function in state.functions.items()
         for name in function["secrets"]
         if name in USED_SECRETS
     }
     mounted_secrets = {
-        (account(key), secret["key"])
-        for key, function in state.deployed().items()
+        (format_member(key), secret["key"])
+        for key, function in state.get_functions().items()
         for secret in as_list(function["service_config"]["secret_environment_variables"])
     }
     readable = {
@@ -189,15 +189,17 @@ def test_instances_are_as_configured_or_declared(
     deployment: Deployment,
 ) -> None:
     variables = {"min_instances": {"gateway": 1}, "max_instances": {"gateway": 3, "search-kb": 20}}
-    changes = deployment.changes(manifest(), **ALL_OPTIONS, **variables)
+    changes = deployment.plan_changes(make_manifest(), **ALL_OPTIONS, **variables)
     functions = "google_cloudfunctions2_function.carrel"
     expected_changes = {
         f'{functions}["gateway"]': ["update"],
         f'{functions}["search-kb"]': ["update"],
     }
     assert changes == expected_changes
-    deployment.apply(manifest(), **ALL_OPTIONS, **variables)
-    deployed = State.of(manifest()["functions"], deployment.resources()).deployed()
+    deployment.apply(make_manifest(), **ALL_OPTIONS, **variables)
+    deployed = State.group(
+        make_manifest()["functions"], deployment.read_resources()
+    ).get_functions()
     instances = {
         key: (config["min_instance_count"], config["max_instance_count"])
         for key, config in ((key, function["service_config"]) for key, function in deployed.items())
@@ -208,17 +210,19 @@ def test_instances_are_as_configured_or_declared(
 
 def test_a_configured_public_url_is_the_gateways(deployment: Deployment) -> None:
     public_url = "https://carrel.example.com"
-    deployment.apply(manifest(), **ALL_OPTIONS, public_url=public_url)
-    functions = State.of(manifest()["functions"], deployment.resources()).deployed()
+    deployment.apply(make_manifest(), **ALL_OPTIONS, public_url=public_url)
+    functions = State.group(
+        make_manifest()["functions"], deployment.read_resources()
+    ).get_functions()
     config = functions["gateway"]["service_config"]
     assert config["environment_variables"]["PUBLIC_URL"] == public_url
-    assert deployment.outputs()["mcp_url"] == f"{public_url}/mcp"
+    assert deployment.read_outputs()["mcp_url"] == f"{public_url}/mcp"
 
 
 def test_a_configured_bucket_replaces_ours(deployment: Deployment) -> None:
     settings = SETTINGS | {"INGEST_BUCKET": "gs://my-library/notes"}
-    deployment.apply(manifest(), **ALL_OPTIONS | {"settings": settings})
-    state = State.of(manifest()["functions"], deployment.resources())
-    grants = state.grants("google_storage_bucket_iam_member", "bucket")
-    assert (account("ingest"), "roles/storage.objectViewer", "my-library") in grants
-    assert deployment.outputs()["texts"] == "gs://my-library/notes"
+    deployment.apply(make_manifest(), **ALL_OPTIONS | {"settings": settings})
+    state = State.group(make_manifest()["functions"], deployment.read_resources())
+    grants = state.get_grants("google_storage_bucket_iam_member", "bucket")
+    assert (format_member("ingest"), "roles/storage.objectViewer", "my-library") in grants
+    assert deployment.read_outputs()["texts"] == "gs://my-library/notes"

@@ -10,7 +10,7 @@ import pytest
 
 from infra.build.discovery import ROOT
 from tests.e2e.terraform.conftest import ALL_OPTIONS
-from tests.support.manifests import manifest
+from tests.support.manifests import make_manifest
 
 if TYPE_CHECKING:
     from tests.support.terraform_deployment import Deployment
@@ -122,10 +122,10 @@ def test_indexes_have_readable_names(state: State) -> None:
 def test_another_dimension_changes_vector_indexes_and_settings(
     deployment: Deployment,
 ) -> None:
-    changes = deployment.changes(manifest(), **ALL_OPTIONS, embedding_dimension=1536)
+    changes = deployment.plan_changes(make_manifest(), **ALL_OPTIONS, embedding_dimension=1536)
     changed_indexes = {
         f'google_firestore_index.carrel["{resource.key}"]'
-        for resource in deployment.resources()
+        for resource in deployment.read_resources()
         if resource.kind == "google_firestore_index" and str(resource.key).endswith("VECTOR")
     }
     # The indexes themselves are compared above, so it suffices here that no vector index is missed.
@@ -135,7 +135,7 @@ def test_another_dimension_changes_vector_indexes_and_settings(
     assert len(changed_indexes) == vector_index_count
     changed_functions = {
         f'google_cloudfunctions2_function.carrel["{key}"]'
-        for key, function in manifest()["functions"].items()
+        for key, function in make_manifest()["functions"].items()
         if "VERTEX_DIMENSION" in function["settings"]
     }
     assert changes.keys() == changed_indexes | changed_functions
@@ -151,14 +151,14 @@ def test_another_dimension_changes_vector_indexes_and_settings(
 def test_databases_are_protected_if_configured(
     deployment: Deployment, *, protect_data: bool, protection: str
 ) -> None:
-    deployment.apply(manifest(), **ALL_OPTIONS, protect_data=protect_data)
+    deployment.apply(make_manifest(), **ALL_OPTIONS, protect_data=protect_data)
     databases = {
         resource.values["name"]: (
             resource.values["delete_protection_state"],
             resource.values["type"],
             resource.values["point_in_time_recovery_enablement"],
         )
-        for resource in deployment.resources()
+        for resource in deployment.read_resources()
         if resource.kind == "google_firestore_database"
     }
     expected = (protection, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.terraform_state import account
+from tests.support.terraform_state import format_member
 
 if TYPE_CHECKING:
     from tests.support.terraform_state import State
@@ -22,24 +22,24 @@ ROLES = {
 
 def test_a_tools_effect_decides_its_accounts_role(state: State) -> None:
     expected = {
-        (account(key), ROLES[state.functions[key]["effect"]], "(default)")
-        for key in state.of_kind("tool")
+        (format_member(key), ROLES[state.functions[key]["effect"]], "(default)")
+        for key in state.list_keys("tool")
     }
-    tools = {account(key) for key in state.of_kind("tool")}
-    assert {grant for grant in state.database_roles() if grant[0] in tools} == expected
+    tools = {format_member(key) for key in state.list_keys("tool")}
+    assert {grant for grant in state.get_database_roles() if grant[0] in tools} == expected
 
 
 def test_jobs_write_only_to_the_first_database(state: State) -> None:
-    jobs = {account(key) for key in state.of_kind("job")}
-    grants = {grant for grant in state.database_roles() if grant[0] in jobs}
+    jobs = {format_member(key) for key in state.list_keys("job")}
+    grants = {grant for grant in state.get_database_roles() if grant[0] in jobs}
     assert grants == {(job, "roles/datastore.user", "(default)") for job in jobs}
 
 
 def test_only_the_gateway_has_access_to_credentials(state: State) -> None:
-    gateway = {(account("gateway"), "roles/datastore.user", "access")}
-    roles = state.database_roles()
+    gateway = {(format_member("gateway"), "roles/datastore.user", "access")}
+    roles = state.get_database_roles()
     assert gateway == {grant for grant in roles if grant[2] == "access"}
-    assert gateway == {grant for grant in roles if grant[0] == account("gateway")}
+    assert gateway == {grant for grant in roles if grant[0] == format_member("gateway")}
 
 
 def test_every_database_role_has_a_condition(state: State) -> None:
@@ -52,38 +52,38 @@ def test_every_database_role_has_a_condition(state: State) -> None:
 
 
 def test_only_the_gateway_is_public(state: State) -> None:
-    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
+    invokers = state.get_grants("google_cloud_run_v2_service_iam_member", "name")
     grants = {grant for grant in invokers if grant[0] in {"allUsers", "allAuthenticatedUsers"}}
     assert grants == {("allUsers", "roles/run.invoker", "carrel-gateway")}
 
 
 def test_only_the_gateway_invokes_tools(state: State) -> None:
-    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
-    tools = {f"carrel-{key}" for key in state.of_kind("tool")}
-    expected = {(account("gateway"), "roles/run.invoker", tool) for tool in tools}
+    invokers = state.get_grants("google_cloud_run_v2_service_iam_member", "name")
+    tools = {f"carrel-{key}" for key in state.list_keys("tool")}
+    expected = {(format_member("gateway"), "roles/run.invoker", tool) for tool in tools}
     assert {grant for grant in invokers if grant[2] in tools} == expected
 
 
 def test_only_the_schedules_invoke_jobs(state: State) -> None:
-    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
-    jobs = {f"carrel-{key}" for key in state.of_kind("job")}
-    expected = {(account("scheduler"), "roles/run.invoker", job) for job in jobs}
+    invokers = state.get_grants("google_cloud_run_v2_service_iam_member", "name")
+    jobs = {f"carrel-{key}" for key in state.list_keys("job")}
+    expected = {(format_member("scheduler"), "roles/run.invoker", job) for job in jobs}
     assert {grant for grant in invokers if grant[2] in jobs} == expected
 
 
 def test_each_function_has_its_own_account(state: State) -> None:
     accounts = {
         key: function["service_config"]["service_account_email"]
-        for key, function in state.deployed().items()
+        for key, function in state.get_functions().items()
     }
     assert accounts == {
-        key: account(key).removeprefix("serviceAccount:") for key in state.functions
+        key: format_member(key).removeprefix("serviceAccount:") for key in state.functions
     }
 
 
 def test_project_roles_are_the_declared_ones(state: State) -> None:
     expected = {
-        (account(key), role)
+        (format_member(key), role)
         for key, function in state.functions.items()
         for role in function["project_roles"]
     }
@@ -97,7 +97,7 @@ def test_project_roles_are_the_declared_ones(state: State) -> None:
 
 def test_only_functions_that_declare_a_bucket_have_access(state: State) -> None:
     expected = {
-        (account(key), role)
+        (format_member(key), role)
         for key, function in state.functions.items()
         for role in function["buckets"].values()
     }
@@ -123,7 +123,7 @@ def test_the_deployer_can_grant_only_roles_of_functions(state: State) -> None:
     roles = ", ".join(f"'{role}'" for role in sorted(granted_roles))
     attribute = "api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', [])"
     assert power.block["condition"]["expression"] == f"{attribute}.hasOnly([{roles}])"
-    assert power.values["member"] == account("deployer")
+    assert power.values["member"] == format_member("deployer")
 
 
 def test_no_account_is_owner_or_editor(state: State) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.terraform.test_functions import address
-from tests.support.terraform_state import account
+from tests.support.terraform_state import format_member
 
 if TYPE_CHECKING:
     from tests.support.terraform_state import State
@@ -34,7 +34,7 @@ def test_only_jobs_with_a_schedule_have_one(state: State) -> None:
 
 
 def test_the_scheduler_waits_as_long_as_the_function(state: State) -> None:
-    functions = state.deployed()
+    functions = state.get_functions()
     for resource in state.resources["google_cloud_scheduler_job"]:
         seconds = functions[str(resource.key)]["service_config"]["timeout_seconds"]
         assert resource.values["attempt_deadline"] == f"{seconds}s"
@@ -45,7 +45,7 @@ def test_a_schedule_authenticates_to_its_function(state: State) -> None:
     for resource in state.resources["google_cloud_scheduler_job"]:
         target = resource.block["http_target"]
         assert target["oidc_token"] == {
-            "service_account_email": account("scheduler").removeprefix("serviceAccount:"),
+            "service_account_email": format_member("scheduler").removeprefix("serviceAccount:"),
             "audience": address(str(resource.key)),
         }
         assert target["uri"] == f"{address(str(resource.key))}/"

@@ -119,7 +119,7 @@ def test_without_terraform_the_other_checks_run(tmp_path: Path) -> None:
 def test_errors_of_the_provider_are_reported(
     initialized_deployment: Deployment, tmp_path: Path
 ) -> None:
-    folder = initialized_deployment.copied(tmp_path).folder / "infra" / "terraform"
+    folder = initialized_deployment.copy_to(tmp_path).folder / "infra" / "terraform"
     assert run_check(folder, initialized_deployment.environment) == []
     file = folder / "schedules.tf"
     file.write_text(file.read_text("utf-8").replace("time_zone ", "timezone  "), "utf-8")

@@ -10,7 +10,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.cloud.deployment import FILE_NAME, parse_deployment
 from tests.support.fakes.terraform_provider_schema import SCHEMA
-from tests.support.manifests import real_manifest
+from tests.support.manifests import build_real_manifest
 from tests.support.terraform_deployment import REGION
 from tests.support.terraform_state import State
 
@@ -29,7 +29,7 @@ EXAMPLE: dict[str, Any] = json.loads(
 @pytest.fixture
 def empty_deployment(initialized_deployment: Deployment, tmp_path: Path) -> Deployment:
     """A deployment without resources."""
-    return initialized_deployment.copied(tmp_path)
+    return initialized_deployment.copy_to(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_missing_variable_says_what_to_set(
 ) -> None:
     path = str(empty_deployment.folder / "manifest.json")
     variables = {key: value for key, value in (EXAMPLE | {"manifest": path}).items() if key != name}
-    assert expected in empty_deployment.refusal(real_manifest(), variables)
+    assert expected in empty_deployment.read_plan_error(build_real_manifest(), variables)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_an_invalid_value_says_what_to_set(
     empty_deployment: Deployment, changes: dict[str, Any], expected: str
 ) -> None:
     path = str(empty_deployment.folder / "manifest.json")
-    assert expected in empty_deployment.refusal(
-        real_manifest(), EXAMPLE | {"manifest": path} | changes
+    assert expected in empty_deployment.read_plan_error(
+        build_real_manifest(), EXAMPLE | {"manifest": path} | changes
     )
 
 
@@ -90,22 +90,24 @@ def test_carrel_deploy_can_parse_the_example() -> None:
 
 
 def test_the_example_can_be_deployed(empty_deployment: Deployment) -> None:
-    empty_deployment.apply(real_manifest(), **EXAMPLE)
-    functions = State.of(real_manifest()["functions"], empty_deployment.resources()).deployed()
+    empty_deployment.apply(build_real_manifest(), **EXAMPLE)
+    functions = State.group(
+        build_real_manifest()["functions"], empty_deployment.read_resources()
+    ).get_functions()
     gateway = functions["gateway"]["service_config"]["environment_variables"]
     assert json.loads(gateway["ALLOWED_EMAILS"]) == ["you@example.com"]
     search = functions["search-kb"]["service_config"]["environment_variables"]
     assert search["EMBEDDING_PROVIDER"] == "vertex"
     assert search["VERTEX_LOCATION"] == REGION
-    assert empty_deployment.outputs()["secrets"] == ["ACCESS_SECRETS"]
-    kinds = {resource.kind for resource in empty_deployment.resources()}
+    assert empty_deployment.read_outputs()["secrets"] == ["ACCESS_SECRETS"]
+    kinds = {resource.kind for resource in empty_deployment.read_resources()}
     assert kinds & {"google_billing_budget", "google_monitoring_alert_policy"} == set()
 
 
 def test_a_value_that_the_provider_rejects_is_reported(
     initialized_deployment: Deployment, tmp_path: Path
 ) -> None:
-    deployment = initialized_deployment.copied(tmp_path)
+    deployment = initialized_deployment.copy_to(tmp_path)
     file = deployment.folder / "infra" / "terraform" / "databases.tf"
     file.write_text(file.read_text("utf-8").replace("FIRESTORE_NATIVE", "NATIVE"), "utf-8")
     process = deployment.run("validate", check=False)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from infra.cli.main import main
 from infra.local.emulator import PROJECT
 from infra.local.local_database import get_emulator_address
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -35,7 +35,7 @@ def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
 
 
 def test_a_call_without_a_server_says_how_to_start_one() -> None:
-    url = f"http://127.0.0.1:{free_port()}/mcp"
+    url = f"http://127.0.0.1:{find_free_port()}/mcp"
     result = carrel("call", "search_kb", "{}", "--url", url)
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"Nothing answers at {url}. Start Carrel with `make run`, or pass --url" in result.stderr
@@ -50,7 +50,7 @@ def test_a_port_out_of_range_is_refused(command: str, port: str) -> None:
 
 
 def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = f"127.0.0.1:{free_port()}"
+    host = f"127.0.0.1:{find_free_port()}"
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
     result = carrel("jobs", "run", "embed")
     assert result.exit_code == 1

@@ -22,9 +22,9 @@ from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import BAKING, SAILING, with_chunks
+from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.tool_calls import call_result
-from tests.support.traces import contribute, sample
+from tests.support.traces import contribute, make_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def fill(*sources: Source, user: str | None = None) -> None:
         app = App(Settings(), embedder=WordEmbedder())
         try:
             ctx = app.context(Caller(), Meter())
-            chunked = [with_chunks(source) for source in sources]
+            chunked = [chunk_source(source) for source in sources]
             await Ingestion(ctx.database).save(chunked, ctx.clock())
             for number, owner in enumerate(filter(None, [user, user and f"not-{user}"])):
                 await contribute(app, number, owner)
@@ -90,7 +90,7 @@ def test_an_export_has_lines_markdown_and_what_is_ones_own(tmp_path: Path) -> No
         f"Exported 2 sources with 5 passages, 1 trace and 1 to-do to {tmp_path / 'export'}.\n"
     )
     [trace] = lines(tmp_path / "export/traces.jsonl")
-    assert trace["solution_text"] == sample(0)["solution_text"]
+    assert trace["solution_text"] == make_sample(0)["solution_text"]
     assert trace["contributor"] == "local"
     [task] = lines(tmp_path / "export/tasks.jsonl")
     assert task["title"] == "Mend the sail of local"

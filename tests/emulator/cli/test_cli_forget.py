@@ -21,9 +21,10 @@ from shared.runtime.context import App
 from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.source_files import write_file
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -64,18 +65,18 @@ def store(*sources: Any) -> None:
 
 
 def stored_ids() -> set[str]:
-    return set(in_database(lambda ctx: documents(ctx, "sources")))
+    return set(in_database(lambda ctx: read_documents(ctx, "sources")))
 
 
 def forgotten_records() -> dict[str, dict[str, Any]]:
     records: dict[str, dict[str, Any]] = in_database(
-        lambda ctx: documents(ctx, "forgotten_sources")
+        lambda ctx: read_documents(ctx, "forgotten_sources")
     )
     return records
 
 
 def ingest_path(path: Path) -> None:
-    in_database(lambda ctx: ingest(ctx, ample_budget()), ingest_path=str(path))
+    in_database(lambda ctx: ingest(ctx, make_ample_budget()), ingest_path=str(path))
 
 
 def test_one_source_is_forgotten_and_restored() -> None:
@@ -181,8 +182,8 @@ def test_the_sample_is_forgotten_and_nothing_else() -> None:
 
 def test_the_solved_problems_of_the_sample_are_forgotten() -> None:
     """They are withdrawn, and only they."""
-    in_database(lambda ctx: share_traces(ctx, ample_budget()))
-    trace_ids = set(in_database(lambda ctx: documents(ctx, "traces")))
+    in_database(lambda ctx: share_traces(ctx, make_ample_budget()))
+    trace_ids = set(in_database(lambda ctx: read_documents(ctx, "traces")))
     assert len(trace_ids) == 18
     in_database(contribute_other_trace)
     result = carrel("--sample", "--dry-run")
@@ -213,7 +214,7 @@ async def contribute_other_trace(ctx: Context) -> None:
 
 def listed_traces() -> set[str]:
     """Return the ids of the traces that are not withdrawn."""
-    stored = in_database(lambda ctx: documents(ctx, "traces"))
+    stored = in_database(lambda ctx: read_documents(ctx, "traces"))
     return {name for name, trace in stored.items() if not trace.get("withdrawn_at")}
 
 

@@ -14,13 +14,13 @@ import pytest
 from functions.jobs.ingest.readers.kindle import notebook
 from functions.jobs.ingest.readers.readwise import export
 from infra.build.discovery import ROOT
-from infra.cli.ingest_preview import MAX_PROBLEMS, format_duration
+from infra.cli.ingest_preview import MAX_WARNINGS, format_duration
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.source_files import json_lines, write_file
-from tests.support.stored_documents import documents
+from tests.support.source_files import format_json_lines, write_file
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,19 +29,19 @@ PROGRAM = """
 import os, signal, sys
 from infra.cli.main import main
 from infra.local import jobs
-from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import WatchedApp, call_after
 from tests.support.fakes.embedder import WordEmbedder
 
 embedder = WordEmbedder()
-embedder.down = "down" in sys.argv
-if embedder.down:
+embedder.is_down = "down" in sys.argv
+if embedder.is_down:
     sys.argv.remove("down")
 
 async def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
-around = after(int(sys.argv.pop(1)), interrupt)
+around = call_after(int(sys.argv.pop(1)), interrupt)
 jobs.App = lambda settings: WatchedApp(settings, around, embedder=embedder)
 main()
 """
@@ -83,7 +83,7 @@ def stored_ids(collection: str) -> set[str]:
     async def ask() -> set[str]:
         app = App(Settings())
         try:
-            return set(await documents(app.context(Caller(), Meter()), collection))
+            return set(await read_documents(app.context(Caller(), Meter()), collection))
         finally:
             await app.aclose()
 
@@ -170,7 +170,7 @@ def test_missing_files_are_counted_and_confirmed(tmp_path: Path) -> None:
 
 def test_a_dry_run_names_contents_and_problems(tmp_path: Path) -> None:
     write_file(tmp_path, "vault/note.md", "---\ndate: soon\n---\nReef the mainsail early.")
-    records = json_lines({"id": "1", "text": "Heave to."}, {"id": "2"})
+    records = format_json_lines({"id": "1", "text": "Heave to."}, {"id": "2"})
     write_file(tmp_path, "vault/log.jsonl", records)
     write_file(tmp_path, "vault/paper.docx", "PK")
     code, output, errors = run_ingest(tmp_path / "vault", NEVER, "--dry-run")
@@ -194,7 +194,7 @@ def test_a_dry_run_names_formats_by_content_and_records_that_are_there_twice(
     book = export.FORMAT.example
     write_file(tmp_path, "exports/readwise 1.json", book)
     write_file(tmp_path, "exports/readwise 2.json", book)
-    for number in range(MAX_PROBLEMS):
+    for number in range(MAX_WARNINGS):
         write_file(tmp_path, f"exports/note {number}.md", "---\ndate: soon\n---\nReef early.")
     code, output, errors = run_ingest(tmp_path / "exports", NEVER, "--dry-run")
     assert code == 1
@@ -206,8 +206,21 @@ def test_a_dry_run_names_formats_by_content_and_records_that_are_there_twice(
     )
 
 
+def test_all_that_is_left_out_is_named(tmp_path: Path) -> None:
+    names = [f"note {number:02}.md" for number in range(30)]
+    for name in names:
+        write_file(tmp_path, f"notes/{name}", "")
+    write_file(tmp_path, "notes/reef.md", "Reef early.")
+    for options in (["--dry-run"], []):
+        code, _, errors = run_ingest(tmp_path / "notes", NEVER, *options)
+        assert code == 1
+        assert all(f"left out: {name}: has no text\n" in errors for name in names)
+
+
 def test_strict_writes_nothing_if_a_record_is_invalid(tmp_path: Path) -> None:
-    path = write_file(tmp_path, "log.jsonl", json_lines({"id": "1", "text": "Reef."}, {"id": "2"}))
+    path = write_file(
+        tmp_path, "log.jsonl", format_json_lines({"id": "1", "text": "Reef."}, {"id": "2"})
+    )
     code, output, errors = run_ingest(path, NEVER, "--strict")
     assert code == 1
     assert output == ""
@@ -236,7 +249,7 @@ def test_durations_are_rounded(seconds: float, duration: str) -> None:
 @pytest.mark.slow
 def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     many = [{"id": str(number), "text": f"Note {number}."} for number in range(NOTES)]
-    path = write_file(tmp_path, "notes.jsonl", json_lines(*many))
+    path = write_file(tmp_path, "notes.jsonl", format_json_lines(*many))
     code, _, errors = run_ingest(path, interrupted=4)
     assert code == 130
     assert 0 < len(stored_ids("sources")) < NOTES

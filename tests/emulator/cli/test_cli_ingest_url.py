@@ -9,19 +9,19 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.ingested_urls import ingest_url
-from tests.support.links import ESSAY, SITE, serve_site, text_page
-from tests.support.stored_documents import documents
+from tests.support.ingest_command import run_ingest_url
+from tests.support.links import ESSAY, SITE, make_text_page, serve_site
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
-    from tests.support.https_server import DocumentServer
+    from tests.support.public_web_server import PublicWebServer
 
 
 def run_ingest(
-    project: str, server: DocumentServer, url: str, *options: str
+    project: str, server: PublicWebServer, url: str, *options: str
 ) -> tuple[int, str, str]:
     """Run the command with an empty database."""
-    return ingest_url(server, url, *options, environment={"GOOGLE_CLOUD_PROJECT": project})
+    return run_ingest_url(server, url, *options, environment={"GOOGLE_CLOUD_PROJECT": project})
 
 
 def ingest_counts(output: str) -> set[str]:
@@ -34,7 +34,7 @@ def stored_sources(project: str) -> list[dict[str, Any]]:
     async def read() -> list[dict[str, Any]]:
         app = App(Settings(google_cloud_project=project))
         try:
-            return list((await documents(app.context(Caller(), Meter()), "sources")).values())
+            return list((await read_documents(app.context(Caller(), Meter()), "sources")).values())
         finally:
             await app.aclose()
 
@@ -42,7 +42,7 @@ def stored_sources(project: str) -> list[dict[str, Any]]:
 
 
 def test_a_page_is_added_and_a_missing_one_reported(project: str) -> None:
-    with serve_site(essay=text_page(ESSAY)) as site:
+    with serve_site(essay=make_text_page(ESSAY)) as site:
         code, output, errors = run_ingest(project, site, f"{SITE}/essay")
         assert (code, errors) == (0, "")
         assert {"1 created", "1 sources", "1 read"} <= ingest_counts(output)
@@ -54,7 +54,7 @@ def test_a_page_is_added_and_a_missing_one_reported(project: str) -> None:
 
 
 def test_an_address_inside_the_network_is_refused(project: str) -> None:
-    with serve_site(essay=text_page(ESSAY)) as site:
+    with serve_site(essay=make_text_page(ESSAY)) as site:
         code, _, errors = run_ingest(project, site, f"http://127.0.0.1:{site.server_port}/essay")
         assert site.requests == []
     assert code == 1

@@ -23,7 +23,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
 from shared.runtime.context import App
-from tests.support.knowledge import BAKING, with_chunks
+from tests.support.knowledge import BAKING, chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -74,13 +74,13 @@ def in_database(project: str, work: Callable[[Context], Awaitable[Any]]) -> Any:
 
 async def ingest_three_chunks(ctx: Context) -> None:
     """Ingest three chunks."""
-    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOW)
+    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOW)
 
 
 async def give_up_one_chunk(ctx: Context) -> None:
     """Ingest three chunks, one of which has failed five times."""
     await ingest_three_chunks(ctx)
-    (chunk, *_) = await ChunkQueue(ctx.database).pending("index", NOW, 1)
+    (chunk, *_) = await ChunkQueue(ctx.database).load_pending("index", NOW, 1)
     await ChunkQueue(ctx.database).defer("index", replace(chunk, tries=4), "was refused", NOW)
 
 
@@ -144,7 +144,7 @@ def test_a_job_without_dead_letters_cannot_retry() -> None:
 async def make_card_by_another_model(ctx: Context) -> None:
     """Ingest three chunks, with one card by another model and one by a person."""
     await ingest_three_chunks(ctx)
-    by_model, by_hand, _ = (chunk.chunk_id for chunk in with_chunks(BAKING).chunks)
+    by_model, by_hand, _ = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
     cards = Cards(ctx.database)
     await cards.save({by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
     await cards.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)

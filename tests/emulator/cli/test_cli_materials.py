@@ -17,14 +17,14 @@ from infra.cli.main import main
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
+from tests.support.jobs import make_job_context
 from tests.support.materials import BREAD, MAST
 from tests.support.workspaces import (
-    job_context,
     make_erasure,
-    open_app,
     open_workspace,
+    open_workspace_app,
+    read_write_times,
     upload_text,
-    write_times,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def in_database(
 
     async def run_work() -> Any:
         clock = SettableClock(now or datetime.now(UTC).replace(microsecond=0))
-        async with open_app(Settings(google_cloud_project=project), clock) as app:
+        async with open_workspace_app(Settings(google_cloud_project=project), clock) as app:
             return await work(app)
 
     return asyncio.run(run_work())
@@ -86,7 +86,7 @@ def count_documents(project: str) -> Counter[str]:
     """Count the documents of each user."""
 
     async def work(app: App) -> Counter[str]:
-        paths = await write_times(job_context(app), "users/")
+        paths = await read_write_times(make_job_context(app), "users/")
         return Counter(path.split("/", 3)[1] for path in paths)
 
     counts: Counter[str] = in_database(work, project)
@@ -184,7 +184,7 @@ def test_an_interrupted_erasure_is_shown_and_finished(project: str) -> None:
     upload(project, "notes")
 
     async def begin(app: App) -> None:
-        assert await make_erasure(job_context(app), "notes", "ann@example.com").begin()
+        assert await make_erasure(make_job_context(app), "notes", "ann@example.com").begin()
 
     in_database(begin, project)
     assert "being erased" in carrel("list", "ann@example.com").stdout
@@ -207,7 +207,7 @@ def test_a_list_has_each_tasks_last_use_and_size(project: str) -> None:
 
 def test_a_long_list_has_the_most_recent_tasks(project: str) -> None:
     async def fill(app: App) -> None:
-        ctx = job_context(app)
+        ctx = make_job_context(app)
         batch = ctx.database.client.batch()
         for number in range(51):
             used = datetime(2026, 3, 10, 8, number, tzinfo=UTC)

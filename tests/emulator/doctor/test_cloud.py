@@ -21,7 +21,7 @@ from shared.firestore.database import Connection, Database
 from shared.firestore.runs import RunState
 from shared.index.embedding_space import EmbeddingSpace
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.healthy_deployment import DIMENSION, check
+from tests.support.healthy_deployment import DIMENSION, find_check
 
 if TYPE_CHECKING:
     from infra.cloud.google_api import GoogleApi
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def check_result(name: str, live: LiveDeployment) -> CheckResult:
-    [(_, result)] = run_checks([check(name)], live)
+    [(_, result)] = run_checks([find_check(name)], live)
     return result
 
 
@@ -92,7 +92,7 @@ def test_a_missing_project_ends_the_checks(fake: FakeDeployment) -> None:
 
 
 def test_a_project_without_billing_fails(fake: FakeDeployment) -> None:
-    fake.project.paid = False
+    fake.project.has_billing = False
     project = fake.live.deployment.project
     link = f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
     assert expect_failure("billing", fake) == ("no open billing account is linked", link)
@@ -124,7 +124,7 @@ def test_an_index_that_is_not_ready_fails(fake: FakeDeployment) -> None:
 
 
 def test_vector_indexes_of_another_dimension_fail(fake: FakeDeployment) -> None:
-    message, _ = expect_failure("indexes", fake.changed(embedding_dimension=768))
+    message, _ = expect_failure("indexes", fake.copy_with(embedding_dimension=768))
     assert "embedding VECTOR" in message
 
 
@@ -294,7 +294,7 @@ def test_every_failing_job_has_its_own_command(
     record(RunState.STOPPED)
     fake.schedule("embed")
     fake.schedule("index")
-    report([check("job runs")], fake.live)
+    report([find_check("job runs")], fake.live)
     commands = [line.split("next: ")[1] for line in capsys.readouterr().out.splitlines()[1:4]]
     options = f"--project {fake.live.deployment.project} --location europe-west1"
     assert commands == [
@@ -329,7 +329,7 @@ def test_a_base_with_another_model_fails(fake: FakeDeployment) -> None:
 
 def test_vectors_that_do_not_fit_the_indexes_fail(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
-    message, command = expect_failure("embedding model", fake.changed(embedding_dimension=768))
+    message, command = expect_failure("embedding model", fake.copy_with(embedding_dimension=768))
     assert message == "vectors have 384 dimensions, but the indexes have 768"
     assert command.startswith("correct embedding_dimension in deployment.tfvars.json")
 

@@ -28,11 +28,12 @@ from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
-from tests.support.exports import differing_files
-from tests.support.knowledge import BAKING, SAILING, index_all, store_sources, with_chunks
-from tests.support.odd_sources import odd_sources, odd_text
+from tests.support.folder_comparison import find_differing_files
+from tests.support.jobs import make_ample_budget
+from tests.support.knowledge import BAKING, SAILING, chunk_source, index_all, store_sources
+from tests.support.odd_sources import make_odd_sources, make_odd_text
 from tests.support.source_files import write_file
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -82,15 +83,15 @@ async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
-    report = await ingest(replace(ctx, settings=settings), ample_budget())
+    report = await ingest(replace(ctx, settings=settings), make_ample_budget())
     assert report.failures == []
     return dict(report.counts)
 
 
 async def stored(ctx: Context) -> dict[str, dict[str, Any]]:
     """Return what the base knows, without what its jobs did and when."""
-    state = await documents(ctx, "sources")
-    for chunk_id, chunk in (await chunks(ctx)).items():
+    state = await read_documents(ctx, "sources")
+    for chunk_id, chunk in (await read_chunks(ctx)).items():
         state[f"chunks/{chunk_id}"] = {
             name: value for name, value in chunk.items() if name not in CHUNK_BOOKKEEPING
         }
@@ -100,7 +101,7 @@ async def stored(ctx: Context) -> dict[str, dict[str, Any]]:
 async def save(ctx: Context, sources: Sequence[Source], now: datetime = NOON) -> None:
     for start in range(0, len(sources), BATCH_SIZE):
         batch = sources[start : start + BATCH_SIZE]
-        await Ingestion(ctx.database).save([with_chunks(source) for source in batch], now)
+        await Ingestion(ctx.database).save([chunk_source(source) for source in batch], now)
 
 
 def titles_of_markdown(folder: Path) -> dict[str, str]:
@@ -117,13 +118,13 @@ async def test_odd_sources_survive_a_round_trip(
 ) -> None:
     """The files are split, so that a large base has several. A failure prints the seed."""
     random = Random(SEED)  # noqa: S311 - not a secret
-    sources = odd_sources(random, count)
+    sources = make_odd_sources(random, count)
     await save(base, sources[: count // 2])
     await save(base, sources[count // 2 :], NOON + timedelta(microseconds=1))
-    ids = sorted(await chunks(base))
+    ids = sorted(await read_chunks(base))
     for number, model in enumerate(("extractive", "a-model")):
         cards = {
-            chunk_id: KnowledgeCard(odd_text(random, 9), (odd_text(random, 3), "b"))
+            chunk_id: KnowledgeCard(make_odd_text(random, 9), (make_odd_text(random, 3), "b"))
             for chunk_id in random.sample(ids, count // 5)
         }
         await Cards(base.database).save(cards, model, NOON + timedelta(days=number))
@@ -140,14 +141,14 @@ async def test_odd_sources_survive_a_round_trip(
     assert counts == {"sources": count, "created": len(ids), "read": count}
     assert await stored(other) == await stored(base), SEED
     await write_export(other, tmp_path / "second")
-    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+    assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
 
 
 async def test_the_sample_survives_a_round_trip(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
     await run_ingest(base, SAMPLE)
-    await KNOWLEDGE.run(base, ample_budget())
+    await KNOWLEDGE.run(base, make_ample_budget())
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
     after, before = await stored(other), await stored(base)
@@ -155,30 +156,30 @@ async def test_the_sample_survives_a_round_trip(
         chunk.pop("cluster_id", None)  # clusters are made anew
     assert after == before
     await write_export(other, tmp_path / "second")
-    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+    assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
 
 
 async def test_restored_chunks_wait_for_every_step_but_their_card(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
     await save(base, [Source("a", "A", sections=(Section("One."), Section("Two.")))])
-    [first, second] = sorted(await chunks(base))
+    [first, second] = sorted(await read_chunks(base))
     await Cards(base.database).save({first: KnowledgeCard("Sum.")}, "a-model", NOON)
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
-    restored = await chunks(other)
+    restored = await read_chunks(other)
     assert set(restored[first]["pending"]) == {"embed", "index", "extract"}
     assert set(restored[second]["pending"]) == {"embed", "index", "extract", "card"}
 
 
 async def test_a_card_of_the_base_is_not_replaced(base: Context, tmp_path: Path) -> None:
     await save(base, [Source("a", "A", sections=(Section("One."),))])
-    [chunk_id] = await chunks(base)
+    [chunk_id] = await read_chunks(base)
     await Cards(base.database).save({chunk_id: KnowledgeCard("Old.")}, "a-model", NOON)
     await write_export(base, tmp_path / "export")
     await Cards(base.database).save({chunk_id: KnowledgeCard("New.")}, "a-model", NOON)
     assert await run_ingest(base, tmp_path / "export") == {"read": 1}
-    assert (await chunks(base))[chunk_id]["knowledge_card"]["summary"] == "New."
+    assert (await read_chunks(base))[chunk_id]["knowledge_card"]["summary"] == "New."
 
 
 async def test_what_was_forgotten_is_not_exported_and_ids_stay(
@@ -187,14 +188,14 @@ async def test_what_was_forgotten_is_not_exported_and_ids_stay(
     """The second of two equal passages keeps the counter in its id when the first is forgotten."""
     repeat = Section("Reef the mainsail.")
     await store_sources(ctx, replace(SAILING, sections=(repeat, Section("Anchor."), repeat)))
-    first = next(name for name, chunk in (await chunks(ctx)).items() if chunk["position"] == 1)
+    first = next(name for name, chunk in (await read_chunks(ctx)).items() if chunk["position"] == 1)
     await call_result(app, "forget", OWNER, chunk_id=first)
     await write_export(ctx, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
-    assert (await chunks(other)).keys() == (await chunks(ctx)).keys()
-    assert f"{first}-2" in await chunks(other)
+    assert (await read_chunks(other)).keys() == (await read_chunks(ctx)).keys()
+    assert f"{first}-2" in await read_chunks(other)
     await write_export(other, tmp_path / "second")
-    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+    assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
 
 
 async def test_boundaries_of_another_chunker_stay(
@@ -207,7 +208,7 @@ async def test_boundaries_of_another_chunker_stay(
     await save(base, [source])
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
-    restored = {chunk["content"]: chunk["start"] for chunk in (await chunks(other)).values()}
+    restored = {chunk["content"]: chunk["start"] for chunk in (await read_chunks(other)).values()}
     assert restored == {"One. Two.": 0, "Two. Thr": 5}
 
 
@@ -230,7 +231,7 @@ async def test_an_export_inside_a_folder_is_left_out(base: Context, tmp_path: Pa
     settings = Settings(
         google_cloud_project=base.settings.google_cloud_project, ingest_path=str(note.parent)
     )
-    report = await ingest(replace(base, settings=settings), ample_budget())
+    report = await ingest(replace(base, settings=settings), make_ample_budget())
     assert dict(report.counts) == {"read": 1}
     [warning] = report.warnings
     assert (warning.name, warning.reason) == (
@@ -240,7 +241,7 @@ async def test_an_export_inside_a_folder_is_left_out(base: Context, tmp_path: Pa
 
 async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: Path) -> None:
     await save(base, [Source("a", "A", sections=(Section("One."), Section("Two.")))])
-    [first, _] = await chunks(base)
+    [first, _] = await read_chunks(base)
     await base.database.document("chunks", first).delete()
     (tmp_path / "export").mkdir()
     report = await export_all(base.database, tmp_path / "export", None, lambda _: None)
@@ -267,7 +268,7 @@ async def test_edits_survive_a_round_trip(
     arguments = {"title": "Loaves", "author": "", "tags": ["dough"]}
     await call_result(app, "edit_source", OWNER, source_id="baking", revision=0, **arguments)
     if not rewritten:
-        for chunk in with_chunks(BAKING).chunks:
+        for chunk in chunk_source(BAKING).chunks:
             fields = {"title": chunk.title, "tags": list(chunk.tags), "own_tags": DELETE_FIELD}
             await ctx.database.document("chunks", chunk.chunk_id).update(fields)
     await write_export(ctx, tmp_path / "export")
@@ -280,12 +281,12 @@ async def test_edits_survive_a_round_trip(
         assert await select(other, collection, names) == await select(ctx, collection, names)
     await write_export(ctx, tmp_path / "first")
     await write_export(other, tmp_path / "second")
-    assert differing_files(tmp_path / "first", tmp_path / "second") == []
+    assert find_differing_files(tmp_path / "first", tmp_path / "second") == []
     assert await run_ingest(other, tmp_path / "export") == {"read": 2, "edits kept": 1}
     reset = {"source_id": "baking", "revision": 0, "reset": ["title", "author", "tags"]}
     out = await call_result(target, "edit_source", OWNER, **reset)
     assert (out["title"], out["author"], out["tags"]) == ("Bread at Home", "Ida Loaf", ["food"])
-    stored_tags = {tuple(chunk["tags"]) for chunk in (await chunks(other)).values()}
+    stored_tags = {tuple(chunk["tags"]) for chunk in (await read_chunks(other)).values()}
     assert stored_tags == {("food", "dough"), ("food",), ()}
 
 
@@ -295,7 +296,7 @@ async def select(
     """Return some fields of all documents of a collection."""
     return {
         name: {key: data[key] for key in names if key in data}
-        for name, data in (await documents(ctx, collection)).items()
+        for name, data in (await read_documents(ctx, collection)).items()
     }
 
 
@@ -304,16 +305,16 @@ async def test_a_note_is_restored_as_a_note(
 ) -> None:
     """Who saved it may change it there, too; its former revisions are not exported."""
     await store_sources(ctx, SAILING)
-    about = min(await chunks(ctx))
+    about = min(await read_chunks(ctx))
     arguments = {"text": "Ask Ida.  Twice.\n", "title": "Ida", "tags": ["who"], "chunk_id": about}
     saved = await call_result(app, "save_note", OWNER, **arguments)
     await write_export(ctx, tmp_path / "export")
     target = new_backend(LATER)
     other = target.context(OWNER, Meter())
     await run_ingest(other, tmp_path / "export")
-    assert await documents(other, "sources") == await documents(ctx, "sources")
+    assert await read_documents(other, "sources") == await read_documents(ctx, "sources")
     await write_export(other, tmp_path / "second")
-    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+    assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
     note = {"source_id": saved["source_id"], "revision": saved["revision"]}
     changed = await call_result(target, "save_note", OWNER, text="Ask Ann.", **note)
     assert changed["revision"] == saved["revision"] + 1
@@ -379,6 +380,6 @@ async def two_exports(
 
 async def note_state(ctx: Context) -> tuple[str, str, int, list[str]]:
     """Return text, user and revision of the only note, and the texts of its passages."""
-    [note] = (await documents(ctx, "sources")).values()
-    texts = [chunk["content"] for chunk in (await chunks(ctx)).values()]
+    [note] = (await read_documents(ctx, "sources")).values()
+    texts = [chunk["content"] for chunk in (await read_chunks(ctx)).values()]
     return note["text"], note["saved_by"], note["revision"], texts

@@ -18,10 +18,16 @@ from shared.core.meter import Meter
 from shared.knowledge.queue import ChunkQueue
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from tests.support.extract_job import KEYS, book, decision, ingest_books, warning
+from tests.support.extract_job import (
+    KEYS,
+    ingest_books,
+    make_book,
+    make_reported_decision,
+    make_reported_warning,
+)
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -43,7 +49,7 @@ from functions.jobs.extract.job import JOB
 from shared.core.dates import utc_now
 from shared.runtime.job import run_job
 from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import WatchedApp, call_after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.emulator.extractions.test_extract_killed import model
 
@@ -53,7 +59,7 @@ async def die():
 number, hours = map(int, sys.argv[1:])
 app = WatchedApp(
     Settings(),
-    after(number, die),
+    call_after(number, die),
     clock=lambda: utc_now() + timedelta(hours=hours),
     embedder=WordEmbedder(),
     generator=model(),
@@ -68,7 +74,7 @@ def passages() -> list[Source]:
         f"{'Once more: ' * (n % 3 == 2)}{KEYS} This is what {_get_word(n)} said of tables and keys."
         for n in range(PASSAGES)
     ]
-    return [book(f"book{n:02}", text) for n, text in enumerate(texts)]
+    return [make_book(f"book{n:02}", text) for n, text in enumerate(texts)]
 
 
 def model() -> ScriptedGenerator:
@@ -77,32 +83,34 @@ def model() -> ScriptedGenerator:
     def findings(text: str) -> dict[str, Any]:
         number = int(text[4:6])
         word = _get_word(number)
-        content = decision()["content"] | {
+        content = make_reported_decision()["content"] | {
             "question": f"{word} {word} {word} key?",
             "recommended_approach": f"{word} {word}",
         }
         warning_content = {"title": f"{word}'s warning", "description": f"{word} warns of {word}"}
-        warnings = [warning("the world renames its codes", content=warning_content)] * (number % 2)
-        return {"decisions": [decision(content=content)], "warnings": warnings}
+        warnings = [
+            make_reported_warning("the world renames its codes", content=warning_content)
+        ] * (number % 2)
+        return {"decisions": [make_reported_decision(content=content)], "warnings": warnings}
 
     return ScriptedGenerator(findings)
 
 
 async def stored_state(ctx: Context) -> dict[str, Any]:
     """Return everything that the job writes, without times."""
-    extractions = await documents(ctx, "extractions")
-    chunks = await documents(ctx, "chunks")
+    extractions = await read_documents(ctx, "extractions")
+    chunks = await read_documents(ctx, "chunks")
     return {
         "extractions": {
             name: {field: value for field, value in extraction.items() if field != "extracted_at"}
             for name, extraction in extractions.items()
         },
-        "topics": await documents(ctx, "topics"),
+        "topics": await read_documents(ctx, "topics"),
         "chunks": {
             name: (chunk["extracted"], set(chunk["pending"]), chunk["tries"])
             for name, chunk in chunks.items()
         },
-        "gone": await documents(ctx, "gone_extractions"),
+        "gone": await read_documents(ctx, "gone_extractions"),
     }
 
 

@@ -21,13 +21,13 @@ from tests.support.extract_job import (
     KEYS,
     NOTHING,
     RETRIES,
-    book,
-    decision,
     ingest_books,
+    make_book,
     make_generator,
-    pending_texts,
+    make_reported_decision,
+    read_pending_texts,
+    read_visibility,
     run_extract,
-    visibility,
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import (
@@ -37,19 +37,19 @@ from tests.support.fakes.vertex import (
     NO_CANDIDATES,
     FakeVertex,
     Reply,
-    blocked,
-    json_reply,
-    refusal,
-    text_reply,
+    make_blocked_reply,
+    make_error_reply,
+    make_json_reply,
+    make_text_reply,
 )
-from tests.support.stored_documents import chunks_by_content
+from tests.support.stored_documents import read_chunks_by_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 LIMIT = 60.0
 """The seconds that the model has for a passage; no test waits for them."""
@@ -58,7 +58,7 @@ HANG_SECONDS = 60.0
 
 pytestmark = pytest.mark.anyio
 
-BROKEN = {"decisions": [decision(content={"question": "No options?"})]}
+BROKEN = {"decisions": [make_reported_decision(content={"question": "No options?"})]}
 BOTH = {"Natural or surrogate key? (tables)", "Retries at every layer (tables)"}
 
 
@@ -89,7 +89,7 @@ async def vertex_context(settings: Settings, vertex: FakeVertex) -> AsyncIterato
     )
     app = App(settings, embedder=WordEmbedder(), generator=generator)
     ctx = app.context(Caller(), Meter())
-    await ingest_books(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
+    await ingest_books(ctx, make_book("tables", KEYS, RETRIES), make_book("evenings", NOTHING))
     yield ctx
     await generator.aclose()
     await app.aclose()
@@ -100,7 +100,7 @@ async def test_findings_are_stored_with_one_call_a_passage(
 ) -> None:
     report = await run_extract(vertex_context)
     assert report.counts == {"read": 3, "found": 2, "unfounded": 0}
-    assert set(await visibility(vertex_context)) == BOTH
+    assert set(await read_visibility(vertex_context)) == BOTH
     assert len(vertex.calls) == 3
     assert vertex_context.meter.input_tokens > 0 < vertex_context.meter.output_tokens
     [call] = [request for request in vertex.calls if KEYS in request.text]
@@ -111,7 +111,11 @@ async def test_findings_are_stored_with_one_call_a_passage(
 
 @pytest.mark.parametrize(
     "reply",
-    [refusal(429, "RESOURCE_EXHAUSTED"), refusal(500, "INTERNAL"), CUT_CONNECTION],
+    [
+        make_error_reply(429, "RESOURCE_EXHAUSTED"),
+        make_error_reply(500, "INTERNAL"),
+        CUT_CONNECTION,
+    ],
 )
 async def test_a_transient_error_is_retried(
     vertex_context: Context, vertex: FakeVertex, reply: Reply
@@ -119,17 +123,19 @@ async def test_a_transient_error_is_retried(
     vertex.script.append(reply)
     report = await run_extract(vertex_context)
     assert report.failures == []
-    assert set(await visibility(vertex_context)) == BOTH
-    assert await pending_texts(vertex_context) == set()
+    assert set(await read_visibility(vertex_context)) == BOTH
+    assert await read_pending_texts(vertex_context) == set()
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        text_reply("{"),
-        text_reply("I would rather not."),
-        text_reply(json.dumps({"decisions": [decision()]})[:-10], finish="MAX_TOKENS"),
-        json_reply(BROKEN),
+        make_text_reply("{"),
+        make_text_reply("I would rather not."),
+        make_text_reply(
+            json.dumps({"decisions": [make_reported_decision()]})[:-10], finish="MAX_TOKENS"
+        ),
+        make_json_reply(BROKEN),
         NO_CANDIDATES,
     ],
 )
@@ -140,24 +146,28 @@ async def test_a_malformed_answer_is_requested_again(
     report = await run_extract(vertex_context)
     assert report.failures == []
     assert len(vertex.calls) == 4
-    assert set(await visibility(vertex_context)) == BOTH
+    assert set(await read_visibility(vertex_context)) == BOTH
 
 
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (text_reply("{"), "INTERNAL_ERROR"),
-        (json_reply(BROKEN), "INTERNAL_ERROR"),
+        (make_text_reply("{"), "INTERNAL_ERROR"),
+        (make_json_reply(BROKEN), "INTERNAL_ERROR"),
         (NO_CANDIDATES, "INTERNAL_ERROR"),
-        (blocked(), "VALIDATION_ERROR"),
-        (text_reply("", finish="SAFETY"), "VALIDATION_ERROR"),
-        (refusal(400, "INVALID_ARGUMENT"), "VALIDATION_ERROR"),
-        (refusal(500, "INTERNAL", retry_after="60"), "UNAVAILABLE"),
+        (make_blocked_reply(), "VALIDATION_ERROR"),
+        (make_text_reply("", finish="SAFETY"), "VALIDATION_ERROR"),
+        (make_error_reply(400, "INVALID_ARGUMENT"), "VALIDATION_ERROR"),
+        (make_error_reply(500, "INTERNAL", retry_after="60"), "UNAVAILABLE"),
         (HANG, "UNAVAILABLE"),
     ],
 )
 async def test_a_passage_without_an_answer_is_deferred_alone(
-    vertex_context: Context, vertex: FakeVertex, monotonic: Monotonic, reply: Reply, reason: str
+    vertex_context: Context,
+    vertex: FakeVertex,
+    monotonic: MonotonicClock,
+    reply: Reply,
+    reason: str,
 ) -> None:
     others_answered = threading.Semaphore(0)
 
@@ -173,38 +183,38 @@ async def test_a_passage_without_an_answer_is_deferred_alone(
 
     vertex.answers["Findings"] = answer
     vertex.on_hang = time_out
-    vertex.troubles[KEYS] = reply
+    vertex.replies_by_words[KEYS] = reply
     report = await run_extract(vertex_context)
     [failure] = report.failures
     assert failure.reason.startswith(reason)
-    assert await pending_texts(vertex_context) == {KEYS}
-    assert set(await visibility(vertex_context)) == {"Retries at every layer (tables)"}
-    assert (await chunks_by_content(vertex_context))[KEYS]["tries"] == {"extract": 1}
+    assert await read_pending_texts(vertex_context) == {KEYS}
+    assert set(await read_visibility(vertex_context)) == {"Retries at every layer (tables)"}
+    assert (await read_chunks_by_text(vertex_context))[KEYS]["tries"] == {"extract": 1}
 
 
 @pytest.mark.usefixtures("sleepless")
 @pytest.mark.parametrize(
     "outage",
     [
-        refusal(503, "UNAVAILABLE", retry_after="60"),
-        refusal(429, "RESOURCE_EXHAUSTED"),
+        make_error_reply(503, "UNAVAILABLE", retry_after="60"),
+        make_error_reply(429, "RESOURCE_EXHAUSTED"),
         CUT_CONNECTION,
         HANG,
     ],
 )
 async def test_an_outage_ends_the_run_and_the_next_resumes(
-    vertex_context: Context, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
+    vertex_context: Context, vertex: FakeVertex, outage: Reply, monotonic: MonotonicClock
 ) -> None:
     vertex.usual = outage
     vertex.on_hang = partial(monotonic.advance_soon, LIMIT)
     with pytest.raises(Unavailable):
         await run_extract(vertex_context)
-    assert [chunk["tries"] for chunk in (await chunks_by_content(vertex_context)).values()] == [
+    assert [chunk["tries"] for chunk in (await read_chunks_by_text(vertex_context)).values()] == [
         {}
     ] * 3
     vertex.usual = Reply()
     assert (await run_extract(vertex_context)).counts["read"] == 3
-    assert set(await visibility(vertex_context)) == BOTH
+    assert set(await read_visibility(vertex_context)) == BOTH
 
 
 async def test_the_scripted_model_answers_as_the_server(settings: Settings) -> None:
@@ -212,7 +222,7 @@ async def test_the_scripted_model_answers_as_the_server(settings: Settings) -> N
     model = make_generator()
     app = App(settings, embedder=WordEmbedder(), generator=model)
     ctx = app.context(Caller(), Meter())
-    await ingest_books(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
+    await ingest_books(ctx, make_book("tables", KEYS, RETRIES), make_book("evenings", NOTHING))
     await run_extract(ctx)
-    assert set(await visibility(ctx)) == BOTH
+    assert set(await read_visibility(ctx)) == BOTH
     await app.aclose()

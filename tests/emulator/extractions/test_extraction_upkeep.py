@@ -11,15 +11,15 @@ from shared.extractions.repository import Extractions
 from shared.extractions.topics import Topics
 from shared.extractions.upkeep import MAX_DUPLICATES, ExtractionUpkeep
 from tests.support.extractions import (
-    decision,
+    make_decision,
     make_extraction,
-    pending_chunk,
+    make_warning,
+    queue_chunk,
     replace_extractions,
     store_extractions,
-    warning,
 )
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -33,12 +33,12 @@ pytestmark = pytest.mark.anyio
 async def duplicated(ctx: Context) -> list[Extraction]:
     """An extraction and its three duplicates; the fourth has the highest confidence of these."""
     chunks = await store_sources(ctx, BAKING, SAILING)
-    first = make_extraction(chunks[0], decision(), "bread", confidence=0.9)
-    await store_extractions(ctx, first, make_extraction(chunks[0], warning(), "bread"))
+    first = make_extraction(chunks[0], make_decision(), "bread", confidence=0.9)
+    await store_extractions(ctx, first, make_extraction(chunks[0], make_warning(), "bread"))
     others = [
         make_extraction(
             chunk,
-            decision(),
+            make_decision(),
             "bread",
             "rye",
             confidence=confidence,
@@ -52,7 +52,7 @@ async def duplicated(ctx: Context) -> list[Extraction]:
 
 async def delete_extractions(ctx: Context, extraction: Extraction) -> None:
     """Delete all extractions of a chunk."""
-    await replace_extractions(ctx, await pending_chunk(ctx, extraction.chunk_id), [])
+    await replace_extractions(ctx, await queue_chunk(ctx, extraction.chunk_id), [])
 
 
 async def list_visible(ctx: Context) -> list[str]:
@@ -65,7 +65,7 @@ async def list_visible(ctx: Context) -> list[str]:
 async def stored_state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
     """Return everything that upkeep may change, without vectors."""
     collections = {
-        name: await documents(ctx, name)
+        name: await read_documents(ctx, name)
         for name in ("extractions", "gone_extractions", "topics", "chunks")
     }
     for data in (*collections["extractions"].values(), *collections["chunks"].values()):
@@ -81,7 +81,7 @@ async def test_the_most_certain_duplicate_is_promoted(
     assert await list_visible(ctx) == []
     assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 2, "shown": 1}
     assert await list_visible(ctx) == [promoted.extraction_id]
-    stored = await documents(ctx, "extractions")
+    stored = await read_documents(ctx, "extractions")
     assert [promoted.extraction_id] * 2 == [
         stored[duplicate.extraction_id]["duplicate_of"] for duplicate in (one, two)
     ]
@@ -89,7 +89,7 @@ async def test_the_most_certain_duplicate_is_promoted(
     assert topic
     assert topic.total == 1
     assert topic.counts[ExtractionType.DECISION] == 1
-    chunk = (await documents(ctx, "chunks"))[promoted.chunk_id]
+    chunk = (await read_documents(ctx, "chunks"))[promoted.chunk_id]
     assert chunk["extracted"][promoted.extraction_id]["topics"] == ["bread", "rye"]
 
 
@@ -103,9 +103,9 @@ async def test_duplicates_are_promoted_until_none_is_left(
         await delete_extractions(ctx, extraction)
         await ExtractionUpkeep(ctx.database).process_deletions()
     assert visible_ids == [extraction.extraction_id for extraction in order]
-    assert await documents(ctx, "extractions") == {}
+    assert await read_documents(ctx, "extractions") == {}
     assert await ExtractionUpkeep(ctx.database).delete_empty_topics() == 2
-    assert await documents(ctx, "topics") == {}
+    assert await read_documents(ctx, "topics") == {}
 
 
 async def test_processing_deletions_again_changes_nothing(
@@ -172,7 +172,7 @@ async def test_an_orphan_that_changed_since_it_was_read_stays(
     await ctx.database.document("chunks", duplicated[0].chunk_id).delete()
     await set_fields(ctx, f"extractions/{duplicated[0].extraction_id}", {"quote": "New."})
     assert await upkeep.delete_orphans(await upkeep.find_orphans(page)) == 1
-    assert duplicated[0].extraction_id in await documents(ctx, "extractions")
+    assert duplicated[0].extraction_id in await read_documents(ctx, "extractions")
 
 
 async def test_a_page_starts_after_the_last_id(ctx: Context, duplicated: list[Extraction]) -> None:
@@ -194,12 +194,12 @@ async def test_of_very_many_duplicates_one_is_promoted(
     await delete_extractions(ctx, first)
     while (await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
         pass
-    stored = await documents(ctx, "extractions")
+    stored = await read_documents(ctx, "extractions")
     decision_ids = [name for name, data in stored.items() if data["type"] == "decision"]
     originals = {stored[name].get("duplicate_of") for name in decision_ids}
     assert len(originals - {None}) == 1
     assert list(originals - {None}) == await list_visible(ctx)
-    assert await documents(ctx, "gone_extractions") == {}
+    assert await read_documents(ctx, "gone_extractions") == {}
 
 
 async def test_a_duplicate_after_many_orphaned_ones_is_promoted(
@@ -215,7 +215,7 @@ async def test_a_duplicate_after_many_orphaned_ones_is_promoted(
     while (await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
         pass
     assert await list_visible(ctx) == [surest.extraction_id]
-    stored = await documents(ctx, "extractions")
+    stored = await read_documents(ctx, "extractions")
     originals = {data["duplicate_of"] for data in stored.values() if "duplicate_of" in data}
     assert originals == {surest.extraction_id}
-    assert await documents(ctx, "gone_extractions") == {}
+    assert await read_documents(ctx, "gone_extractions") == {}

@@ -11,18 +11,17 @@ from shared.core.caller import Tier
 from shared.runtime.tool import Effect
 from tests.support.extractions import (
     TOOLS,
-    all_pages,
-    cost_of_read,
-    decision,
+    collect_result_ids,
+    make_decision,
     make_extraction,
-    methodology,
-    pattern,
-    result_ids,
+    make_methodology,
+    make_pattern,
+    make_warning,
+    measure_read,
     store_extractions,
-    warning,
 )
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.tool_calls import call_error, call_result, call_text
+from tests.support.tool_calls import call_all_pages, call_error, call_result, call_text
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -35,7 +34,7 @@ LOOKUP_TOOLS = [name for name in TOOLS if name != "list_topics"]
 
 async def store_one_of_each(ctx: Context, chunks: list[Chunk]) -> None:
     """Store one extraction of each type from one passage about one topic."""
-    contents = (decision(), pattern(), warning(), methodology())
+    contents = (make_decision(), make_pattern(), make_warning(), make_methodology())
     await store_extractions(
         ctx, *(make_extraction(chunks[0], content, "bread") for content in contents)
     )
@@ -45,7 +44,7 @@ async def test_a_decision_is_returned_with_its_source(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     extraction = make_extraction(
-        chunks[0], decision(recommended_approach="Rye."), "bread", "rye", confidence=0.9
+        chunks[0], make_decision(recommended_approach="Rye."), "bread", "rye", confidence=0.9
     )
     await store_extractions(ctx, extraction)
     [result] = (await call_result(app, "get_decisions"))["results"]
@@ -69,7 +68,7 @@ async def test_a_decision_is_returned_with_its_source(
 async def test_optional_fields_without_a_value_are_omitted(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    await store_extractions(ctx, make_extraction(chunks[0], decision(considerations=())))
+    await store_extractions(ctx, make_extraction(chunks[0], make_decision(considerations=())))
     [result] = (await call_result(app, "get_decisions"))["results"]
     assert "recommended_approach" not in result
     assert result["considerations"] == []
@@ -82,7 +81,7 @@ async def test_metadata_has_the_query_and_the_sources_to_cite(
     await store_extractions(
         ctx,
         *(
-            make_extraction(chunks[index], decision(), confidence=confidence)
+            make_extraction(chunks[index], make_decision(), confidence=confidence)
             for index, confidence in order
         ),
     )
@@ -123,7 +122,7 @@ async def test_pages_are_in_order_of_confidence_without_repeats(
 ) -> None:
     confidences = {f"d{n}": (n % 4) / 10 for n in range(11)}
     extractions = [
-        make_extraction(chunks[0], decision(name), confidence=confidence)
+        make_extraction(chunks[0], make_decision(name), confidence=confidence)
         for name, confidence in confidences.items()
     ]
     await store_extractions(ctx, *extractions)
@@ -133,8 +132,8 @@ async def test_pages_are_in_order_of_confidence_without_repeats(
         reverse=True,
     )
     for limit in (1, 3, 11, 100):
-        pages = await all_pages(app, "get_decisions", limit=limit)
-        assert [extraction.extraction_id for extraction in ordered] == result_ids(pages)
+        pages = await call_all_pages(app, "get_decisions", limit=limit)
+        assert [extraction.extraction_id for extraction in ordered] == collect_result_ids(pages)
         counts = [page["metadata"]["result_count"] for page in pages]
         assert sum(counts) == 11
         assert max(counts) <= limit
@@ -144,30 +143,34 @@ async def test_paging_survives_deletions_and_additions(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     extractions = [
-        make_extraction(chunks[0], decision(f"d{n}"), confidence=1 - n / 10) for n in range(6)
+        make_extraction(chunks[0], make_decision(f"d{n}"), confidence=1 - n / 10) for n in range(6)
     ]
     await store_extractions(ctx, *extractions)
     first = await call_result(app, "get_decisions", limit=3)
-    surest = make_extraction(chunks[1], decision("new"), confidence=1.0)
+    surest = make_extraction(chunks[1], make_decision("new"), confidence=1.0)
     await store_extractions(ctx, *extractions[:2], *extractions[3:], surest)
     cursor = first["metadata"]["next_cursor"]
     second = await call_result(app, "get_decisions", limit=3, cursor=cursor)
-    assert [extraction.extraction_id for extraction in extractions] == result_ids([first, second])
+    assert [extraction.extraction_id for extraction in extractions] == collect_result_ids(
+        [first, second]
+    )
 
 
 async def test_a_page_is_limited_in_size(ctx: Context, app: App, chunks: list[Chunk]) -> None:
     extractions = [
-        make_extraction(chunks[0], pattern(f"p{n}", solution="x" * 2_000)) for n in range(30)
+        make_extraction(chunks[0], make_pattern(f"p{n}", solution="x" * 2_000)) for n in range(30)
     ]
     await store_extractions(ctx, *extractions)
-    pages = await all_pages(app, "get_patterns", limit=30)
-    assert {extraction.extraction_id for extraction in extractions} == set(result_ids(pages))
+    pages = await call_all_pages(app, "get_patterns", limit=30)
+    assert {extraction.extraction_id for extraction in extractions} == set(
+        collect_result_ids(pages)
+    )
     assert 1 < len(pages) <= 3
-    assert len(result_ids(pages)) == 30
+    assert len(collect_result_ids(pages)) == 30
 
 
 async def test_titles_are_current(ctx: Context, app: App, chunks: list[Chunk]) -> None:
-    await store_extractions(ctx, make_extraction(chunks[0], decision()))
+    await store_extractions(ctx, make_extraction(chunks[0], make_decision()))
     await store_sources(ctx, replace(BAKING, title="Bread and Butter"))
     result = await call_result(app, "get_decisions")
     assert result["results"][0]["source_title"] == "Bread and Butter"
@@ -177,39 +180,41 @@ async def test_titles_are_current(ctx: Context, app: App, chunks: list[Chunk]) -
 async def test_extractions_of_a_deleted_source_are_not_returned(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    extraction = make_extraction(chunks[3], decision())
+    extraction = make_extraction(chunks[3], make_decision())
     await store_extractions(
         ctx,
-        make_extraction(chunks[0], decision()),
-        make_extraction(chunks[1], decision()),
+        make_extraction(chunks[0], make_decision()),
+        make_extraction(chunks[1], make_decision()),
         extraction,
     )
     await ctx.database.document("sources", "baking").delete()
     result = await call_result(app, "get_decisions")
-    assert result_ids([result]) == [extraction.extraction_id]
+    assert collect_result_ids([result]) == [extraction.extraction_id]
     assert result["metadata"]["result_count"] == 1
 
 
 async def test_extractions_of_a_deleted_passage_are_not_returned(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    extraction = make_extraction(chunks[2], decision())
-    await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"), extraction)
+    extraction = make_extraction(chunks[2], make_decision())
+    await store_extractions(ctx, make_extraction(chunks[0], make_decision(), "bread"), extraction)
     await store_sources(ctx, replace(BAKING, sections=BAKING.sections[1:]))
-    assert result_ids([await call_result(app, "get_decisions")]) == [extraction.extraction_id]
+    assert collect_result_ids([await call_result(app, "get_decisions")]) == [
+        extraction.extraction_id
+    ]
     unknown = await call_result(app, "get_decisions", topic="bread")
     assert unknown["results"] == []
     assert unknown["metadata"]["nearest_topics"] == []
 
 
 async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[Chunk]) -> None:
-    first = make_extraction(chunks[0], decision(), "bread")
+    first = make_extraction(chunks[0], make_decision(), "bread")
     await store_extractions(ctx, first)
     await store_extractions(
-        ctx, make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+        ctx, make_extraction(chunks[1], make_decision(), "bread", duplicate_of=first.extraction_id)
     )
     for arguments in ({}, {"topic": "bread"}, {"query": "flour"}):
-        assert result_ids([await call_result(app, "get_decisions", **arguments)]) == [
+        assert collect_result_ids([await call_result(app, "get_decisions", **arguments)]) == [
             first.extraction_id
         ]
 
@@ -254,7 +259,7 @@ async def test_invalid_arguments_are_refused_by_name(
 
 async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App, chunks: list[Chunk]) -> None:
     await store_extractions(
-        ctx, *(make_extraction(chunks[0], decision(f"d{n}"), "bread") for n in range(3))
+        ctx, *(make_extraction(chunks[0], make_decision(f"d{n}"), "bread") for n in range(3))
     )
     cursor = (await call_result(app, "get_decisions", limit=1))["metadata"]["next_cursor"]
     others: list[dict[str, Any]] = [
@@ -272,24 +277,26 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App, chunks: list
 
 async def test_a_list_takes_two_round_trips(ctx: Context, app: App, chunks: list[Chunk]) -> None:
     extractions = [
-        make_extraction(chunks[at], decision(f"d{n}"), "bread") for at in (0, 3) for n in range(4)
+        make_extraction(chunks[at], make_decision(f"d{n}"), "bread")
+        for at in (0, 3)
+        for n in range(4)
     ]
     await store_extractions(ctx, *extractions)
-    assert await cost_of_read(app, "get_decisions") == (2, 8 + 2)
-    assert await cost_of_read(app, "get_decisions", topic="Bread") == (2, 8 + 2)
-    assert 2 + 1 + 2 >= (await cost_of_read(app, "get_decisions", limit=2))[1]
+    assert await measure_read(app, "get_decisions") == (2, 8 + 2)
+    assert await measure_read(app, "get_decisions", topic="Bread") == (2, 8 + 2)
+    assert 2 + 1 + 2 >= (await measure_read(app, "get_decisions", limit=2))[1]
 
 
 async def test_a_list_of_one_source_takes_one_round_trip(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await store_extractions(
-        ctx, *(make_extraction(chunks[0], decision(f"d{n}"), "bread") for n in range(4))
+        ctx, *(make_extraction(chunks[0], make_decision(f"d{n}"), "bread") for n in range(4))
     )
     source_filter = {"source_id": "baking"}
-    assert await cost_of_read(app, "get_decisions", **source_filter) == (1, 4 + 1)
-    assert await cost_of_read(app, "get_decisions", **source_filter, topic="bread") == (1, 4 + 1)
+    assert await measure_read(app, "get_decisions", **source_filter) == (1, 4 + 1)
+    assert await measure_read(app, "get_decisions", **source_filter, topic="bread") == (1, 4 + 1)
 
 
 async def test_an_empty_answer_takes_two_reads(app: App) -> None:
-    assert await cost_of_read(app, "get_decisions") == (2, 2)
+    assert await measure_read(app, "get_decisions") == (2, 2)

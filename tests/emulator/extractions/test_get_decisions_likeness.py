@@ -8,13 +8,13 @@ import pytest
 
 from shared.extractions.model import Step
 from tests.support.extractions import (
-    decision,
+    collect_result_ids,
+    make_decision,
     make_extraction,
-    methodology,
-    pattern,
-    result_ids,
+    make_methodology,
+    make_pattern,
+    make_warning,
     store_extractions,
-    warning,
 )
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.tool_calls import call_result
@@ -37,36 +37,36 @@ def step(order: int, title: str) -> Step:
 
 
 CONTENTS: dict[str, Content] = {
-    "storage": decision(
+    "storage": make_decision(
         "Should vectors live in a dedicated vector database or in the main database?",
         options=("a vector database", "an extension of the main database"),
     ),
-    "hiring": decision(
+    "hiring": make_decision(
         "Should the first hire be a generalist or a specialist?",
         options=("a generalist", "a specialist"),
     ),
-    "retries": pattern(
+    "retries": make_pattern(
         "Exponential backoff",
         problem="A service that is overloaded gets even more calls when all clients try again.",
         solution="Wait twice as long after each failure, with some jitter.",
     ),
-    "review": pattern(
+    "review": make_pattern(
         "Small pull requests",
         problem="Large changes are reviewed late and badly.",
         solution="Split the work so that each change is read in ten minutes.",
     ),
-    "cache": warning(
+    "cache": make_warning(
         "Cache stampede",
         description="When a popular entry expires, every request computes it anew at once.",
     ),
-    "meetings": warning(
+    "meetings": make_warning(
         "Status meetings", description="Teams that report upwards every day stop talking sideways."
     ),
-    "postmortem": methodology(
+    "postmortem": make_methodology(
         "Blameless postmortem",
         steps=(step(1, "Write down what happened"), step(2, "Ask why the system allowed it")),
     ),
-    "interviews": methodology(
+    "interviews": make_methodology(
         "Customer interviews",
         steps=(step(1, "Recruit five users"), step(2, "Ask for the last time they had to")),
     ),
@@ -94,6 +94,6 @@ async def test_the_extraction_that_answers_comes_first(
     }
     await store_extractions(ctx, *extractions.values())
     result = await call_result(app, name, query=query)
-    assert [extractions[key].extraction_id for key in expected] == result_ids([result])
+    assert [extractions[key].extraction_id for key in expected] == collect_result_ids([result])
     nearest, other = (hit["similarity"] for hit in result["results"])
     assert 1 >= nearest > other >= 0

@@ -8,13 +8,13 @@ import pytest
 
 from shared.core.settings import Settings
 from tests.support.extractions import (
-    cost_of_read,
-    decision,
+    collect_result_ids,
+    make_decision,
     make_extraction,
-    pattern,
-    result_ids,
+    make_pattern,
+    make_warning,
+    measure_read,
     store_extractions,
-    warning,
 )
 from tests.support.tool_calls import call_error, call_result
 
@@ -34,16 +34,16 @@ def settings(project: str) -> Settings:
 async def store_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
     """Store decisions about several topics; return their questions by id."""
     extractions = [
-        make_extraction(chunks[0], decision("llm"), "large language models", "bread baking"),
-        make_extraction(chunks[3], decision("llm at sea"), "large language models"),
-        make_extraction(chunks[1], decision("k8s"), "kubernetes"),
-        make_extraction(chunks[3], decision("k8s at sea"), "kubernetes", "bread baking"),
+        make_extraction(chunks[0], make_decision("llm"), "large language models", "bread baking"),
+        make_extraction(chunks[3], make_decision("llm at sea"), "large language models"),
+        make_extraction(chunks[1], make_decision("k8s"), "kubernetes"),
+        make_extraction(chunks[3], make_decision("k8s at sea"), "kubernetes", "bread baking"),
     ]
     await store_extractions(
         ctx,
         *extractions,
-        make_extraction(chunks[2], pattern(), "kubernetes", "sourdough"),
-        make_extraction(chunks[2], warning(), "sourdough"),
+        make_extraction(chunks[2], make_pattern(), "kubernetes", "sourdough"),
+        make_extraction(chunks[2], make_warning(), "sourdough"),
     )
     return {
         extraction.extraction_id: extraction.content.model_dump()["question"]
@@ -77,7 +77,7 @@ async def test_filters_select_matching_extractions(
 ) -> None:
     questions = await store_decisions(ctx, chunks)
     result = await call_result(app, "get_decisions", **arguments)
-    assert sorted(questions[result_id] for result_id in result_ids([result])) == expected
+    assert sorted(questions[result_id] for result_id in collect_result_ids([result])) == expected
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ async def test_a_source_without_extractions_says_so(
 ) -> None:
     await store_extractions(
         ctx,
-        make_extraction(chunks[0], decision(), "bread"),
-        make_extraction(chunks[1], decision(), "rye"),
+        make_extraction(chunks[0], make_decision(), "bread"),
+        make_extraction(chunks[1], make_decision(), "rye"),
     )
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
         result = await call_result(app, "get_decisions", source_id="sailing", **arguments)
@@ -185,10 +185,10 @@ async def test_an_unknown_topic_takes_one_more_round_trip(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await store_extractions(
-        ctx, *(make_extraction(chunks[0], decision(f"d{n}"), f"topic {n}") for n in range(20))
+        ctx, *(make_extraction(chunks[0], make_decision(f"d{n}"), f"topic {n}") for n in range(20))
     )
     nothing, itself, frequent, beginning = 1, 1, 20, 1
-    assert await cost_of_read(app, "get_decisions", topic="other") == (
+    assert await measure_read(app, "get_decisions", topic="other") == (
         2,
         nothing + itself + frequent + beginning,
     )

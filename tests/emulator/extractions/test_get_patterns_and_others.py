@@ -11,16 +11,16 @@ import pytest
 
 from shared.extractions.model import Step
 from tests.support.extractions import (
-    decision,
+    collect_result_ids,
+    make_decision,
     make_extraction,
-    methodology,
-    pattern,
-    result_ids,
+    make_methodology,
+    make_pattern,
+    make_warning,
     store_extractions,
-    warning,
 )
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.tool_calls import STRANGER, call, call_result
+from tests.support.tool_calls import ANONYMOUS, call, call_result
 
 if TYPE_CHECKING:
     from shared.extractions.model import Content
@@ -70,12 +70,12 @@ async def get_result(ctx: Context, app: App, name: str, content: Content) -> dic
     [
         (
             "get_patterns",
-            pattern(**PATTERN | {"trade_offs": ("It takes a day.",)}),
+            make_pattern(**PATTERN | {"trade_offs": ("It takes a day.",)}),
             PATTERN,
         ),
         (
             "get_warnings",
-            warning(
+            make_warning(
                 symptoms=("A sour smell.",),
                 consequences=("No bread.", "Hunger."),
                 prevention="Feed it every day.",
@@ -84,7 +84,7 @@ async def get_result(ctx: Context, app: App, name: str, content: Content) -> dic
         ),
         (
             "get_methodologies",
-            methodology(
+            make_methodology(
                 steps=(Step(**KNEAD, tips=("Wet your hands.",)), Step(**BAKE)),
                 prerequisites=("Flour.",),
                 outputs=("Bread.",),
@@ -102,10 +102,10 @@ async def test_a_result_has_every_field_of_the_content(
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("get_decisions", decision()),
-        ("get_patterns", pattern()),
-        ("get_warnings", warning()),
-        ("get_methodologies", methodology()),
+        ("get_decisions", make_decision()),
+        ("get_patterns", make_pattern()),
+        ("get_warnings", make_warning()),
+        ("get_methodologies", make_methodology()),
     ],
 )
 async def test_a_result_names_its_source_and_passage(
@@ -129,10 +129,10 @@ async def test_a_result_names_its_source_and_passage(
 @pytest.mark.parametrize(
     ("name", "contents"),
     [
-        ("get_decisions", (decision("Which flour?"), decision("Which rope?"))),
-        ("get_patterns", (pattern("Sourdough"), pattern("Reefing"))),
-        ("get_warnings", (warning("Starving starter"), warning("Loose ropes"))),
-        ("get_methodologies", (methodology("Baking"), methodology("Tacking"))),
+        ("get_decisions", (make_decision("Which flour?"), make_decision("Which rope?"))),
+        ("get_patterns", (make_pattern("Sourdough"), make_pattern("Reefing"))),
+        ("get_warnings", (make_warning("Starving starter"), make_warning("Loose ropes"))),
+        ("get_methodologies", (make_methodology("Baking"), make_methodology("Tacking"))),
     ],
 )
 async def test_a_topic_filters_for_any_caller(
@@ -144,16 +144,16 @@ async def test_a_topic_filters_for_any_caller(
     ]
     await store_extractions(ctx, *extractions)
     for extraction in extractions:
-        answer = await call(app, name, STRANGER, topic=extraction.topics[0])
+        answer = await call(app, name, ANONYMOUS, topic=extraction.topics[0])
         assert answer.result, answer.error
-        assert result_ids([answer.result]) == [extraction.extraction_id]
+        assert collect_result_ids([answer.result]) == [extraction.extraction_id]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "fields"),
     [
-        ("get_patterns", pattern(), ["name", "problem", "solution"]),
-        ("get_warnings", warning(), ["title", "description"]),
+        ("get_patterns", make_pattern(), ["name", "problem", "solution"]),
+        ("get_warnings", make_warning(), ["title", "description"]),
     ],
 )
 async def test_optional_fields_without_a_value_are_omitted(
@@ -163,6 +163,6 @@ async def test_optional_fields_without_a_value_are_omitted(
 
 
 async def test_optional_lists_without_a_value_are_empty(ctx: Context, app: App) -> None:
-    result = await get_result(ctx, app, "get_methodologies", methodology())
+    result = await get_result(ctx, app, "get_methodologies", make_methodology())
     assert result["prerequisites"] == []
     assert result["outputs"] == []

@@ -13,19 +13,18 @@ from functions.tools.extractions.list_topics.tool import (
     TRUNCATED,
 )
 from tests.support.extractions import (
-    all_pages,
-    cost_of_read,
-    decision,
+    make_decision,
     make_extraction,
-    methodology,
-    pattern,
-    pending_chunk,
+    make_methodology,
+    make_pattern,
+    make_warning,
+    measure_read,
+    queue_chunk,
     replace_extractions,
     store_extractions,
-    warning,
 )
 from tests.support.knowledge import BAKING, set_fields, store_sources
-from tests.support.tool_calls import call_error, call_result
+from tests.support.tool_calls import call_all_pages, call_error, call_result
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -39,11 +38,11 @@ async def store_topics(ctx: Context) -> list[Chunk]:
     chunks = await store_sources(ctx, BAKING)
     await store_extractions(
         ctx,
-        make_extraction(chunks[0], decision(), "bread", "rye"),
-        make_extraction(chunks[0], decision("Which oven?"), "bread"),
-        make_extraction(chunks[1], pattern(), "bread", "sourdough"),
-        make_extraction(chunks[1], methodology(), "bread", "large language models"),
-        make_extraction(chunks[2], warning(), "rye", "sour grapes"),
+        make_extraction(chunks[0], make_decision(), "bread", "rye"),
+        make_extraction(chunks[0], make_decision("Which oven?"), "bread"),
+        make_extraction(chunks[1], make_pattern(), "bread", "sourdough"),
+        make_extraction(chunks[1], make_methodology(), "bread", "large language models"),
+        make_extraction(chunks[2], make_warning(), "rye", "sour grapes"),
     )
     return chunks
 
@@ -55,7 +54,7 @@ async def write_topic(ctx: Context, name: str, **counts: int) -> None:
 
 
 async def list_names(app: App, **arguments: Any) -> list[str]:
-    pages = await all_pages(app, "list_topics", **arguments)
+    pages = await call_all_pages(app, "list_topics", **arguments)
     return [topic["name"] for page in pages for topic in page["topics"]]
 
 
@@ -108,7 +107,7 @@ async def test_topics_with_a_prefix_are_ordered_by_count_too(ctx: Context, app: 
 
 async def test_a_topic_without_extractions_is_not_listed(ctx: Context, app: App) -> None:
     chunks = await store_topics(ctx)
-    await replace_extractions(ctx, await pending_chunk(ctx, chunks[2].chunk_id), [])
+    await replace_extractions(ctx, await queue_chunk(ctx, chunks[2].chunk_id), [])
     for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
         assert "sour grapes" not in await list_names(app, **arguments)
     assert await list_names(app, type="warning") == []
@@ -164,6 +163,6 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:
 
 async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_topics(ctx)
-    assert await cost_of_read(app, "list_topics", limit=2) == (1, 3)
-    assert await cost_of_read(app, "list_topics", prefix="sour") == (1, 2)
-    assert await cost_of_read(app, "list_topics", type="decision") == (1, 2)
+    assert await measure_read(app, "list_topics", limit=2) == (1, 3)
+    assert await measure_read(app, "list_topics", prefix="sour") == (1, 2)
+    assert await measure_read(app, "list_topics", type="decision") == (1, 2)

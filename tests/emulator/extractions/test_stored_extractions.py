@@ -15,17 +15,17 @@ from shared.extractions.topics import Topic, Topics
 from shared.index.stored_vector import to_compact
 from shared.knowledge.queue import ChunkQueue
 from tests.support.extractions import (
-    decision,
+    make_decision,
     make_extraction,
-    methodology,
-    pattern,
-    pending_chunk,
+    make_methodology,
+    make_pattern,
+    make_warning,
+    queue_chunk,
     replace_extractions,
     store_extractions,
-    warning,
 )
 from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
-from tests.support.stored_documents import documents, snapshots
+from tests.support.stored_documents import read_documents, read_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
 
 async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
     """Return the non-zero counts of each topic."""
-    topic_documents = await documents(ctx, "topics")
+    topic_documents = await read_documents(ctx, "topics")
     counted = {
         data["name"]: {**data["counts"], "total": data["total"]}
         for data in topic_documents.values()
@@ -56,7 +56,7 @@ async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
 
 
 async def stored_ids(ctx: Context) -> set[str]:
-    return set(await documents(ctx, "extractions"))
+    return set(await read_documents(ctx, "extractions"))
 
 
 async def page(ctx: Context, **filters: Any) -> list[Extraction]:
@@ -69,10 +69,10 @@ def questions(extractions: Sequence[Extraction]) -> list[str]:
 
 
 async def test_an_extraction_is_read_as_it_was_stored(ctx: Context, chunks: list[Chunk]) -> None:
-    full = decision(recommended_approach="Rye.")
+    full = make_decision(recommended_approach="Rye.")
     extractions = [
         make_extraction(chunks[0], full, "bread", "rye", confidence=0.9),
-        make_extraction(chunks[0], decision("Which oven?"), confidence=0.25),
+        make_extraction(chunks[0], make_decision("Which oven?"), confidence=0.25),
     ]
     await store_extractions(ctx, *extractions)
     assert await page(ctx) == extractions
@@ -80,10 +80,10 @@ async def test_an_extraction_is_read_as_it_was_stored(ctx: Context, chunks: list
 
 async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chunk]) -> None:
     extraction = make_extraction(
-        chunks[0], warning(), "starter", quote="x" * 700, confidence=0.12345
+        chunks[0], make_warning(), "starter", quote="x" * 700, confidence=0.12345
     )
     await store_extractions(ctx, extraction)
-    [data] = (await documents(ctx, "extractions")).values()
+    [data] = (await read_documents(ctx, "extractions")).values()
     vector = data.pop("embedding")
     assert len(vector) == 64
     assert data.pop("embedding_f16") == to_compact(vector)
@@ -111,11 +111,11 @@ async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
     extractions = [
-        make_extraction(chunks[0], decision(), "bread"),
-        make_extraction(chunks[0], warning()),
+        make_extraction(chunks[0], make_decision(), "bread"),
+        make_extraction(chunks[0], make_warning()),
     ]
     await store_extractions(ctx, *extractions)
-    data = (await documents(ctx, "chunks"))[chunks[0].chunk_id]
+    data = (await read_documents(ctx, "chunks"))[chunks[0].chunk_id]
     entries = {name: (entry["type"], entry["topics"]) for name, entry in data["extracted"].items()}
     assert entries == {
         extractions[0].extraction_id: ("decision", ["bread"]),
@@ -128,9 +128,9 @@ async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
 async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> None:
     await store_extractions(
         ctx,
-        make_extraction(chunks[0], decision(), "bread", "rye"),
-        make_extraction(chunks[0], warning(), "bread"),
-        make_extraction(chunks[1], decision(), "bread"),
+        make_extraction(chunks[0], make_decision(), "bread", "rye"),
+        make_extraction(chunks[0], make_warning(), "bread"),
+        make_extraction(chunks[1], make_decision(), "bread"),
     )
     assert await topic_counts(ctx) == {
         "bread": {"decision": 2, "warning": 1, "total": 3},
@@ -141,12 +141,12 @@ async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> 
 async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[Chunk]) -> None:
     await store_extractions(
         ctx,
-        make_extraction(chunks[0], decision(), "bread"),
-        make_extraction(chunks[0], warning(), "rye"),
+        make_extraction(chunks[0], make_decision(), "bread"),
+        make_extraction(chunks[0], make_warning(), "rye"),
     )
     new_extractions = [
-        make_extraction(chunks[0], warning(), "bread", "oats"),
-        make_extraction(chunks[0], pattern(), "rye"),
+        make_extraction(chunks[0], make_warning(), "bread", "oats"),
+        make_extraction(chunks[0], make_pattern(), "rye"),
     ]
     await store_extractions(ctx, *new_extractions)
     assert {extraction.extraction_id for extraction in new_extractions} == await stored_ids(ctx)
@@ -160,14 +160,16 @@ async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[C
 async def test_an_unchanged_extraction_is_not_written_again(
     ctx: Context, chunks: list[Chunk], meter: Meter
 ) -> None:
-    same = make_extraction(chunks[0], decision(), "bread")
-    await store_extractions(ctx, same, make_extraction(chunks[0], warning(), "bread"))
-    before = (await snapshots(ctx, "extractions"))[same.extraction_id]
-    chunk = await pending_chunk(ctx, chunks[0].chunk_id)
+    same = make_extraction(chunks[0], make_decision(), "bread")
+    await store_extractions(ctx, same, make_extraction(chunks[0], make_warning(), "bread"))
+    before = (await read_snapshots(ctx, "extractions"))[same.extraction_id]
+    chunk = await queue_chunk(ctx, chunks[0].chunk_id)
     written_before = meter.documents_written
     later = replace(same, extracted_at=same.extracted_at + timedelta(days=1))
-    await replace_extractions(ctx, chunk, [later, make_extraction(chunks[0], pattern(), "bread")])
-    after = (await snapshots(ctx, "extractions"))[same.extraction_id]
+    await replace_extractions(
+        ctx, chunk, [later, make_extraction(chunks[0], make_pattern(), "bread")]
+    )
+    after = (await read_snapshots(ctx, "extractions"))[same.extraction_id]
     assert before.update_time == after.update_time
     pattern_chunk_warning_and_mark_topic = 5
     assert pattern_chunk_warning_and_mark_topic == meter.documents_written - written_before
@@ -179,10 +181,10 @@ async def test_an_unchanged_extraction_is_not_written_again(
 async def test_a_changed_extraction_is_written_again(
     ctx: Context, chunks: list[Chunk], change: dict[str, Any]
 ) -> None:
-    same = make_extraction(chunks[0], decision(), "bread")
+    same = make_extraction(chunks[0], make_decision(), "bread")
     await store_extractions(ctx, same)
     await replace_extractions(
-        ctx, await pending_chunk(ctx, chunks[0].chunk_id), [replace(same, **change)]
+        ctx, await queue_chunk(ctx, chunks[0].chunk_id), [replace(same, **change)]
     )
     (read,) = await page(ctx)
     assert [getattr(replace(same, **change), name) for name in change] == [
@@ -193,11 +195,11 @@ async def test_a_changed_extraction_is_written_again(
 async def test_a_former_duplicate_without_topics_is_visible(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    first = make_extraction(chunks[1], decision("Who bakes?"))
-    extraction = make_extraction(chunks[0], decision())
+    first = make_extraction(chunks[1], make_decision("Who bakes?"))
+    extraction = make_extraction(chunks[0], make_decision())
     await store_extractions(ctx, first)
     await store_extractions(ctx, replace(extraction, duplicate_of=first.extraction_id))
-    await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [extraction])
+    await replace_extractions(ctx, await queue_chunk(ctx, chunks[0].chunk_id), [extraction])
     assert {extraction.extraction_id for extraction in await page(ctx)} == {
         first.extraction_id,
         extraction.extraction_id,
@@ -205,8 +207,8 @@ async def test_a_former_duplicate_without_topics_is_visible(
 
 
 async def test_a_chunk_without_extractions_has_none(ctx: Context, chunks: list[Chunk]) -> None:
-    await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"))
-    await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
+    await store_extractions(ctx, make_extraction(chunks[0], make_decision(), "bread"))
+    await replace_extractions(ctx, await queue_chunk(ctx, chunks[0].chunk_id), [])
     assert await stored_ids(ctx) == set()
     assert await topic_counts(ctx) == {}
     assert await page(ctx) == []
@@ -215,10 +217,12 @@ async def test_a_chunk_without_extractions_has_none(ctx: Context, chunks: list[C
 async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    chunk = await pending_chunk(ctx, chunks[0].chunk_id)
+    chunk = await queue_chunk(ctx, chunks[0].chunk_id)
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"content_hash": "new"})
     assert (
-        await replace_extractions(ctx, chunk, [make_extraction(chunks[0], decision(), "bread")])
+        await replace_extractions(
+            ctx, chunk, [make_extraction(chunks[0], make_decision(), "bread")]
+        )
         == 0
     )
     assert await stored_ids(ctx) == set()
@@ -228,8 +232,8 @@ async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
 async def test_counts_stay_exact_if_two_runs_store_the_same(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    chunk = await pending_chunk(ctx, chunks[0].chunk_id)
-    extractions = [make_extraction(chunks[0], decision(), "bread")]
+    chunk = await queue_chunk(ctx, chunks[0].chunk_id)
+    extractions = [make_extraction(chunks[0], make_decision(), "bread")]
     assert [await replace_extractions(ctx, chunk, extractions) for _ in range(2)] == [1, 0]
     assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
 
@@ -237,11 +241,11 @@ async def test_counts_stay_exact_if_two_runs_store_the_same(
 async def test_extractions_and_counts_go_with_a_deleted_chunk(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    extraction = make_extraction(chunks[3], decision(), "bread")
+    extraction = make_extraction(chunks[3], make_decision(), "bread")
     await store_extractions(
         ctx,
-        make_extraction(chunks[0], decision(), "bread"),
-        make_extraction(chunks[1], warning(), "rye"),
+        make_extraction(chunks[0], make_decision(), "bread"),
+        make_extraction(chunks[1], make_warning(), "rye"),
         extraction,
     )
     await store_sources(ctx, replace(BAKING, sections=BAKING.sections[2:]))
@@ -266,16 +270,16 @@ async def test_filters_combine(
 ) -> None:
     about = [(0, "bread"), (1, "rye bread"), (2, "bread"), (3, "ropes")]
     extractions = [
-        make_extraction(chunks[at], decision(f"d{n}"), topic, confidence=n / 4)
+        make_extraction(chunks[at], make_decision(f"d{n}"), topic, confidence=n / 4)
         for n, (at, topic) in enumerate(about)
     ]
-    await store_extractions(ctx, *extractions, make_extraction(chunks[4], warning(), "bread"))
+    await store_extractions(ctx, *extractions, make_extraction(chunks[4], make_warning(), "bread"))
     assert questions(await page(ctx, **filters)) == expected
 
 
 async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: list[Chunk]) -> None:
     extractions = [
-        make_extraction(chunks[0], decision(f"d{n}"), confidence=0.333) for n in range(5)
+        make_extraction(chunks[0], make_decision(f"d{n}"), confidence=0.333) for n in range(5)
     ]
     await store_extractions(ctx, *extractions)
     first = await page(ctx, limit=2)
@@ -289,11 +293,11 @@ async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: li
 
 async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: Meter) -> None:
     extractions = [
-        make_extraction(chunks[0], warning(title, description="It."), "a")
+        make_extraction(chunks[0], make_warning(title, description="It."), "a")
         for title in ("rye", "sea", "oats")
     ]
     await store_extractions(
-        ctx, *extractions, make_extraction(chunks[1], warning("rye", description="It."))
+        ctx, *extractions, make_extraction(chunks[1], make_warning("rye", description="It."))
     )
     [vector] = await ctx.embedder.embed(["rye It."], Purpose.DOCUMENT)
     read = meter.documents_read
@@ -307,12 +311,17 @@ async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: 
 async def test_only_similar_extractions_of_the_type_are_found(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    extraction = make_extraction(chunks[0], warning())
+    extraction = make_extraction(chunks[0], make_warning())
     await store_extractions(
-        ctx, extraction, make_extraction(chunks[1], warning("Burnt crust", description="Too hot."))
+        ctx,
+        extraction,
+        make_extraction(chunks[1], make_warning("Burnt crust", description="Too hot.")),
     )
     await store_extractions(
-        ctx, make_extraction(chunks[2], pattern("Starving", problem="starter It", solution="dies."))
+        ctx,
+        make_extraction(
+            chunks[2], make_pattern("Starving", problem="starter It", solution="dies.")
+        ),
     )
     vectors = Extractions(ctx.database)
     [vector] = await ctx.embedder.embed([extraction.content.text], Purpose.DOCUMENT)
@@ -325,9 +334,11 @@ async def test_only_similar_extractions_of_the_type_are_found(
 async def test_a_duplicate_is_stored_but_not_visible_or_counted(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    first = make_extraction(chunks[0], decision(), "bread")
+    first = make_extraction(chunks[0], make_decision(), "bread")
     await store_extractions(ctx, first)
-    extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    extraction = make_extraction(
+        chunks[1], make_decision(), "bread", duplicate_of=first.extraction_id
+    )
     await store_extractions(ctx, extraction)
     assert await page(ctx) == [first]
     assert {first.extraction_id, extraction.extraction_id} == await stored_ids(ctx)
@@ -340,7 +351,7 @@ async def test_a_duplicate_is_stored_but_not_visible_or_counted(
 async def make_results(ctx: Context, first: Extraction, duplicate: Extraction) -> list[StepResult]:
     """Make each extraction the only one of its chunk, as it is read now."""
     vectors = await ctx.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
-    read = [await pending_chunk(ctx, extraction.chunk_id) for extraction in (first, duplicate)]
+    read = [await queue_chunk(ctx, extraction.chunk_id) for extraction in (first, duplicate)]
     return [
         Extractions(ctx.database).build_replacement(chunk, [(extraction, vector)], "words")
         for chunk, extraction, vector in zip(read, (first, duplicate), vectors, strict=True)
@@ -350,8 +361,10 @@ async def make_results(ctx: Context, first: Extraction, duplicate: Extraction) -
 async def test_a_duplicate_is_stored_together_with_its_original(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    first = make_extraction(chunks[0], decision(), "bread")
-    extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    first = make_extraction(chunks[0], make_decision(), "bread")
+    extraction = make_extraction(
+        chunks[1], make_decision(), "bread", duplicate_of=first.extraction_id
+    )
     assert (
         await ChunkQueue(ctx.database).complete(
             "extract", await make_results(ctx, first, extraction)
@@ -365,8 +378,10 @@ async def test_a_duplicate_is_stored_together_with_its_original(
 async def test_a_duplicate_of_an_unstored_original_is_not_stored(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    first = make_extraction(chunks[0], decision(), "bread")
-    extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    first = make_extraction(chunks[0], make_decision(), "bread")
+    extraction = make_extraction(
+        chunks[1], make_decision(), "bread", duplicate_of=first.extraction_id
+    )
     results = await make_results(ctx, first, extraction)
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
     assert await ChunkQueue(ctx.database).complete("extract", results) == 0
@@ -377,8 +392,8 @@ async def test_a_duplicate_of_an_unstored_original_is_not_stored(
 async def test_a_duplicate_of_a_deleted_original_is_not_stored(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    chunk = await pending_chunk(ctx, chunks[1].chunk_id)
-    extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of="decision-gone")
+    chunk = await queue_chunk(ctx, chunks[1].chunk_id)
+    extraction = make_extraction(chunks[1], make_decision(), "bread", duplicate_of="decision-gone")
     assert await replace_extractions(ctx, chunk, [extraction]) == 0
     assert await stored_ids(ctx) == set()
     assert await topic_counts(ctx) == {}
@@ -388,11 +403,11 @@ async def test_a_duplicate_of_a_deleted_original_is_not_stored(
 async def test_a_topic_is_read_with_its_counts(ctx: Context, chunks: list[Chunk]) -> None:
     await store_extractions(
         ctx,
-        make_extraction(chunks[0], decision(), "a/b testing"),
-        make_extraction(chunks[0], methodology(), "rye"),
+        make_extraction(chunks[0], make_decision(), "a/b testing"),
+        make_extraction(chunks[0], make_methodology(), "rye"),
     )
     counts = dict.fromkeys(ExtractionType, 0) | {DECISION: 1}
     assert await Topics(ctx.database).get("a/b testing") == Topic("a/b testing", counts, 1)
     await index_all(ctx)
-    await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
+    await replace_extractions(ctx, await queue_chunk(ctx, chunks[0].chunk_id), [])
     assert [await Topics(ctx.database).get(name) for name in ("rye", "nowhere")] == [None, None]

@@ -12,7 +12,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.errors import PlatformFault, Unavailable
 from shared.firestore.database import WriteConflict
 from shared.runtime.context import App
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.firestore.database import Database, Write
     from shared.runtime.context import Context
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -172,9 +172,9 @@ async def test_commits_of_one_run_are_sequential(database: Database, meter: Mete
 
 
 async def test_a_database_that_does_not_answer_is_unavailable(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, monotonic: Monotonic
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, monotonic: MonotonicClock
 ) -> None:
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{find_free_port()}")
     app = App(settings)
     monotonic.advance_soon(3)
     with pytest.raises(Unavailable, match="does not answer") as caught:

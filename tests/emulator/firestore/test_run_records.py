@@ -13,7 +13,7 @@ from shared.firestore.leases import Leases
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from shared.runtime.context import App
 from shared.runtime.job import Failure, Job, Report, run_job
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -69,7 +69,7 @@ async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None
     assert run.warned == 1
     assert run.documents_read == 1
     assert report.cost.documents_read >= run.documents_read
-    (stored,) = (await documents(ctx, "runs")).values()
+    (stored,) = (await read_documents(ctx, "runs")).values()
     assert stored["expires_at"] == stored["started_at"] + timedelta(days=30)
 
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls.call_log import hash_task
-from functions.gateway.calls.pipeline import call_id
+from functions.gateway.calls.pipeline import make_call_id
 from functions.gateway.mcp.results import RECEIPT
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
@@ -66,10 +66,10 @@ async def line_and_record(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Make a call in the task `thesis`; return its log entry and its record."""
     anna = Visitor(Caller.of(user, task="thesis"), None)
-    await access.pipeline(FixedReceipt(receipt)).call(WRITING, ARGUMENTS, anna)
+    await access.make_pipeline(FixedReceipt(receipt)).call(WRITING, ARGUMENTS, anna)
     [line] = capsys.readouterr().err.splitlines()
     store = AccessStore(access.connection)
-    name = call_id(WRITING, ARGUMENTS, anna)
+    name = make_call_id(WRITING, ARGUMENTS, anna)
     stored = await store.database.get(store.database.document("calls", name))
     return json.loads(line), stored.to_dict() or {}
 

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls.pipeline import call_id
+from functions.gateway.calls.pipeline import make_call_id
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller, Scope
 from shared.core.errors import PaymentRequired
@@ -47,8 +47,8 @@ async def test_a_call_is_recorded_with_the_gateways_clock(
 ) -> None:
     anna = Visitor(Caller.of("anna"), None)
     arguments = {"idempotency_key": "k"}
-    await access.pipeline(dispatcher).call(WRITING, arguments, anna)
-    name = call_id(WRITING, arguments, anna)
+    await access.make_pipeline(dispatcher).call(WRITING, arguments, anna)
+    name = make_call_id(WRITING, arguments, anna)
     record = await AccessStore(access.connection).calls.get(name)
     assert record
     assert record.bill.entry.started_at == NOON
@@ -59,7 +59,7 @@ async def test_an_anonymous_call_with_a_price_must_sign_in(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     stranger = Visitor(Caller(), None)
-    answer = await access.pipeline(dispatcher).call(PRICED, {}, stranger)
+    answer = await access.make_pipeline(dispatcher).call(PRICED, {}, stranger)
     assert answer.error
     assert answer.error.code == "UNAUTHORIZED"
     assert stranger.response.challenge == (401, None, frozenset({Scope.READ}))
@@ -70,7 +70,7 @@ async def test_a_user_without_funds_is_not_asked_to_sign_in(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     anna = Visitor(Caller.of("anna"), None)
-    answer = await access.pipeline(dispatcher).call(PRICED, {}, anna)
+    answer = await access.make_pipeline(dispatcher).call(PRICED, {}, anna)
     assert answer.error
     assert answer.error.code == PaymentRequired.code
     assert anna.response.challenge is None

@@ -17,7 +17,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.fake_catalog import make_tool
-from tests.support.faulty_tool_server import Reply, ToolServer
+from tests.support.fakes.tool_server import FakeToolServer, Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -86,7 +86,7 @@ async def test_no_key_is_passed_on_unless_configured(
 ) -> None:
     async with open_access(project, **settings) as access:
         visitor = await identify_visitor(access, await create_key(access))
-        with ToolServer() as server:
+        with FakeToolServer() as server:
             await send(access, server.url, visitor)
     assert visitor.embedding_key is None
     assert json.loads(server.bodies[0])["embedding_key"] is None
@@ -95,7 +95,7 @@ async def test_no_key_is_passed_on_unless_configured(
 async def send(access: Access, url: str, visitor: Visitor) -> None:
     """Call a tool whose function has this URL."""
     dispatcher = HttpDispatcher(Settings(tool_urls={TOOL.name: url}))
-    await access.pipeline(dispatcher).call(TOOL, {}, visitor)
+    await access.make_pipeline(dispatcher).call(TOOL, {}, visitor)
     await dispatcher.aclose()
 
 
@@ -107,7 +107,7 @@ async def test_a_key_is_sent_to_the_function_and_never_logged(
 ) -> None:
     async with open_access(project, **CALLER_KEY_SETTINGS) as access:
         text = await create_key(access)
-        with ToolServer(reply) as server:
+        with FakeToolServer(reply) as server:
             await send(access, server.url, await identify_visitor(access, text))
     assert json.loads(server.bodies[0])["embedding_key"] == text
     logged = capfd.readouterr().err

@@ -36,13 +36,13 @@ from tests.support.fakes.billing import (
     FakeBilling,
     Reply,
 )
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from tests.support.fakes.billing import Request
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -274,7 +274,7 @@ async def test_an_invalid_answer_of_the_service_is_unavailable(
 
 
 async def test_a_service_that_is_slow_is_unavailable(
-    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
+    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: MonotonicClock
 ) -> None:
     service.script.append(SLOW)
     service.on_hang = partial(monotonic.advance_soon, 60)
@@ -288,7 +288,7 @@ async def test_a_service_that_is_slow_is_unavailable(
 async def test_an_unreachable_service_is_unavailable(
     access: Connection, clock: SettableClock
 ) -> None:
-    async with open_billing(f"http://127.0.0.1:{free_port()}", access, clock) as billing:
+    async with open_billing(f"http://127.0.0.1:{find_free_port()}", access, clock) as billing:
         with pytest.raises(Unavailable, match="The billing service cannot be reached"):
             await billing.reserve(BILL)
 
@@ -331,10 +331,10 @@ async def test_a_rejection_leaks_nothing(billing: ExternalBilling, service: Fake
 
 
 async def test_a_reservation_with_a_lost_answer_is_found_again(
-    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
+    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: MonotonicClock
 ) -> None:
     """The service has reserved the money, so a repeated call reserves no more."""
-    service.script.append(replace(SLOW, done=True))
+    service.script.append(replace(SLOW, is_performed=True))
     service.on_hang = partial(monotonic.advance_soon, 60)
     async with open_billing(service.url, access, clock) as billing:
         with pytest.raises(Unavailable):
@@ -427,7 +427,7 @@ async def test_a_rejection_does_not_open_the_circuit_breaker(
 
 
 async def test_a_cancelled_call_does_not_count_as_a_failure(
-    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
+    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: MonotonicClock
 ) -> None:
     """A cancelled call counts as no failure, and a cancelled probe does not block later calls."""
     seconds = [0.0]

@@ -14,7 +14,7 @@ from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.results import RECEIPT
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
 from shared.core.settings import Settings
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 MODERN, HANDSHAKE = "2026-07-28", "legacy"
 NOT_FOUND = {MODERN: -32602, HANDSHAKE: -32002}
 INTERNAL_ERROR, TOOL_FAILURE = -32603, -32010
-LISTED = Links(items="books", uri=BOOK.uri, name="title", listed=True)
+LISTED = Links(items="books", uri=BOOK.uri, name="title", in_resource_list=True)
 
 both_modes = pytest.mark.parametrize("mode", [MODERN, HANDSHAKE])
 
@@ -144,9 +144,9 @@ async def test_a_rate_limit_says_when_to_retry(
     )
     access = Access(settings, SettableClock(NOON))
     anna = Visitor(Caller.of("anna"), "user:anna")
-    calls = access.pipeline(FakeDispatcher(lambda *_: {}))
+    calls = access.make_pipeline(FakeDispatcher(lambda *_: {}))
     catalog = Catalog([make_tool("list_books", resource=BOOK, links=LISTED)])
-    async with Client(mcp_server(catalog, calls, local_visitor=anna), mode=mode) as client:
+    async with Client(build_server(catalog, calls, local_visitor=anna), mode=mode) as client:
         await client.read_resource("carrel://book/b-1")
         with pytest.raises(MCPError, match=r"Try again in 60 s\.") as caught:
             await ask(client)

@@ -10,22 +10,23 @@ import pytest
 from functions.jobs.index.job import index_with
 from shared.firestore.database import WriteConflict
 from shared.index.bm25 import pack
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, PostingsTruncation, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import IndexChange, Indexing
+from tests.support.clock import NOON
 from tests.support.index_postings import (
-    NOON,
     RacingIndexing,
-    postings_in_use,
-    stored_postings,
-    stored_totals,
+    read_postings,
+    read_postings_in_use,
+    read_totals,
 )
-from tests.support.knowledge import set_fields, with_chunks
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.jobs import make_ample_budget
+from tests.support.knowledge import chunk_source, set_fields
+from tests.support.stored_documents import read_chunks, read_documents
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-RYE: Final = named_facet(Kind.TAG, "rye")
+RYE: Final = make_named_facet(Kind.TAG, "rye")
 RYE_LIST: Final = ("facets", RYE.id)
 BREAD: Final = ("lexicon", "bread")
 
@@ -42,8 +43,10 @@ BREAD: Final = ("lexicon", "bread")
 async def waiting(ctx: Context, count: int) -> list[ChunkToIndex]:
     """Pending chunks."""
     sections = tuple(Section(f"Note {number}.") for number in range(count))
-    await Ingestion(ctx.database).save([with_chunks(Source("notes", "N", sections=sections))], NOON)
-    return await Indexing(ctx.database).pending(NOON, count)
+    await Ingestion(ctx.database).save(
+        [chunk_source(Source("notes", "N", sections=sections))], NOON
+    )
+    return await Indexing(ctx.database).load_pending(NOON, count)
 
 
 def change(waiting: ChunkToIndex, date: int, tf: int = 1) -> IndexChange:
@@ -63,20 +66,20 @@ def truncate_to(ctx: Context, cap: int, slack: int) -> PostingsTruncation:
 async def again(ctx: Context) -> list[ChunkToIndex]:
     """Return the same chunks, pending again."""
     await Indexing(ctx.database).requeue(NOON)
-    return await Indexing(ctx.database).pending(NOON, 100)
+    return await Indexing(ctx.database).load_pending(NOON, 100)
 
 
 async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
     pending = await waiting(ctx, 2)
     await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
-    assert await Indexing(ctx.database).pending(NOON, 9) == [pending[1]]
-    lists = await stored_postings(ctx)
+    assert await Indexing(ctx.database).load_pending(NOON, 9) == [pending[1]]
+    lists = await read_postings(ctx)
     chunk_id = pending[0].chunk_id
     assert lists.keys() == {BREAD, RYE_LIST}
     assert {"df": 1, "held": 1, "postings": {chunk_id: pack(3, 3)}} == lists[BREAD]
     described = {"kind": "tag", "key": "rye", "name": "Rye"}
     assert described | {"df": 1, "held": 1, "postings": {chunk_id: 5}} == lists[RYE_LIST]
-    assert await stored_totals(ctx) == {"documents": 1, "length": 3}
+    assert await read_totals(ctx) == {"documents": 1, "length": 3}
 
 
 async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> None:
@@ -84,18 +87,18 @@ async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> Non
     await set_fields(ctx, f"chunks/{pending[1].chunk_id}", {"position": 7})
     with pytest.raises(WriteConflict):
         await Indexing(ctx.database).apply([change(item, 5) for item in pending])
-    assert await stored_postings(ctx) == {}
-    assert all("index" in data["pending"] for data in (await chunks(ctx)).values())
+    assert await read_postings(ctx) == {}
+    assert all("index" in data["pending"] for data in (await read_chunks(ctx)).values())
 
 
 async def test_emptied_postings_stay_out_of_use(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 2)])
     one, other = await again(ctx)
     await Indexing(ctx.database).apply([removal(one)])
-    assert [data["df"] for data in (await stored_postings(ctx)).values()] == [1, 1]
+    assert [data["df"] for data in (await read_postings(ctx)).values()] == [1, 1]
     await Indexing(ctx.database).apply([removal(other)])
-    assert await postings_in_use(ctx) == {}
-    assert await stored_totals(ctx) == {"documents": 0, "length": 0}
+    assert await read_postings_in_use(ctx) == {}
+    assert await read_totals(ctx) == {"documents": 0, "length": 0}
 
 
 async def test_a_removal_from_missing_postings_finds_none(ctx: Context) -> None:
@@ -117,11 +120,11 @@ async def test_a_document_saved_by_another_during_the_run_stays(ctx: Context) ->
 
     indexing = RacingIndexing(ctx.database)
     indexing.race = another
-    await index_with(indexing, ctx, ample_budget())
-    stored = await stored_postings(ctx)
+    await index_with(indexing, ctx, make_ample_budget())
+    stored = await read_postings(ctx)
     for name in (BREAD, RYE_LIST):
         assert (stored[name]["df"], list(stored[name]["postings"])) == (1, ["another"])
-    assert await stored_totals(ctx) == {"documents": 1, "length": 1}
+    assert await read_totals(ctx) == {"documents": 1, "length": 1}
 
 
 async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) -> None:
@@ -134,11 +137,11 @@ async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) ->
 
 async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
-    before = await stored_postings(ctx)
+    before = await read_postings(ctx)
     (pending,) = await again(ctx)
     renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
     await Indexing(ctx.database).apply([IndexChange(pending, renamed)])
-    after = await stored_postings(ctx)
+    after = await read_postings(ctx)
     assert before[RYE_LIST] | {"name": "RYE"} == after[RYE_LIST]
 
 
@@ -151,7 +154,7 @@ async def test_postings_that_grew_too_long_are_found(ctx: Context) -> None:
     grown = await truncation.find_overlong(9)
     assert sorted(grown) == [RYE_LIST, BREAD]
     await truncation.truncate(grown)
-    assert [data["held"] for data in (await stored_postings(ctx)).values()] == [3, 3]
+    assert [data["held"] for data in (await read_postings(ctx)).values()] == [3, 3]
     await indexing.apply([change(pending[5], 5)])
     assert await truncation.find_overlong(9) == []
 
@@ -164,7 +167,7 @@ async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
     pending = await again(ctx)
     await indexing.apply([removal(entry) for entry in pending[:3]])
     assert await truncation.find_overlong(9) == []
-    assert [data["df"] for data in (await stored_postings(ctx)).values()] == [6, 6]
+    assert [data["df"] for data in (await read_postings(ctx)).values()] == [6, 6]
 
 
 async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> None:
@@ -174,7 +177,7 @@ async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> N
         [change(entry, 10 + number, tf=9 - number) for number, entry in enumerate(pending)]
     )
     await truncation.truncate(await truncation.find_overlong(9))
-    lists = await stored_postings(ctx)
+    lists = await read_postings(ctx)
     names = [item.chunk_id for item in pending]
     assert lists[BREAD]["postings"].keys() == {names[0], names[1]}
     assert lists[RYE_LIST]["postings"] == {names[3]: 13, names[4]: 14}
@@ -186,7 +189,7 @@ async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
     await indexing.apply([change(item, 5) for item in await waiting(ctx, 4)])
     await truncation.truncate(await truncation.find_overlong(9))
-    assert (await stored_postings(ctx))[RYE_LIST]["since"] == 6
+    assert (await read_postings(ctx))[RYE_LIST]["since"] == 6
 
 
 async def test_since_survives_a_second_truncation(ctx: Context) -> None:
@@ -194,15 +197,15 @@ async def test_since_survives_a_second_truncation(ctx: Context) -> None:
     pending = await waiting(ctx, 8)
     await indexing.apply([change(item, 50) for item in pending[:4]])
     await truncation.truncate(await truncation.find_overlong(9))
-    assert (await stored_postings(ctx))[RYE_LIST]["since"] == 51
-    kept = (await stored_postings(ctx))[RYE_LIST]["postings"]
+    assert (await read_postings(ctx))[RYE_LIST]["since"] == 51
+    kept = (await read_postings(ctx))[RYE_LIST]["postings"]
     present = [item for item in await again(ctx) if item.chunk_id in kept]
     await indexing.apply([removal(item) for item in present])
     fresh = [entry for entry in await again(ctx) if entry.chunk_id not in kept]
     late = [element for element in fresh if element.indexed == NOT_INDEXED]
     await indexing.apply([change(item, 20) for item in late])
     await truncation.truncate(await truncation.find_overlong(9))
-    assert (await stored_postings(ctx))[RYE_LIST]["since"] == 51
+    assert (await read_postings(ctx))[RYE_LIST]["since"] == 51
 
 
 async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
@@ -212,25 +215,25 @@ async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
     await indexing.apply([change(entry, 6) for entry in await again(ctx)])
     assert await truncation.find_overlong(9) == [RYE_LIST]
     await truncation.truncate([RYE_LIST])
-    pending = (await stored_postings(ctx))[RYE_LIST]
+    pending = (await read_postings(ctx))[RYE_LIST]
     assert (pending["held"], len(pending["postings"]), "since" in pending) == (2, 2, False)
 
 
 async def test_deleted_postings_are_not_truncated(ctx: Context) -> None:
     await truncate_to(ctx, cap=2, slack=1).truncate([BREAD])
-    assert await stored_postings(ctx) == {}
+    assert await read_postings(ctx) == {}
 
 
 async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 3)])
     later = NOON + timedelta(hours=1)
     assert await Indexing(ctx.database).requeue(later) == 3
-    assert await Indexing(ctx.database).pending(NOON, 9) == []
-    assert len(await Indexing(ctx.database).pending(later, 9)) == 3
+    assert await Indexing(ctx.database).load_pending(NOON, 9) == []
+    assert len(await Indexing(ctx.database).load_pending(later, 9)) == 3
 
 
 async def test_the_version_is_stored_with_the_totals(ctx: Context) -> None:
-    assert await Indexing(ctx.database).version() == {}
+    assert await Indexing(ctx.database).load_version() == {}
     await Indexing(ctx.database).save_version({"analysis": 7})
-    assert await Indexing(ctx.database).version() == {"analysis": 7}
-    assert await documents(ctx, "meta") == {"lexicon": {"analysis": 7}}
+    assert await Indexing(ctx.database).load_version() == {"analysis": 7}
+    assert await read_documents(ctx, "meta") == {"lexicon": {"analysis": 7}}

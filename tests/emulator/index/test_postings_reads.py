@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.index.bm25 import Postings, Totals, pack
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex, SearchPostings
-from tests.support.index_postings import stored_totals
+from tests.support.index_postings import read_totals
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-FOOD = named_facet(Kind.TAG, "food")
+FOOD = make_named_facet(Kind.TAG, "food")
 RYE = replace(
     SAILING,
     source_id="rye",
@@ -42,7 +42,7 @@ async def test_postings_list_documents_by_term_and_facet(ctx: Context) -> None:
 async def test_what_no_chunk_has_is_left_out(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(
-        ["anchor"], [named_facet(Kind.TAG, "boats")]
+        ["anchor"], [make_named_facet(Kind.TAG, "boats")]
     )
     assert (lists.terms, lists.facets) == ({}, {})
 
@@ -56,7 +56,7 @@ async def test_an_empty_knowledge_base_has_empty_postings(ctx: Context) -> None:
 async def test_totals_are_those_of_the_whole_base(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [])
-    assert lists.totals == Totals(**await stored_totals(ctx))
+    assert lists.totals == Totals(**await read_totals(ctx))
     assert lists.totals.documents == 5
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.firestore.database import Database
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import (
     IndexDifference,
     PostingsTruncation,
     build_postings_writes,
 )
-from tests.support.query_recorder import recording
-from tests.support.second_corpus import NAMES
-from tests.support.stored_documents import documents
+from tests.support.jottings import INDEX_COLLECTIONS
+from tests.support.query_recorder import record_queries
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = named_facet(Kind.TAG, "sea")
-SEA_LIST = (NAMES.facets, SEA.id)
-RYE, BREAD = (NAMES.lexicon, "rye"), (NAMES.lexicon, "bread")
+SEA = make_named_facet(Kind.TAG, "sea")
+SEA_LIST = (INDEX_COLLECTIONS.facets, SEA.id)
+RYE, BREAD = (INDEX_COLLECTIONS.lexicon, "rye"), (INDEX_COLLECTIONS.lexicon, "bread")
 
 
 @pytest.fixture(autouse=True)
 def queries_of_its_own() -> Iterator[None]:
     """Exempt queries that only tests make from the index proof."""
-    with recording():
+    with record_queries():
         yield
 
 
@@ -60,16 +60,16 @@ async def write(ctx: Context, number: int, term: str) -> None:
     database = ctx.database
     after = IndexedState({term: number}, {SEA.id: "sea"}, number)
     difference = IndexDifference(f"d{number}", NOT_INDEXED, after)
-    await database.commit(build_postings_writes(database, NAMES, [difference]))
+    await database.commit(build_postings_writes(database, INDEX_COLLECTIONS, [difference]))
 
 
 async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
     """Return the ids of the documents in postings."""
-    return set((await documents(ctx, name[0]))[name[1]]["postings"])
+    return set((await read_documents(ctx, name[0]))[name[1]]["postings"])
 
 
 async def test_overlong_postings_of_terms_and_facets_are_found(ctx: Context) -> None:
-    lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=1)
+    lists = PostingsTruncation(ctx.database, INDEX_COLLECTIONS, cap=2, slack=1)
     await write(ctx, 1, "rye")
     await write(ctx, 2, "rye")
     assert await lists.find_overlong(9) == []
@@ -85,20 +85,20 @@ async def test_overlong_postings_of_terms_and_facets_are_found(ctx: Context) -> 
 
 
 async def test_truncation_keeps_best_or_newest_and_counts(ctx: Context) -> None:
-    lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=0)
+    lists = PostingsTruncation(ctx.database, INDEX_COLLECTIONS, cap=2, slack=0)
     for number in range(1, 6):
         await write(ctx, number, "rye")
     await lists.truncate([RYE, SEA_LIST])
     assert (await entries(ctx, RYE), await entries(ctx, SEA_LIST)) == ({"d4", "d5"}, {"d4", "d5"})
-    sea = (await documents(ctx, NAMES.facets))[SEA.id]
+    sea = (await read_documents(ctx, INDEX_COLLECTIONS.facets))[SEA.id]
     assert (sea["df"], sea["held"], sea["since"]) == (5, 2, 4)
-    rye = (await documents(ctx, NAMES.lexicon))["rye"]
+    rye = (await read_documents(ctx, INDEX_COLLECTIONS.lexicon))["rye"]
     assert (rye["df"], rye["held"], "since" in rye) == (5, 2, False)
 
 
 async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Context) -> None:
     database = Raced(app.connection, ctx.meter)
-    lists = PostingsTruncation(database, NAMES, cap=2, slack=0)
+    lists = PostingsTruncation(database, INDEX_COLLECTIONS, cap=2, slack=0)
     for number in range(1, 5):
         await write(ctx, number, "rye")
         await write(ctx, number + 10, "bread")
@@ -116,5 +116,5 @@ async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Conte
 
 
 async def test_deleted_postings_are_not_created_again(ctx: Context) -> None:
-    await PostingsTruncation(ctx.database, NAMES).truncate([RYE])
-    assert await documents(ctx, NAMES.lexicon) == {}
+    await PostingsTruncation(ctx.database, INDEX_COLLECTIONS).truncate([RYE])
+    assert await read_documents(ctx, INDEX_COLLECTIONS.lexicon) == {}

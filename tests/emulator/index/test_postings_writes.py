@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.index.bm25 import Totals, pack
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import FacetValue
-from tests.support.query_recorder import recording
-from tests.support.second_corpus import NAMES, Jotting, corpus, forget, save_jottings
-from tests.support.stored_documents import documents
+from tests.support.jottings import (
+    INDEX_COLLECTIONS,
+    Jotting,
+    delete_jotting,
+    make_corpus,
+    save_jottings,
+)
+from tests.support.query_recorder import record_queries
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +30,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = named_facet(Kind.TAG, "Sea")
+SEA = make_named_facet(Kind.TAG, "Sea")
 RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
 
 
 @pytest.fixture(autouse=True)
 def queries_of_its_own() -> Iterator[None]:
     """Exempt queries that only tests make from the index proof."""
-    with recording():
+    with record_queries():
         yield
 
 
@@ -39,19 +45,19 @@ async def write(ctx: Context, name: str, before: IndexedState, after: IndexedSta
     """Write one document's postings."""
     database = ctx.database
     await database.commit(
-        build_postings_writes(database, NAMES, [IndexDifference(name, before, after)])
+        build_postings_writes(database, INDEX_COLLECTIONS, [IndexDifference(name, before, after)])
     )
 
 
 async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     assert (meter.documents_read, meter.documents_written) == (0, 4)
-    terms = await documents(ctx, NAMES.lexicon)
+    terms = await read_documents(ctx, INDEX_COLLECTIONS.lexicon)
     assert {"df": 1, "held": 1, "postings": {"a": pack(2, 3)}} == terms["rye"]
     described = {"kind": "tag", "key": "sea", "name": "Sea"}
     expected = {SEA.id: described | {"df": 1, "held": 1, "postings": {"a": 7}}}
-    assert await documents(ctx, NAMES.facets) == expected
-    totals = (await documents(ctx, "meta"))[NAMES.totals[1]]
+    assert await read_documents(ctx, INDEX_COLLECTIONS.facets) == expected
+    totals = (await read_documents(ctx, "meta"))[INDEX_COLLECTIONS.totals[1]]
     assert totals == {"documents": 1, "length": 3}
 
 
@@ -60,17 +66,22 @@ async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> No
     written = meter.documents_written
     await write(ctx, "a", RYE, IndexedState({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
     assert meter.documents_written - written == 2
-    lists = await corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
+    lists = await make_corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
     assert lists.terms.keys() == {"rye", "salt"}
     assert lists.totals == Totals(1, 3)
-    assert build_postings_writes(ctx.database, NAMES, [IndexDifference("a", RYE, RYE)]) == []
+    assert (
+        build_postings_writes(ctx.database, INDEX_COLLECTIONS, [IndexDifference("a", RYE, RYE)])
+        == []
+    )
 
 
 async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     await write(ctx, "a", RYE, NOT_INDEXED)
-    assert [data["df"] for data in (await documents(ctx, NAMES.lexicon)).values()] == [0, 0]
-    lists = corpus(ctx).index
+    assert [
+        data["df"] for data in (await read_documents(ctx, INDEX_COLLECTIONS.lexicon)).values()
+    ] == [0, 0]
+    lists = make_corpus(ctx).index
     read = await lists.read(["rye", "bread"], [SEA])
     assert (read.terms, read.facets, read.totals) == ({}, {}, Totals(0, 0))
     assert await lists.list_commonest(Kind.TAG, 5) == []
@@ -86,8 +97,8 @@ async def test_names_without_documents_are_skipped(ctx: Context) -> None:
     for number, tag in enumerate("abcdefg"):
         await save_jottings(ctx, Jotting(f"j{number}", "x", (tag, f"other {tag}")))
     for gone in (0, 1, 2, 4):
-        await forget(ctx, f"j{gone}")
-    lists = corpus(ctx).index
+        await delete_jotting(ctx, f"j{gone}")
+    lists = make_corpus(ctx).index
     expected = [FacetValue(Facet(Kind.TAG, tag), tag, 1) for tag in "dfg"]
     names = await lists.list_by_prefix(Kind.TAG, "", 2)
     assert expected[:2] == names
@@ -107,9 +118,9 @@ async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:
     await asyncio.gather(
         *(save_jottings(ctx, item) for item in changed),
         *(save_jottings(ctx, entry) for entry in changed),
-        *(forget(ctx, f"j{number}") for number in range(4, 8)),
+        *(delete_jotting(ctx, f"j{number}") for number in range(4, 8)),
     )
-    lists = await corpus(ctx).index.read(["rye", "bread"], [SEA])
+    lists = await make_corpus(ctx).index.read(["rye", "bread"], [SEA])
     assert {f"j{number}" for number in range(8, 12)} == lists.terms["rye"].entries.keys()
     assert {f"j{number}" for number in range(4)} == lists.terms["bread"].entries.keys()
     assert (lists.terms["rye"].df, lists.terms["bread"].df, lists.facets[SEA].df) == (4, 4, 8)

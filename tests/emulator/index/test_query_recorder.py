@@ -32,7 +32,7 @@ from infra.build.query_shape import (
     VectorStage,
 )
 from infra.local.tool_processes import serve_tools
-from tests.support.query_recorder import DIRECTORY_VARIABLE, recording, shapes_in
+from tests.support.query_recorder import DIRECTORY_VARIABLE, read_shapes, record_queries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def client(project: str) -> Client:
 
 async def record_async(project: str, run: Any) -> set[QueryShape]:
     """Return the shapes that are recorded while `run` uses an asynchronous client."""
-    with recording() as shapes:
+    with record_queries() as shapes:
         await run(AsyncClient(project=project))
     return shapes
 
@@ -72,7 +72,7 @@ def nearest_query(query: Any) -> Any:
 
 
 def test_a_sync_query_is_recorded(client: Client) -> None:
-    with recording() as shapes:
+    with record_queries() as shapes:
         list(client.collection("people").where(filter=AGE_FILTER).stream())
     assert shapes == {AGE_QUERY_SHAPE}
 
@@ -91,7 +91,7 @@ def test_a_query_in_a_transaction_is_recorded(client: Client) -> None:
     def read(transaction: Any) -> None:
         list(client.collection("people").where(filter=AGE_FILTER).stream(transaction=transaction))
 
-    with recording() as shapes:
+    with record_queries() as shapes:
         read(client.transaction())
     assert shapes == {AGE_QUERY_SHAPE}
 
@@ -112,7 +112,7 @@ def test_vector_queries_are_recorded_with_their_prefilter(client: Client, projec
         await nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
 
     expected = {QueryShape("people", disjuncts=AGE_DISJUNCTS, nearest=VectorStage("embedding", 2))}
-    with recording() as shapes:
+    with record_queries() as shapes:
         nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
     assert shapes == expected
     assert asyncio.run(record_async(project, run)) == expected
@@ -124,7 +124,7 @@ def test_aggregations_are_recorded(client: Client, project: str) -> None:
 
     count, total = (Aggregate("count", None), Aggregate("sum", "age"))
     query: Any = client.collection("people").where(filter=AGE_FILTER).count()
-    with recording() as shapes:
+    with record_queries() as shapes:
         query.avg("age").get()
     aggregates = frozenset({count, Aggregate("avg", "age")})
     assert shapes == {QueryShape("people", disjuncts=AGE_DISJUNCTS, aggregates=aggregates)}
@@ -133,20 +133,20 @@ def test_aggregations_are_recorded(client: Client, project: str) -> None:
 
 
 def test_a_query_of_a_collection_group_is_recorded(client: Client) -> None:
-    with recording() as shapes:
+    with record_queries() as shapes:
         list(client.collection_group("people").stream())
     assert shapes == {QueryShape("people", QueryScope.COLLECTION_GROUP)}
 
 
 def test_limit_to_last_is_recorded_in_reversed_order(client: Client) -> None:
-    with recording() as shapes:
+    with record_queries() as shapes:
         client.collection("people").order_by("age").limit_to_last(1).get()
     assert shapes == {QueryShape("people", orders=(SortOrder("age", Direction.DESCENDING),))}
 
 
 def test_an_outer_recording_does_not_see_an_inner_one(client: Client) -> None:
-    with recording() as outer:
-        with recording():
+    with record_queries() as outer:
+        with record_queries():
             list(client.collection("people").stream())
         list(client.collection("people").where(filter=AGE_FILTER).stream())
     assert outer == {AGE_QUERY_SHAPE}
@@ -159,7 +159,7 @@ def test_another_process_writes_its_shapes_to_a_directory(project: str, tmp_path
     subprocess.run(command, env=environment, check=True)
     lines = [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
     assert len(lines) == 1
-    assert shapes_in(tmp_path) == {
+    assert read_shapes(tmp_path) == {
         QueryShape("people", orders=(SortOrder("age", Direction.ASCENDING),))
     }
 
@@ -173,4 +173,4 @@ def test_a_served_function_writes_its_shapes(project: str, tmp_path: Path) -> No
         url = processes.servers["get_recent"].url
         headers = {"authorization": f"Bearer {processes.secret}"}
         assert httpx2.post(url, json=request, headers=headers, timeout=60).status_code == 200
-    assert shapes_in(tmp_path)
+    assert read_shapes(tmp_path)

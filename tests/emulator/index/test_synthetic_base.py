@@ -11,9 +11,10 @@ from functions.jobs.index.job import index
 from functions.jobs.repair.job import repair
 from shared.knowledge.chunk_repository import STEPS
 from shared.knowledge.queue import ChunkQueue
-from tests.support.index_postings import assert_exact
+from tests.support.index_postings import assert_postings_are_exact
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample_budget, chunks
+from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -28,17 +29,17 @@ async def test_a_synthetic_base_is_as_jobs_leave_it(ctx: Context) -> None:
     base = SyntheticBase(ctx, SyntheticTexts(384))
     for size in (10, 20):
         await base.grow(size)
-    assert not any((await repair(ctx, ample_budget())).counts.values())
-    await assert_exact(ctx)
+    assert not any((await repair(ctx, make_ample_budget())).counts.values())
+    await assert_postings_are_exact(ctx)
     waiting = [await ChunkQueue(ctx.database).count_pending(step) for step in STEPS]
     assert waiting == [0] * len(STEPS)
-    before = await chunks(ctx)
+    before = await read_chunks(ctx)
     for chunk_id in before:
         await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"index": ctx.clock()}})
-    assert (await index(ctx, ample_budget())).counts["indexed"] == len(before)
-    after = await chunks(ctx)
+    assert (await index(ctx, make_ample_budget())).counts["indexed"] == len(before)
+    after = await read_chunks(ctx)
     for chunk_id, data in before.items():
         assert {name: after[chunk_id][name] for name in data.keys() - BOOKKEEPING} == {
             name: data[name] for name in data.keys() - BOOKKEEPING
         }
-    await assert_exact(ctx)
+    await assert_postings_are_exact(ctx)

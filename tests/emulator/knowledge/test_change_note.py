@@ -14,12 +14,21 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.index_postings import assert_exact
+from tests.support.index_postings import assert_postings_are_exact
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
-from tests.support.notes import EDITOR, OTHER_EDITOR, OWNER, RYE, change, found, save
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.notes import (
+    EDITOR,
+    NOTE_TEXT,
+    OTHER_EDITOR,
+    OWNER,
+    change_note,
+    save_note,
+    search_source_ids,
+)
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_error, call_result
 
 if TYPE_CHECKING:
@@ -72,33 +81,33 @@ async def assert_nothing_to_repair(ctx: Context) -> None:
 
     The index job has only former passages left to delete, which are not in the postings any more.
     """
-    assert set((await repair(ctx, ample_budget())).counts) <= {"removed"}
-    assert await repair(ctx, ample_budget()) == Report()
-    before = await documents(ctx, "lexicon"), await documents(ctx, "facets")
+    assert set((await repair(ctx, make_ample_budget())).counts) <= {"removed"}
+    assert await repair(ctx, make_ample_budget()) == Report()
+    before = await read_documents(ctx, "lexicon"), await read_documents(ctx, "facets")
     await index_all(ctx)
-    assert (await documents(ctx, "lexicon"), await documents(ctx, "facets")) == before
-    await assert_exact(ctx)
+    assert (await read_documents(ctx, "lexicon"), await read_documents(ctx, "facets")) == before
+    await assert_postings_are_exact(ctx)
 
 
 async def test_a_changed_note_is_found_by_its_new_words_only(app: App, ctx: Context) -> None:
-    note = await save(app)
-    changed = await change(app, note, text=OATS)
+    note = await save_note(app)
+    changed = await change_note(app, note, text=OATS)
     assert (changed["revision"], changed["changed"]) == (2, ["title", "text"])
-    assert await found(app, "oat", "lexical") == [note["source_id"]]
-    assert await found(app, "linen", "lexical") == []
+    assert await search_source_ids(app, "oat", "lexical") == [note["source_id"]]
+    assert await search_source_ids(app, "linen", "lexical") == []
     assert await text_of(app, note) == OATS
-    assert (await chunks(ctx)).keys() == set(changed["chunk_ids"])
+    assert (await read_chunks(ctx)).keys() == set(changed["chunk_ids"])
     await assert_nothing_to_repair(ctx)
 
 
 async def test_unchanged_passages_keep_vectors_and_cards(app: App, ctx: Context) -> None:
-    note = await save(app, "\n\n".join(PAGES), title="Log")
+    note = await save_note(app, "\n\n".join(PAGES), title="Log")
     first = note["chunk_ids"][0]
     card = {"knowledge_card": {"summary": "Reef early."}, "cluster_id": ["c1"]}
     await set_fields(ctx, f"chunks/{first}", card)
-    changed = await change(app, note, text="\n\n".join([*PAGES, "The harbour."]), tags=["sea"])
+    changed = await change_note(app, note, text="\n\n".join([*PAGES, "The harbour."]), tags=["sea"])
     assert changed["chunk_ids"][0] == first
-    stored = (await chunks(ctx))[first]
+    stored = (await read_chunks(ctx))[first]
     assert stored["knowledge_card"] == card["knowledge_card"]
     assert stored["tags"] == ["sea"]
     assert "embed" not in stored["pending"]
@@ -107,37 +116,37 @@ async def test_unchanged_passages_keep_vectors_and_cards(app: App, ctx: Context)
 
 
 async def test_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
-    note = await save(app)
-    [before_change] = (await chunks(ctx)).values()
-    await change(app, note, title="Keeping bread")
-    [stored] = (await chunks(ctx)).values()
+    note = await save_note(app)
+    [before_change] = (await read_chunks(ctx)).values()
+    await change_note(app, note, title="Keeping bread")
+    [stored] = (await read_chunks(ctx)).values()
     assert stored["embedding_f16"] != before_change["embedding_f16"]
     assert stored["pending"].keys() == {"card", "extract", "cluster"}
-    assert await text_of(app, note) == RYE
+    assert await text_of(app, note) == NOTE_TEXT
     await assert_nothing_to_repair(ctx)
 
 
 async def test_without_the_provider_a_change_is_stored(
     app: App, ctx: Context, embedder: WordEmbedder
 ) -> None:
-    note = await save(app)
-    embedder.down = True
-    changed = await change(app, note, title="Keeping bread")
+    note = await save_note(app)
+    embedder.is_down = True
+    changed = await change_note(app, note, title="Keeping bread")
     assert changed["waiting"] == 1
-    [stored] = (await chunks(ctx)).values()
+    [stored] = (await read_chunks(ctx)).values()
     assert "embed" in stored["pending"]
     assert "embedding_f16" not in stored
     await assert_nothing_to_repair(ctx)
 
 
 async def test_a_change_can_be_undone_and_redone(app: App, ctx: Context) -> None:
-    note = await save(app, tags=["bread"], url="https://example.com/rye")
-    changed = await change(app, note, text=OATS, tags=[])
+    note = await save_note(app, tags=["bread"], url="https://example.com/rye")
+    changed = await change_note(app, note, text=OATS, tags=[])
     undo = changed["undo"]
     assert undo["tool"] == "save_note"
     undone = await call_result(app, "save_note", EDITOR, **undo["arguments"])
     assert (undone["revision"], undone["tags"], undone["title"]) == (3, ["bread"], note["title"])
-    assert await text_of(app, note) == RYE
+    assert await text_of(app, note) == NOTE_TEXT
     redone = await call_result(app, "save_note", EDITOR, **undone["undo"]["arguments"])
     assert (redone["revision"], redone["tags"]) == (4, [])
     assert await text_of(app, note) == OATS
@@ -147,22 +156,22 @@ async def test_a_change_can_be_undone_and_redone(app: App, ctx: Context) -> None
 async def test_former_texts_are_kept_for_thirty_days(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    note = await save(app)
-    changed = await change(app, note, text=OATS)
+    note = await save_note(app)
+    changed = await change_note(app, note, text=OATS)
     path = f"sources/{note['source_id']}/note_revisions"
     clock.advance(days=29)
-    assert (await purge(ctx, ample_budget())).counts["former_notes"] == 0
-    assert list(await documents(ctx, path)) == ["1"]
+    assert (await purge(ctx, make_ample_budget())).counts["former_notes"] == 0
+    assert list(await read_documents(ctx, path)) == ["1"]
     clock.advance(days=2)
     error = await call_error(app, "save_note", EDITOR, **changed["undo"]["arguments"])
     assert (error.code, list(error.details)) == ("NOT_FOUND", ["restore_revision"])
-    assert (await purge(ctx, ample_budget())).counts["former_notes"] == 1
-    assert await documents(ctx, path) == {}
+    assert (await purge(ctx, make_ample_budget())).counts["former_notes"] == 1
+    assert await read_documents(ctx, path) == {}
 
 
 async def test_a_stale_revision_gets_the_present_text(app: App) -> None:
-    note = await save(app)
-    await change(app, note, text=OATS)
+    note = await save_note(app)
+    await change_note(app, note, text=OATS)
     stale = {"source_id": note["source_id"], "revision": 1, "text": "Something else."}
     error = await call_error(app, "save_note", EDITOR, **stale)
     assert error.code == "CONFLICT"
@@ -170,7 +179,7 @@ async def test_a_stale_revision_gets_the_present_text(app: App) -> None:
 
 
 async def test_of_two_changes_at_once_one_is_rejected(app: App, ctx: Context) -> None:
-    note = await save(app)
+    note = await save_note(app)
     base = {"source_id": note["source_id"], "revision": 1}
     answers = await asyncio.gather(
         *(call(app, "save_note", EDITOR, **base, text=f"Text {name}.") for name in "ab")
@@ -183,22 +192,22 @@ async def test_of_two_changes_at_once_one_is_rejected(app: App, ctx: Context) ->
 async def test_a_job_that_writes_meanwhile_loses_nothing(
     settings: Settings, app: App, ctx: Context
 ) -> None:
-    note = await save(app)
+    note = await save_note(app)
     [chunk_id] = note["chunk_ids"]
 
     async def job() -> None:
         await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": {"summary": "Wrap it."}})
 
-    raced = WatchedApp(settings, before(1, job), embedder=WordEmbedder())
-    await change(raced, note, tags=["kitchen"])
+    raced = WatchedApp(settings, call_before(1, job), embedder=WordEmbedder())
+    await change_note(raced, note, tags=["kitchen"])
     await raced.aclose()
-    stored = (await chunks(ctx))[chunk_id]
+    stored = (await read_chunks(ctx))[chunk_id]
     assert (stored["knowledge_card"], stored["tags"]) == ({"summary": "Wrap it."}, ["kitchen"])
     await assert_nothing_to_repair(ctx)
 
 
 async def test_a_change_is_one_commit_after_two_reads(app: WatchedApp) -> None:
-    note = await save(app)
+    note = await save_note(app)
     commits = app.commits
     base = {"source_id": note["source_id"], "revision": 1}
     answer = await call(app, "save_note", EDITOR, **base, text=OATS)
@@ -207,8 +216,8 @@ async def test_a_change_is_one_commit_after_two_reads(app: WatchedApp) -> None:
 
 
 async def test_an_equal_change_writes_nothing(app: App) -> None:
-    note = await save(app)
-    same = {"source_id": note["source_id"], "revision": 1, "text": RYE}
+    note = await save_note(app)
+    same = {"source_id": note["source_id"], "revision": 1, "text": NOTE_TEXT}
     answer = await call(app, "save_note", EDITOR, **same)
     assert answer.receipt.documents_written == 0
     assert (answer.result or {})["duplicate"]
@@ -216,11 +225,11 @@ async def test_an_equal_change_writes_nothing(app: App) -> None:
 
 
 async def test_another_user_cannot_change_a_note(app: App) -> None:
-    note = await save(app)
+    note = await save_note(app)
     attempt = {"source_id": note["source_id"], "revision": 1, "text": OATS}
     error = await call_error(app, "save_note", OTHER_EDITOR, **attempt)
     assert error.code == "FORBIDDEN"
-    assert RYE not in str(error)
+    assert NOTE_TEXT not in str(error)
     assert (await call_result(app, "save_note", OWNER, **attempt))["revision"] == 2
 
 
@@ -233,9 +242,9 @@ async def test_a_source_that_is_no_note_cannot_be_changed(app: App, ctx: Context
 
 
 async def test_a_new_note_is_undone_by_forgetting_it(app: App) -> None:
-    undo = (await save(app))["undo"]
+    undo = (await save_note(app))["undo"]
     await call_result(app, undo["tool"], EDITOR, **undo["arguments"])
-    assert await found(app, "linen", "lexical") == []
+    assert await search_source_ids(app, "linen", "lexical") == []
 
 
 @pytest.mark.parametrize("commit", [2, 3])
@@ -244,7 +253,7 @@ async def test_a_note_cannot_change_while_it_is_moved(
     app: App, ctx: Context, clock: SettableClock, commit: int, *, forgotten: bool
 ) -> None:
     """Else `forget` would delete the new text, or restore passages of the former one beside it."""
-    note = await save(app)
+    note = await save_note(app)
     target = {"source_id": note["source_id"]}
     if not forgotten:
         await call_result(app, "forget", OWNER, **target)
@@ -255,16 +264,16 @@ async def test_a_note_cannot_change_while_it_is_moved(
         codes.append(answer.error.code if answer.error else "")
 
     moving = WatchedApp(
-        app.settings, before(commit, change_meanwhile), clock=clock, embedder=WordEmbedder()
+        app.settings, call_before(commit, change_meanwhile), clock=clock, embedder=WordEmbedder()
     )
     await call_result(moving, "forget", OWNER, **target, forgotten=forgotten)
     await moving.aclose()
     assert codes == ["CONFLICT"]
     if forgotten:
-        assert await chunks(ctx) == {}
+        assert await read_chunks(ctx) == {}
         await call_result(app, "forget", OWNER, **target, forgotten=False)
-    assert await text_of(app, note) == RYE
-    await change(app, note, text=OATS)
+    assert await text_of(app, note) == NOTE_TEXT
+    await change_note(app, note, text=OATS)
     assert await text_of(app, note) == OATS
     await index_all(ctx)
     await assert_nothing_to_repair(ctx)

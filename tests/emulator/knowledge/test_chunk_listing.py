@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import ALL_DATES, DateSpan
-from shared.index.facets import Kind, named_facet
-from shared.index.vector_index import date_cursor
+from shared.index.facets import Kind, make_named_facet
+from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, texts, with_chunks
-from tests.support.many_sources import NOON, index_all, make_source, store_and_index
+from tests.support.knowledge import BAKING, chunk_source, index_all, list_texts
+from tests.support.small_sources import NOON, make_source, store_and_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 JUNE_11 = DateSpan(date(2024, 6, 11), date(2024, 6, 11))
-KEPT = named_facet(Kind.TAG, "kept")
+KEPT = make_named_facet(Kind.TAG, "kept")
 TAGGED = [KEPT.id]
 
 
@@ -43,7 +43,7 @@ async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DA
     after: DateCursor | None = None
     while listed_chunks := await Chunks(ctx.database).load_newest(1, facets, span, after):
         listed_ids.append(f"{listed_chunks[0].source_id} {listed_chunks[0].dated_at:%d}")
-        after = date_cursor(listed_chunks[0])
+        after = make_date_cursor(listed_chunks[0])
     return listed_ids
 
 
@@ -61,14 +61,14 @@ async def test_chunks_are_listed_by_facets_and_days_together(ctx: Context) -> No
 
 async def test_chunks_of_a_source_come_in_order_from_a_position_on(ctx: Context) -> None:
     chunks = await store_and_index(ctx, BAKING, make_source("b"))
-    listed_chunks = await Chunks(ctx.database).of_source("baking", 5)
-    assert texts(listed_chunks) == texts(chunks[:3])
-    assert await Chunks(ctx.database).of_source("baking", 1, first=2) == listed_chunks[1:2]
+    listed_chunks = await Chunks(ctx.database).load_of_source("baking", 5)
+    assert list_texts(listed_chunks) == list_texts(chunks[:3])
+    assert await Chunks(ctx.database).load_of_source("baking", 1, first=2) == listed_chunks[1:2]
 
 
 async def test_the_positions_of_existing_chunks_are_returned(ctx: Context) -> None:
     first, _, third = (chunk.chunk_id for chunk in await store_and_index(ctx, BAKING))
-    listed_chunks = await Chunks(ctx.database).positions([third, "nobody", first])
+    listed_chunks = await Chunks(ctx.database).load_positions([third, "nobody", first])
     assert listed_chunks == {first: 1, third: 3}
 
 
@@ -82,12 +82,12 @@ async def test_deleted_chunks_are_nowhere_even_while_indexed(
     ctx: Context,
 ) -> None:
     await diary(ctx)
-    gone = (await Chunks(ctx.database).of_source("a", 1))[0].chunk_id
-    await Ingestion(ctx.database).save([with_chunks(replace(make_source("a"), sections=()))], NOON)
+    gone = (await Chunks(ctx.database).load_of_source("a", 1))[0].chunk_id
+    await Ingestion(ctx.database).save([chunk_source(replace(make_source("a"), sections=()))], NOON)
     lists = Chunks(ctx.database)
     for _ in range(2):
         assert await walk(ctx) == ["b 12", "b 11", "b 10"]
         assert await walk(ctx, TAGGED) == []
         assert await lists.count() == 3
-        assert (await lists.of_source("a", 5), await lists.positions([gone])) == ([], {})
+        assert (await lists.load_of_source("a", 5), await lists.load_positions([gone])) == ([], {})
         await index_all(ctx)

@@ -17,20 +17,21 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section
 from shared.knowledge.source_editing import SourceEditing
 from shared.runtime.context import App
-from tests.support.commit_hooks import WatchedApp, after
-from tests.support.commit_hooks import before as hook_before
-from tests.support.database_state import differences, read_state
+from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import call_before as hook_before
+from tests.support.database_state import describe_differences, read_state
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import (
     BAKING,
     SAILING,
+    chunk_source,
     embed_all,
     index_all,
     set_fields,
     store_sources,
-    with_chunks,
 )
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ async def edit(app: App, source_id: str = "baking", revision: int = 0, **fields:
 
 async def save(ctx: Context, *sources: Source) -> Counter[str]:
     """Store sources as ingest does; return the counts."""
-    chunked = [with_chunks(source) for source in sources]
+    chunked = [chunk_source(source) for source in sources]
     return await Ingestion(ctx.database).save(chunked, ctx.clock())
 
 
@@ -76,7 +77,7 @@ async def work_off(ctx: Context) -> None:
 
 async def fields_of(ctx: Context, source_id: str = "baking") -> dict[str, Any]:
     """Return the editable fields of a source, as they are stored."""
-    source = (await documents(ctx, "sources"))[source_id]
+    source = (await read_documents(ctx, "sources"))[source_id]
     return {name: source[name] for name in ("title", "author", "tags")}
 
 
@@ -135,9 +136,9 @@ async def test_search_follows_with_the_jobs(app: App, ctx: Context) -> None:
     for kind, name in (("author", "Ida Crumb"), ("tag", "bread")):
         names = (await call_result(app, "complete_name", kind=kind, prefix=name[:2]))["names"]
         assert name in {entry["name"] for entry in names}
-    assert {chunk["embedding_model"] for chunk in (await chunks(ctx)).values()}
-    assert "mended" not in (await repair(ctx, ample_budget())).counts
-    sources = await documents(ctx, "sources")
+    assert {chunk["embedding_model"] for chunk in (await read_chunks(ctx)).values()}
+    assert "mended" not in (await repair(ctx, make_ample_budget())).counts
+    sources = await read_documents(ctx, "sources")
     assert "rewriting" not in sources["baking"]
 
 
@@ -150,7 +151,7 @@ async def test_an_edited_base_is_as_if_it_had_been_ingested_so(app: App, ctx: Co
     assert await save(ctx, BAKING, SAILING) == {"sources": 1, "edits kept": 1}
     assert await save(ctx, BAKING, SAILING) == {"edits kept": 1}
     await work_off(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
 
 
 async def test_an_edit_wins_over_the_next_ingest(app: App, ctx: Context) -> None:
@@ -160,7 +161,7 @@ async def test_an_edit_wins_over_the_next_ingest(app: App, ctx: Context) -> None
     counts = await save(ctx, changed)
     assert counts == {"sources": 1, "updated": 3, "edits kept": 1}
     assert await fields_of(ctx) == {"title": "Loaves", "author": "I. Loaf", "tags": ["bread"]}
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     assert {chunk["title"] for chunk in stored.values()} == {"Loaves"}
     assert {chunk["author"] for chunk in stored.values()} == {"I. Loaf"}
     assert await save(ctx, changed) == {"edits kept": 1}
@@ -179,7 +180,7 @@ async def test_a_reset_brings_back_what_the_origin_says_now(app: App, ctx: Conte
     edited = await state_of(ctx)
     await save(ctx, changed)
     await work_off(ctx)
-    assert differences(edited, await state_of(ctx)) == ""
+    assert describe_differences(edited, await state_of(ctx)) == ""
     assert await fields_of(ctx) == {
         "title": "Bread, 2nd ed.",
         "author": "Ida Loaf",
@@ -194,9 +195,9 @@ async def test_a_highlight_keeps_its_own_tags(app: App, ctx: Context) -> None:
     await edit(app, tags=["dough"])
     await save(ctx, BAKING)
     await edit(app, revision=1, tags=[])
-    assert (await chunks(ctx))[first.chunk_id]["tags"] == ["dough"]
+    assert (await read_chunks(ctx))[first.chunk_id]["tags"] == ["dough"]
     await edit(app, revision=2, reset=["tags"])
-    assert (await chunks(ctx))[first.chunk_id]["tags"] == ["food", "dough"]
+    assert (await read_chunks(ctx))[first.chunk_id]["tags"] == ["food", "dough"]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ async def test_undo_restores_fields_and_edits(
     assert "edit_source" in out["undo"]["tool"]
     await call_result(app, out["undo"]["tool"], OWNER, **out["undo"]["arguments"])
     await work_off(ctx)
-    assert differences(before, await state_of(ctx)) == ""
+    assert describe_differences(before, await state_of(ctx)) == ""
 
 
 async def test_of_two_edits_at_once_one_is_told_of_the_other(app: App, ctx: Context) -> None:
@@ -235,12 +236,12 @@ async def test_of_two_edits_at_once_one_is_told_of_the_other(app: App, ctx: Cont
 async def test_repeating_an_edit_changes_nothing(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     once = await edit(app, title="Loaves", idempotency_key="k")
-    before = await documents(ctx, "sources")
+    before = await read_documents(ctx, "sources")
     assert await edit(app, title="Loaves", idempotency_key="k") == once
     out = await edit(app, revision=1, title="Loaves", reset=["author"])
     assert (out["changed"], out["revision"], out["waiting"]) == ([], 1, 0)
     assert "undo" not in out
-    assert await documents(ctx, "sources") == before
+    assert await read_documents(ctx, "sources") == before
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ async def test_an_edited_note_keeps_its_former_revision(app: App, ctx: Context) 
     assert (read["tags"], read["revision"]) == (["rye", "flour"], 2)
     edits = {"title": "Rye", "tags": ["flour"]}
     await call_result(app, "edit_source", EDITOR, **note, revision=2, **edits)
-    [chunk] = (await chunks(ctx)).values()
+    [chunk] = (await read_chunks(ctx)).values()
     assert (chunk["title"], chunk["tags"]) == ("Rye", ["flour"])
     error = await call_error(app, "edit_source", EDITOR, **note, revision=3, author="Ed")
     assert error.code == "VALIDATION_ERROR"
@@ -314,7 +315,7 @@ async def test_forgetting_and_restoring_keeps_an_edit(app: App, ctx: Context) ->
     await call_result(app, "forget", OWNER, source_id="baking", forgotten=False)
     await call_result(app, "forget", OWNER, chunk_id=first.chunk_id, forgotten=False)
     await work_off(ctx)
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     assert {chunk["title"] for chunk in stored.values()} == {"Loaves"}
     assert stored[first.chunk_id]["tags"] == ["bread", "dough"]
     assert await save(ctx, BAKING) == {"sources": 1, "edits kept": 1}
@@ -326,11 +327,11 @@ async def test_a_long_source_is_completed_by_the_index_job(
     monkeypatch.setattr(source_editing, "MAX_WRITES", 25)
     await store_sources(ctx, LONG)
     assert (await edit(app, "long", title="Many Breads", tags=["bread"]))["waiting"] == 60
-    titles = [chunk["title"] for chunk in (await chunks(ctx)).values()]
+    titles = [chunk["title"] for chunk in (await read_chunks(ctx)).values()]
     assert titles.count("Many Breads") == 25
     await work_off(ctx)
-    assert {chunk["title"] for chunk in (await chunks(ctx)).values()} == {"Many Breads"}
-    source = (await documents(ctx, "sources"))["long"]
+    assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"Many Breads"}
+    source = (await read_documents(ctx, "sources"))["long"]
     assert "tag:rye" in source["facets"]
     assert "rewriting" not in source
     assert await save(ctx, LONG) == {"sources": 1, "edits kept": 1}
@@ -349,14 +350,14 @@ async def test_a_call_that_was_killed_is_repeated_by_its_key(
 ) -> None:
     """The process ended after the commit, before it answered."""
     await store_sources(ctx, BAKING)
-    dying = WatchedApp(settings, after(1, _die), embedder=WordEmbedder())
+    dying = WatchedApp(settings, call_after(1, _die), embedder=WordEmbedder())
     arguments: dict[str, Any] = {"source_id": "baking", "revision": 0, "title": "Loaves"}
     arguments["idempotency_key"] = "k"
     assert (await call(dying, "edit_source", OWNER, **arguments)).error
-    written = await documents(ctx, "sources"), await chunks(ctx)
+    written = await read_documents(ctx, "sources"), await read_chunks(ctx)
     out = await call_result(app, "edit_source", OWNER, **arguments)
     assert (out["title"], out["revision"]) == ("Loaves", 1)
-    assert (await documents(ctx, "sources"), await chunks(ctx)) == written
+    assert (await read_documents(ctx, "sources"), await read_chunks(ctx)) == written
     assert {chunk["title"] for chunk in written[1].values()} == {"Loaves"}
     await dying.aclose()
 
@@ -368,11 +369,11 @@ async def test_a_killed_run_is_repeated(
     monkeypatch.setattr(source_editing, "MAX_WRITES", 15)
     await store_sources(ctx, LONG)
     await edit(app, "long", title="Many Breads", tags=["bread"])
-    dying = WatchedApp(settings, after(commit, _die), embedder=WordEmbedder())
+    dying = WatchedApp(settings, call_after(commit, _die), embedder=WordEmbedder())
     with pytest.raises(_Killed) if commit < 5 else pytest.raises(StopAsyncIteration):
         await _rewrite_all(dying.context(Caller(), Meter()))
     await work_off(ctx)
-    assert {chunk["title"] for chunk in (await chunks(ctx)).values()} == {"Many Breads"}
+    assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"Many Breads"}
     assert await save(ctx, LONG) == {"sources": 1, "edits kept": 1}
     await dying.aclose()
 
@@ -400,7 +401,7 @@ async def test_an_edit_during_the_job_wins(
     with pytest.raises(WriteConflict):
         await _rewrite_all(racing.context(Caller(), Meter()))
     await work_off(ctx)
-    assert {chunk["title"] for chunk in (await chunks(ctx)).values()} == {"All Breads"}
+    assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"All Breads"}
     assert await save(ctx, LONG) == {"sources": 1, "edits kept": 1}
     await calm.aclose()
     await racing.aclose()
@@ -421,7 +422,7 @@ async def test_an_edit_during_ingest_wins(settings: Settings, ctx: Context, comm
     counts = await save(racing.context(Caller(), Meter()), changed)
     assert counts["edits kept"] == 1
     await work_off(ctx)
-    stored = (await chunks(ctx)).values()
+    stored = (await read_chunks(ctx)).values()
     assert {(chunk["title"], chunk["author"]) for chunk in stored} == {("Many Breads", "Ida Crumb")}
     out = await edit(calm, "long", revision=1, reset=["title"])
     assert out["title"] == "Breads"
@@ -446,4 +447,4 @@ async def test_a_chunk_of_an_earlier_edit_is_compared(app: App, ctx: Context) ->
     await edit(app, "sailing", title="Sails")
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"title": SAILING.title})
     await work_off(ctx)
-    assert (await chunks(ctx))[first.chunk_id]["title"] == "Sails"
+    assert (await read_chunks(ctx))[first.chunk_id]["title"] == "Sails"

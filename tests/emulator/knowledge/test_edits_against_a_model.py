@@ -15,8 +15,8 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
 from shared.knowledge.source_editing import SourceEditing
-from tests.support.knowledge import index_all, with_chunks
-from tests.support.stored_documents import chunks, documents
+from tests.support.knowledge import chunk_source, index_all
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Driver:
         self._random = random
 
     async def ingest(self) -> None:
-        source = with_chunks(self.model.source())
+        source = chunk_source(self.model.source())
         await Ingestion(self._context.database).save([source], self._context.clock())
 
     async def ingest_changes(self) -> None:
@@ -112,7 +112,7 @@ class Driver:
 
     async def restore_passage(self) -> None:
         """Forget a passage, do something else, and restore the passage."""
-        target = {"chunk_id": self._random.choice(sorted(await chunks(self._context)))}
+        target = {"chunk_id": self._random.choice(sorted(await read_chunks(self._context)))}
         await call_result(self._app, "forget", OWNER, **target)
         await self._random.choice([self.edit, self.reset, self.index])()
         await call_result(self._app, "forget", OWNER, **target, forgotten=False)
@@ -125,13 +125,13 @@ class Driver:
     async def check(self) -> None:
         """Compare the base with the model."""
         await self.index()
-        source = (await documents(self._context, "sources"))["long"]
+        source = (await read_documents(self._context, "sources"))["long"]
         fields = self.model.fields
         expected = fields | {"tags": list(fields["tags"])}
         assert {name: source[name] for name in EDITABLE} == expected
         assert set(source.get("origin_values", {})) == set(self.model.edits)
         assert "rewriting" not in source
-        stored = (await chunks(self._context)).values()
+        stored = (await read_chunks(self._context)).values()
         assert len(stored) == 10
         for chunk in stored:
             number = int(chunk["content"].split()[-1].rstrip("."))
@@ -141,7 +141,7 @@ class Driver:
         facets = {facet for facet in source["facets"] if facet.startswith("tag:")}
         assert facets == {f"tag:{tag}" for tag in (*fields["tags"], *OWN_TAGS)}
         result = await Ingestion(self._context.database).save(
-            [with_chunks(self.model.source())], self._context.clock()
+            [chunk_source(self.model.source())], self._context.clock()
         )
         assert "updated" not in result
 

@@ -13,7 +13,7 @@ from shared.core.errors import NotFound
 from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.tool_calls import STRANGER, call_result
+from tests.support.tool_calls import ANONYMOUS, call_result
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -147,7 +147,7 @@ async def test_urls_that_a_chunk_lacks_are_null_and_nothing_else(ctx: Context, a
     bare: dict[str, Any] = {"title": "T", "content": "C", "source_id": "s", "source": "file"}
     bare |= {"category": "documents", "start": 0, "end": 1, "position": 1, "total": 1}
     await set_fields(ctx, "chunks/bare", bare)
-    result = await call_result(app, "get_chunk", STRANGER, chunk_id="bare")
+    result = await call_result(app, "get_chunk", ANONYMOUS, chunk_id="bare")
     assert [name for name, value in result.items() if value is None] == [
         "readwise_url",
         "source_url",

@@ -9,13 +9,12 @@ import pytest
 from google.cloud.firestore_v1.vector import Vector
 from pydantic import ValidationError
 
-from functions.tools.knowledge.get_cluster.tool import In, get_cluster, in_words
+from functions.tools.knowledge.get_cluster.tool import In, format_result, get_cluster
 from shared.core.errors import InvalidInput, NotFound
-from tests.support.knowledge import set_fields
-from tests.support.many_sources import (
+from tests.support.knowledge import index_all, set_fields
+from tests.support.small_sources import (
     NOON,
-    cost_of_read,
-    index_all,
+    get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
@@ -77,7 +76,7 @@ async def test_the_text_has_what_is_needed_to_choose(ctx: Context) -> None:
     out = await get_cluster(In(cluster_id="bread", limit=1), ctx)
     [member] = out.members
     assert (
-        in_words(out)
+        format_result(out)
         == f"""\
 Bread
 On bread.
@@ -152,4 +151,4 @@ async def test_a_call_is_two_round_trips_and_few_documents(
     await topics(ctx)
     own, meter = make_metered_context(app)
     await get_cluster(In(cluster_id="bread", **arguments), own)
-    assert cost_of_read(meter) == expected
+    assert get_read_cost(meter) == expected

@@ -19,20 +19,20 @@ from shared.core.meter import Meter
 from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, KnowledgeMap, MapPoint, Maps
 from shared.knowledge.source import Source
 from shared.runtime.job import Report
-from tests.support.cluster_chunks import (
-    SIZE,
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after, send_commit
+from tests.support.database_dump import read_root_documents, write_documents
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget, make_hasty_budget
+from tests.support.knowledge import set_fields
+from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.themed_passages import (
+    PASSAGES_PER_THEME,
     THEMES,
     add_sources,
     delete_source,
-    hasty_budget,
-    themed_source,
-    unrelated_source,
+    make_themed_source,
+    make_unrelated_source,
 )
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, send_commit
-from tests.support.database_dump import copy_into, read_root_documents
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample_budget, chunks, documents
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ pytestmark = pytest.mark.anyio
 
 OWNER = Caller.of("anna", role=Role.OWNER)
 STRAYS = 3
-ALL = len(THEMES) * SIZE + STRAYS
+ALL = len(THEMES) * PASSAGES_PER_THEME + STRAYS
 
 
 @pytest.fixture(scope="module")
 async def stored_map(new_base: NewBase) -> Contents:
     """Return the stored documents of `five_clusters`."""
     ctx = new_base(None)
-    await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(STRAYS))
+    await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(STRAYS))
     await run(ctx)
     return await read_root_documents(ctx.database.client)
 
@@ -65,11 +65,11 @@ async def stored_map(new_base: NewBase) -> Contents:
 @pytest.fixture
 async def five_clusters(ctx: Context, stored_map: Contents) -> None:
     """Seventy-five chunks about five subjects, and three about none, on a map."""
-    await copy_into(ctx.database.client, stored_map)
+    await write_documents(ctx.database.client, stored_map)
 
 
 async def run(ctx: Context) -> Report:
-    return await cluster(ctx, ample_budget())
+    return await cluster(ctx, make_ample_budget())
 
 
 async def get_map(app: App, **arguments: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ async def expected_clusters(ctx: Context) -> dict[str, str | None]:
     """Return the cluster of each chunk."""
     return {
         chunk_id: next(iter(data.get("cluster_id") or ()), None)
-        for chunk_id, data in (await chunks(ctx)).items()
+        for chunk_id, data in (await read_chunks(ctx)).items()
     }
 
 
@@ -100,7 +100,7 @@ async def assert_map_matches(app: App, ctx: Context) -> None:
     assert drawn["total"] == len(drawn["chunk_ids"])
     assert {entry["cluster_id"]: (entry["name"], entry["size"]) for entry in drawn["clusters"]} == {
         name: (data["name"], data["size"])
-        for name, data in (await documents(ctx, "clusters")).items()
+        for name, data in (await read_documents(ctx, "clusters")).items()
     }
 
 
@@ -124,7 +124,11 @@ async def test_every_chunk_is_near_the_centre_of_its_cluster(app: App, ctx: Cont
 @pytest.mark.usefixtures("five_clusters")
 async def test_new_chunks_are_added_and_no_other_moves(app: App, ctx: Context) -> None:
     former = points_by_chunk(await get_map(app))
-    await add_sources(ctx, themed_source("boats", range(SIZE + 1)), unrelated_source(STRAYS + 1))
+    await add_sources(
+        ctx,
+        make_themed_source("boats", range(PASSAGES_PER_THEME + 1)),
+        make_unrelated_source(STRAYS + 1),
+    )
     report = await run(ctx)
     assert (report.counts["topics"], report.counts["placed"]) == (0, 2)
     await assert_map_matches(app, ctx)
@@ -133,24 +137,24 @@ async def test_new_chunks_are_added_and_no_other_moves(app: App, ctx: Context) -
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_deleted_chunk_leaves_the_map_with_its_postings(app: App, ctx: Context) -> None:
-    await delete_source(ctx, themed_source("bees"))
-    await index(ctx, ample_budget())
+    await delete_source(ctx, make_themed_source("bees"))
+    await index(ctx, make_ample_budget())
     drawn = await get_map(app)
-    assert set(drawn["chunk_ids"]) == set(await chunks(ctx))
-    assert drawn["total"] == ALL - SIZE
+    assert set(drawn["chunk_ids"]) == set(await read_chunks(ctx))
+    assert drawn["total"] == ALL - PASSAGES_PER_THEME
     await run(ctx)
     await assert_map_matches(app, ctx)
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_forgotten_chunk_leaves_no_id_and_comes_back(app: App, ctx: Context) -> None:
-    await index(ctx, ample_budget())
-    chunk_id = next(iter(await chunks(ctx)))
+    await index(ctx, make_ample_budget())
+    chunk_id = next(iter(await read_chunks(ctx)))
     former = points_by_chunk(await get_map(app))
     await call(app, "forget", OWNER, chunk_id=chunk_id)
-    assert chunk_id not in str([await documents(ctx, name) for name in ("map", "meta")])
+    assert chunk_id not in str([await read_documents(ctx, name) for name in ("map", "meta")])
     assert former.keys() - {chunk_id} == points_by_chunk(await get_map(app)).keys()
-    await index(ctx, ample_budget())
+    await index(ctx, make_ample_budget())
     await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
     await run(ctx)
     assert points_by_chunk(await get_map(app)) == former
@@ -159,9 +163,9 @@ async def test_a_forgotten_chunk_leaves_no_id_and_comes_back(app: App, ctx: Cont
 @pytest.mark.usefixtures("five_clusters")
 async def test_an_emptied_map_says_so(app: App, ctx: Context) -> None:
     for theme in THEMES:
-        await delete_source(ctx, themed_source(theme))
-    await delete_source(ctx, unrelated_source(STRAYS))
-    await index(ctx, ample_budget())
+        await delete_source(ctx, make_themed_source(theme))
+    await delete_source(ctx, make_unrelated_source(STRAYS))
+    await index(ctx, make_ample_budget())
     await run(ctx)
     drawn = await get_map(app)
     assert (drawn["message"], drawn["clusters"], drawn["total"]) == (NO_POINTS, [], 0)
@@ -171,10 +175,10 @@ async def test_an_emptied_map_says_so(app: App, ctx: Context) -> None:
 async def test_a_clustering_without_a_map_gets_the_same_map(app: App, ctx: Context) -> None:
     """A database of an earlier release has no map: the next run draws the stored clusters."""
     expected = await get_map(app)
-    for name in await documents(ctx, "map"):
+    for name in await read_documents(ctx, "map"):
         await ctx.database.document("map", name).delete()
     await ctx.database.document("meta", "map").delete()
-    stored = (await documents(ctx, "meta"))["clustering"]
+    stored = (await read_documents(ctx, "meta"))["clustering"]
     del stored["mapped"]
     await ctx.database.document("meta", "clustering").set(stored)
     report = await run(ctx)
@@ -187,7 +191,7 @@ async def test_a_clustering_without_a_map_gets_the_same_map(app: App, ctx: Conte
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_full_map_is_drawn_again(app: App, ctx: Context) -> None:
     await set_fields(ctx, "meta/map", {"added_count": MAX_POINTS_PER_PAGE - ALL})
-    await add_sources(ctx, unrelated_source(STRAYS + 1))
+    await add_sources(ctx, make_unrelated_source(STRAYS + 1))
     await run(ctx)
     await assert_map_matches(app, ctx)
     current = await Maps(ctx.database).load()
@@ -212,8 +216,8 @@ async def test_a_limit_gives_a_sample_and_the_total(app: App) -> None:
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_run_without_time_keeps_the_map(app: App, ctx: Context) -> None:
-    await add_sources(ctx, themed_source("boats", range(SIZE + 12)))
-    await cluster(ctx, hasty_budget())
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 12)))
+    await cluster(ctx, make_hasty_budget())
     await assert_map_matches(app, ctx)
 
 
@@ -233,9 +237,11 @@ async def watched(settings: Settings) -> AsyncIterator[NewWatchedApp]:
 
 async def prepare_reclustering(ctx: Context) -> None:
     """Store chunks on a map, and enough new ones for a new clustering."""
-    await add_sources(ctx, themed_source("bread"), themed_source("boats"), themed_source("bees"))
+    await add_sources(
+        ctx, make_themed_source("bread"), make_themed_source("boats"), make_themed_source("bees")
+    )
     await run(ctx)
-    await add_sources(ctx, themed_source("chess"))
+    await add_sources(ctx, make_themed_source("chess"))
 
 
 async def test_a_reader_sees_one_map_or_the_other(
@@ -251,7 +257,7 @@ async def test_a_reader_sees_one_map_or_the_other(
 
     await run(watched(read).context(Caller(), Meter()))
     former, latter = readings[0], readings[-1]
-    assert (len(former), len(latter)) == (3 * SIZE, 4 * SIZE)
+    assert (len(former), len(latter)) == (3 * PASSAGES_PER_THEME, 4 * PASSAGES_PER_THEME)
     assert all(ids in (former, latter) for ids in readings)
 
 
@@ -265,24 +271,24 @@ async def test_a_chunk_deleted_while_the_map_is_drawn_is_not_on_it(
     await run(counting.context(Caller(), Meter()))
 
     async def delete() -> None:
-        await delete_source(ctx, themed_source("bees"))
-        await index(ctx, ample_budget())
+        await delete_source(ctx, make_themed_source("bees"))
+        await index(ctx, make_ample_budget())
 
     for number in range(0, counting.commits, step):
         await replace_documents(ctx, stored)
-        await run(watched(after(number, delete)).context(Caller(), Meter()))
+        await run(watched(call_after(number, delete)).context(Caller(), Meter()))
         drawn = await get_map(app)
-        remaining = await chunks(ctx)
+        remaining = await read_chunks(ctx)
         assert set(drawn["chunk_ids"]) == set(remaining), f"deleted after commit {number}"
-        assert "bees-" not in str(await documents(ctx, "map"))
+        assert "bees-" not in str(await read_documents(ctx, "map"))
 
 
 async def replace_documents(ctx: Context, contents: Contents) -> None:
     """Restore the documents of a database."""
     for name in ("map", "meta", "chunks", "clusters", "sources", "lexicon", "facets"):
-        for document_id in await documents(ctx, name):
+        for document_id in await read_documents(ctx, name):
             await ctx.database.document(name, document_id).delete()
-    await copy_into(ctx.database.client, contents)
+    await write_documents(ctx.database.client, contents)
 
 
 async def store_map(ctx: Context, count: int) -> dict[str, MapPoint]:

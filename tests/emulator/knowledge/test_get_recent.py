@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, get_recent, in_words
+from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, format_result, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
@@ -17,11 +17,11 @@ from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
-from tests.support.knowledge import set_fields, with_chunks
+from tests.support.knowledge import chunk_source, set_fields
 from tests.support.links import EDITOR, SITE
-from tests.support.many_sources import (
+from tests.support.small_sources import (
     NOON,
-    cost_of_read,
+    get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
@@ -99,7 +99,7 @@ async def test_the_text_has_counts_and_what_is_needed_to_choose(ctx: Context) ->
     out = await get_recent(In(limit=1), ctx)
     [passage] = out.chunks
     assert (
-        in_words(out)
+        format_result(out)
         == f"""\
 Passages from 2024-06-06 to 2024-06-12: 5.
 By date: 2024-06-06 (1); 2024-06-10 (2); 2024-06-12 (2)
@@ -116,7 +116,7 @@ There are more: call again with cursor {out.next_cursor}"""
 
 
 async def test_the_text_of_an_empty_base_says_so(ctx: Context) -> None:
-    assert in_words(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
+    assert format_result(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) ->
     assert [element.source_id for element in out.activity.top_sources] == ["bread"]
     assert out.activity.total == 5
     assert out.activity.partial
-    assert cost_of_read(meter) == (2, 5 + (1 + 1) + 2 + 1)
+    assert get_read_cost(meter) == (2, 5 + (1 + 1) + 2 + 1)
 
 
 async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App) -> None:
@@ -205,7 +205,7 @@ async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App
             await store_and_index(ctx, *sources[start : start + 20])
         own, meter = make_metered_context(app)
         out = await get_recent(In(), own)
-        costs.append(cost_of_read(meter))
+        costs.append(get_read_cost(meter))
     assert out.activity is not None
     assert out.activity.total == 200
     assert costs[0] == costs[1] == (2, 11 + (1 + 1) + 2 + 20)
@@ -215,7 +215,7 @@ async def test_only_the_total_counts_unindexed_passages(
     ctx: Context,
 ) -> None:
     await diary(ctx)
-    await Ingestion(ctx.database).save([with_chunks(make_source("new", dates=[ago(0)]))], NOON)
+    await Ingestion(ctx.database).save([chunk_source(make_source("new", dates=[ago(0)]))], NOON)
     out = await get_recent(In(), ctx)
     assert out.activity is not None
     assert len(out.chunks) == out.activity.total == 6
@@ -288,10 +288,10 @@ async def test_a_call_is_two_round_trips_and_a_later_page_one(
     await diary(ctx)
     own, meter = make_metered_context(app)
     cursor = (await get_recent(In(limit=2), own)).next_cursor
-    assert cost_of_read(meter) == (2, 3 + (1 + 1) + 2 + 3)
+    assert get_read_cost(meter) == (2, 3 + (1 + 1) + 2 + 3)
     own, meter = make_metered_context(app)
     await get_recent(In(limit=2, cursor=cursor), own)
-    assert cost_of_read(meter) == (1, 3)
+    assert get_read_cost(meter) == (1, 3)
 
 
 async def save_links(app: App, count: int) -> None:
@@ -323,4 +323,4 @@ async def test_the_default_page_reads_at_most_40_documents(ctx: Context, app: Ap
     await save_links(app, 7)
     meter = Meter()
     await get_recent(In(), app.context(Caller.of("anna"), meter))
-    assert cost_of_read(meter) == (2, 11 + (1 + 1) + 2 + 20 + 5)
+    assert get_read_cost(meter) == (2, 11 + (1 + 1) + 2 + 20 + 5)

@@ -13,13 +13,13 @@ from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.knowledge.views import MAX_LINKS
 from shared.runtime.pagination import MAX_PAGE_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
-from tests.support.many_sources import (
-    cost_of_read,
+from tests.support.notes import save_note
+from tests.support.small_sources import (
+    get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
 )
-from tests.support.notes import save
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -197,10 +197,10 @@ async def test_a_page_costs_one_round_trip_and_a_later_one_two(ctx: Context, app
     await store_and_index(ctx, make_source("letters", *LETTERS))
     own, meter = make_metered_context(app)
     cursor = (await page(own)).next_cursor
-    assert cost_of_read(meter) == (1, 1 + 4 + NO_NOTES + NO_LINKS)
+    assert get_read_cost(meter) == (1, 1 + 4 + NO_NOTES + NO_LINKS)
     own, meter = make_metered_context(app)
     await page(own, cursor)
-    assert cost_of_read(meter) == (2, 1 + 2 + 4)
+    assert get_read_cost(meter) == (2, 1 + 2 + 4)
 
 
 async def test_links_are_shown_in_both_directions(ctx: Context) -> None:
@@ -232,17 +232,17 @@ async def test_links_cost_a_round_trip_on_the_first_page_only(ctx: Context, app:
     await store_and_index(ctx, letters, make_source("a", links_to=("letters",)))
     own, meter = make_metered_context(app)
     first = await page(own)
-    assert cost_of_read(meter) == (2, 1 + 4 + NO_NOTES + 1 + 2)
+    assert get_read_cost(meter) == (2, 1 + 4 + NO_NOTES + 1 + 2)
     own, meter = make_metered_context(app)
     second = await page(own, first.next_cursor)
-    assert cost_of_read(meter) == (2, 1 + 2 + 4)
+    assert get_read_cost(meter) == (2, 1 + 2 + 4)
     assert (second.links_to, second.linked_from) == ([], [])
 
 
 async def test_a_long_note_is_returned_with_its_whole_text(app: App) -> None:
     """Its passages may overlap, and so do not add up to its text."""
     text = "\n\n".join(f"Paragraph {number}: " + "bread and water " * 20 for number in range(20))
-    long, short = await save(app, text.strip()), await save(app, "Salt slows yeast.")
+    long, short = await save_note(app, text.strip()), await save_note(app, "Salt slows yeast.")
 
     async def read(note: dict[str, Any], **more: Any) -> dict[str, Any]:
         return await call_result(app, "get_source", source_id=note["source_id"], **more)

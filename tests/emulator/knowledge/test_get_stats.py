@@ -10,16 +10,15 @@ import pytest
 from functions.tools.knowledge.get_stats.tool import In, get_stats
 from shared.knowledge.golden_queries import NightlyScore, SearchHealth
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, SAILING, embed_all, set_fields, with_chunks
-from tests.support.many_sources import (
+from tests.support.knowledge import BAKING, SAILING, chunk_source, embed_all, index_all, set_fields
+from tests.support.notes import OWNER
+from tests.support.small_sources import (
     NOON,
-    cost_of_read,
-    index_all,
+    get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
 )
-from tests.support.notes import OWNER
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ async def test_an_empty_base_is_all_zeros(ctx: Context) -> None:
 
 
 async def test_pending_steps_are_counted(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
+    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON)
     out = await get_stats(In(), ctx)
     assert (out.chunks, out.top_tags) == (3, [])
     assert out.waiting == {"embed": 3, "index": 3, "card": 3, "cluster": 0}
@@ -76,7 +75,7 @@ async def test_deleted_passages_are_not_counted_while_indexed(ctx: Context) -> N
     }
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", card)
     await index_all(ctx)
-    await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], NOON)
+    await Ingestion(ctx.database).save([chunk_source(replace(BAKING, sections=()))], NOON)
     out = await get_stats(In(), ctx)
     assert (out.chunks, out.sources, out.with_cards) == (2, 1, 0)
 
@@ -105,7 +104,7 @@ async def test_documents_read_do_not_grow_with_the_passages(
                 await reference.update({"pending": {}})
         own, meter = make_metered_context(app)
         out = await get_stats(In(), own)
-        trips, reads = cost_of_read(meter)
+        trips, reads = get_read_cost(meter)
         costs.append((trips, reads - out.sources))
     assert (out.chunks, out.sources) == (120, 40)
     assert costs[0] == costs[1]
@@ -127,7 +126,7 @@ async def test_a_call_is_one_round_trip(ctx: Context, app: App) -> None:
     own, meter = make_metered_context(app)
     await get_stats(In(), own)
     counts, names, others = 1 + 4 + 5 + 4, 2 + 1 + 2, 3 + 5
-    assert cost_of_read(meter) == (1, counts + names + others)
+    assert get_read_cost(meter) == (1, counts + names + others)
 
 
 async def test_a_source_counts_without_its_first_passage(ctx: Context, app: App) -> None:
@@ -141,7 +140,7 @@ async def test_a_source_counts_without_its_first_passage(ctx: Context, app: App)
 async def test_extraction_is_pending_only_with_a_language_model(
     ctx: Context,
 ) -> None:
-    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
+    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON)
     assert "extract" not in (await get_stats(In(), ctx)).waiting
     settings = ctx.settings.model_copy(update={"generation_provider": "vertex"})
     ctx = replace(ctx, settings=settings)
@@ -181,12 +180,12 @@ async def test_search_quality_comes_with_its_nightly_change(
             date="2026-03-10", ranks={"a": 2, "b": 0, "d": 1}, model="m", milliseconds=9.0
         ),
     ]
-    await health.save(nights[:1])
+    await health.store_nights(nights[:1])
     first = {"date": "2026-03-09", "queries": 3, "recall_at_10": 0.667, "mrr": 0.417}
     out = await get_stats(In(), ctx)
     assert out.health
     assert out.health.model_dump() == first | {"compared_with_before": None}
-    await health.save(nights)
+    await health.store_nights(nights)
     second = {"date": "2026-03-10", "queries": 3, "recall_at_10": 0.667, "mrr": 0.5}
     out = await get_stats(In(), ctx)
     assert out.health

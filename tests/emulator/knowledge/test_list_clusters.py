@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from functions.tools.knowledge.list_clusters.tool import EMPTY_MESSAGE, In, list_clusters
 from shared.core.errors import InvalidInput
 from tests.support.knowledge import set_fields
-from tests.support.many_sources import cost_of_read, make_metered_context
+from tests.support.small_sources import get_read_cost, make_metered_context
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -71,4 +71,4 @@ async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
         await cluster(ctx, f"c{size}", size)
     own, meter = make_metered_context(app)
     await list_clusters(In(limit=2), own)
-    assert cost_of_read(meter) == (1, 3)
+    assert get_read_cost(meter) == (1, 3)

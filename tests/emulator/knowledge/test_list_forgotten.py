@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.purge.job import purge
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, store_sources
-from tests.support.notes import EDITOR, OTHER_EDITOR, OWNER, save
-from tests.support.stored_documents import ample_budget
+from tests.support.notes import EDITOR, OTHER_EDITOR, OWNER, save_note
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def test_what_is_restored_or_expired_is_not_listed(
     assert await names(app) == ["sailing", "baking"]
     clock.advance(days=11)
     assert await names(app) == ["sailing"]
-    await purge(ctx, ample_budget())
+    await purge(ctx, make_ample_budget())
     assert await names(app) == ["sailing"]
     await call_result(app, "forget", OWNER, source_id="sailing", forgotten=False)
     assert await names(app) == []
@@ -77,7 +77,7 @@ async def test_what_is_restored_or_expired_is_not_listed(
 
 async def test_an_editor_sees_the_notes_that_they_saved(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    note = await save(app)
+    note = await save_note(app)
     await forget(app, EDITOR, source_id=note["source_id"])
     await forget(app, source_id="baking")
     assert await names(app, EDITOR) == [note["source_id"]]
@@ -101,7 +101,7 @@ async def test_pages_continue(app: App, ctx: Context) -> None:
 
 async def test_an_editor_learns_no_id_of_a_forgotten_source(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
-    notes = [(await save(app, text=f"Note {number}."))["source_id"] for number in range(2)]
+    notes = [(await save_note(app, text=f"Note {number}."))["source_id"] for number in range(2)]
     await forget(app, EDITOR, source_id=notes[0])
     await forget(app, source_id="baking")
     await forget(app, source_id="sailing")

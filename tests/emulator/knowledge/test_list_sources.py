@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from functions.tools.knowledge.list_sources.tool import EMPTY_MESSAGE, In, list_sources
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, set_fields, with_chunks
-from tests.support.many_sources import (
+from tests.support.knowledge import BAKING, chunk_source, set_fields
+from tests.support.small_sources import (
     NOON,
-    cost_of_read,
+    get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
@@ -220,7 +220,7 @@ async def test_a_name_found_only_in_the_index_is_gone(
     ctx: Context,
 ) -> None:
     await library(ctx)
-    await Ingestion(ctx.database).save([with_chunks(type(WALDEN)("walden", "Walden"))], NOON)
+    await Ingestion(ctx.database).save([chunk_source(type(WALDEN)("walden", "Walden"))], NOON)
     out = await list_sources(In(tag="nature"), ctx)
     message = "No source with tag 'nature' is left. List sources without a filter instead."
     assert (out.sources, out.message) == ([], message)
@@ -255,11 +255,11 @@ async def test_a_page_is_one_round_trip(
     await library(ctx)
     own, meter = make_metered_context(app)
     await list_sources(In(**arguments), own)
-    assert cost_of_read(meter) == expected
+    assert get_read_cost(meter) == expected
 
 
 async def test_explaining_an_empty_list_is_one_more_round_trip(ctx: Context, app: App) -> None:
     await library(ctx)
     own, meter = make_metered_context(app)
     await list_sources(In(author="Nobody"), own)
-    assert cost_of_read(meter) == (2, 1 + 2 + 1)
+    assert get_read_cost(meter) == (2, 1 + 2 + 1)

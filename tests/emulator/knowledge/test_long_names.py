@@ -13,9 +13,9 @@ from functions.tools.traces.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.traces.search_traces.tool import TOOL as SEARCH_TRACES
 from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
-from tests.support.extractions import TOOLS, decision, make_extraction, store_extractions
+from tests.support.extractions import TOOLS, make_decision, make_extraction, store_extractions
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.many_sources import make_source
+from tests.support.small_sources import make_source
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def test_an_unknown_name_of_any_length_finds_nothing(
     ctx: Context, app: App, name: str, arguments: dict[str, Any]
 ) -> None:
     [chunk, *_] = await store_sources(ctx, BAKING)
-    await store_extractions(ctx, make_extraction(chunk, decision(), "baking"))
+    await store_extractions(ctx, make_extraction(chunk, make_decision(), "baking"))
     result = await got(app, name, **arguments)
     lists = ("results", "topics", "tags", "sources", "names")
     assert [item for key in lists for item in result.get(key, [])] == []

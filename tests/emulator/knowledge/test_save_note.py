@@ -16,10 +16,11 @@ from shared.runtime.context import App
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.index_postings import assert_exact
+from tests.support.index_postings import assert_postings_are_exact
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.notes import EDITOR, OTHER_EDITOR, RYE, found, save
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.notes import EDITOR, NOTE_TEXT, OTHER_EDITOR, save_note, search_source_ids
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
 
 if TYPE_CHECKING:
@@ -54,60 +55,60 @@ def ctx(app: App) -> Context:
 
 async def assert_nothing_to_repair(ctx: Context) -> None:
     """Check the postings against the chunks, and that repair finds nothing to do."""
-    await assert_exact(ctx)
-    assert await repair(ctx, ample_budget()) == Report()
+    await assert_postings_are_exact(ctx)
+    assert await repair(ctx, make_ample_budget()) == Report()
 
 
 @pytest.mark.parametrize("mode", ["lexical", "semantic", "hybrid"])
 async def test_a_note_is_found_with_the_next_call(app: App, mode: str) -> None:
-    note = await save(app)
-    assert await found(app, "linen", mode) == [note["source_id"]]
+    note = await save_note(app)
+    assert await search_source_ids(app, "linen", mode) == [note["source_id"]]
 
 
 async def test_a_note_is_a_source_with_its_fields(app: App, ctx: Context) -> None:
     url = "https://example.com/rye"
-    note = await save(app, title="Storing rye", tags=["bread", "#kitchen"], url=url)
+    note = await save_note(app, title="Storing rye", tags=["bread", "#kitchen"], url=url)
     assert (note["revision"], note["duplicate"], note["waiting"]) == (1, False, 0)
     source = await call_result(app, "get_source", source_id=note["source_id"], detail="full")
     assert source["title"] == "Storing rye"
     assert source["tags"] == ["bread", "kitchen"]
     assert (source["category"], source["source"], source["revision"]) == ("note", "note", 1)
     assert source["source_url"] == url
-    assert [chunk["text"] for chunk in source["chunks"]] == [RYE]
+    assert [chunk["text"] for chunk in source["chunks"]] == [NOTE_TEXT]
     assert [chunk["chunk_id"] for chunk in source["chunks"]] == note["chunk_ids"]
-    stored = (await documents(ctx, "sources"))[note["source_id"]]
-    assert (stored["saved_by"], stored["text"]) == ("anna", RYE)
+    stored = (await read_documents(ctx, "sources"))[note["source_id"]]
+    assert (stored["saved_by"], stored["text"]) == ("anna", NOTE_TEXT)
     listed = await call_result(app, "list_sources", category="note", tag="kitchen")
     assert [item["source_id"] for item in listed["sources"]] == [note["source_id"]]
 
 
-@pytest.mark.parametrize("text", [RYE, LONG])
+@pytest.mark.parametrize("text", [NOTE_TEXT, LONG])
 async def test_postings_of_a_note_are_as_repair_makes_them(
     ctx: Context, app: App, text: str
 ) -> None:
     await store_sources(ctx, BAKING)
-    await save(app, text, title="Notes", tags=["food"])
+    await save_note(app, text, title="Notes", tags=["food"])
     await assert_nothing_to_repair(ctx)
-    assert (await index(ctx, ample_budget())).counts == {}
+    assert (await index(ctx, make_ample_budget())).counts == {}
 
 
 async def test_a_long_note_is_cut_into_passages(app: App, ctx: Context) -> None:
-    note = await save(app, LONG)
+    note = await save_note(app, LONG)
     assert len(note["chunk_ids"]) > 1
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     assert stored.keys() == set(note["chunk_ids"])
     assert all("embedding_f16" in data for data in stored.values())
 
 
 async def test_jobs_go_on_with_a_note(app: App, ctx: Context) -> None:
-    [chunk_id] = (await save(app))["chunk_ids"]
-    assert (await chunks(ctx))[chunk_id]["pending"].keys() == {"card", "extract", "cluster"}
+    [chunk_id] = (await save_note(app))["chunk_ids"]
+    assert (await read_chunks(ctx))[chunk_id]["pending"].keys() == {"card", "extract", "cluster"}
 
 
 async def test_the_title_is_the_first_words_by_default(app: App) -> None:
-    assert (await save(app, "Buy\nno more rye."))["title"] == "Buy no more rye."
+    assert (await save_note(app, "Buy\nno more rye."))["title"] == "Buy no more rye."
     title = (
-        await save(
+        await save_note(
             app, "Sourdough starters live for decades if they are fed every day, so feed them."
         )
     )["title"]
@@ -118,25 +119,25 @@ async def test_saving_costs_three_round_trips_and_one_commit(
     settings: Settings, app: App, ctx: Context
 ) -> None:
     first, *_ = await store_sources(ctx, BAKING)
-    await save(app, "Another note.")
+    await save_note(app, "Another note.")
     fresh = WatchedApp(settings, embedder=WordEmbedder())
-    answer = await call(fresh, "save_note", EDITOR, text=RYE, chunk_id=first.chunk_id)
+    answer = await call(fresh, "save_note", EDITOR, text=NOTE_TEXT, chunk_id=first.chunk_id)
     await fresh.aclose()
     assert (answer.receipt.round_trips, fresh.commits) == (3, 1)
 
 
 async def test_a_note_that_says_the_same_stands(app: App, ctx: Context) -> None:
-    first = await save(app, LONG)
-    second = await save(app, LONG.replace("crew", "Crew"), OTHER_EDITOR)
+    first = await save_note(app, LONG)
+    second = await save_note(app, LONG.replace("crew", "Crew"), OTHER_EDITOR)
     assert (second["source_id"], second["duplicate"], second["text"]) == (
         first["source_id"],
         True,
         LONG,
     )
-    assert len(await documents(ctx, "sources")) == 1
-    again = await save(app, LONG, again=True)
+    assert len(await read_documents(ctx, "sources")) == 1
+    again = await save_note(app, LONG, again=True)
     assert again["source_id"] != first["source_id"]
-    assert len(await documents(ctx, "sources")) == 2
+    assert len(await read_documents(ctx, "sources")) == 2
 
 
 @pytest.mark.parametrize(
@@ -147,35 +148,35 @@ async def test_a_note_that_says_the_same_stands(app: App, ctx: Context) -> None:
     ],
 )
 async def test_a_note_that_says_something_else_is_stored(app: App, other: str) -> None:
-    await save(app)
-    await save(app, "The door code of the boat house is 4712.")
-    assert not (await save(app, other))["duplicate"]
+    await save_note(app)
+    await save_note(app, "The door code of the boat house is 4712.")
+    assert not (await save_note(app, other))["duplicate"]
 
 
 async def test_a_note_that_only_begins_with_the_same_is_stored(app: App, ctx: Context) -> None:
-    await save(app, LONG)
+    await save_note(app, LONG)
     other = LONG[: len(LONG) // 2] + " ".join(["Rye needs a sourdough."] * (len(LONG) // 46))
-    assert not (await save(app, other))["duplicate"]
-    assert len(await documents(ctx, "sources")) == 2
+    assert not (await save_note(app, other))["duplicate"]
+    assert len(await read_documents(ctx, "sources")) == 2
 
 
 async def test_a_passage_of_a_book_is_no_duplicate(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    assert not (await save(app, BAKING.sections[1].text))["duplicate"]
+    assert not (await save_note(app, BAKING.sections[1].text))["duplicate"]
 
 
 async def test_without_the_provider_words_find_a_note(
     app: App, ctx: Context, embedder: WordEmbedder
 ) -> None:
-    embedder.down = True
-    note = await save(app)
+    embedder.is_down = True
+    note = await save_note(app)
     assert note["waiting"] == 1
-    assert await found(app, "linen") == [note["source_id"]]
+    assert await search_source_ids(app, "linen") == [note["source_id"]]
     assert "by its words only" in await call_text(
         app, "save_note", EDITOR, text="Salt slows yeast."
     )
     [chunk_id] = note["chunk_ids"]
-    assert "embed" in (await chunks(ctx))[chunk_id]["pending"]
+    assert "embed" in (await read_chunks(ctx))[chunk_id]["pending"]
     await assert_nothing_to_repair(ctx)
 
 
@@ -183,7 +184,7 @@ async def test_without_the_provider_words_find_a_note(
 async def test_secrets_are_rejected(app: App, field: str) -> None:
     secret = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
     arguments: dict[str, Any] = {
-        "text": RYE,
+        "text": NOTE_TEXT,
         field: [secret] if field == "tags" else f"Use {secret}",
     }
     error = await call_error(app, "save_note", EDITOR, **arguments)
@@ -193,34 +194,38 @@ async def test_secrets_are_rejected(app: App, field: str) -> None:
 
 
 async def test_people_may_be_named(app: App) -> None:
-    assert not (await save(app, "Ida's address is ida.loaf@bakery.test, phone +49 30 901820."))[
-        "duplicate"
-    ]
+    assert not (
+        await save_note(app, "Ida's address is ida.loaf@bakery.test, phone +49 30 901820.")
+    )["duplicate"]
 
 
 async def test_a_text_that_is_too_long_belongs_to_ingest(app: App) -> None:
     error = await call_error(app, "save_note", EDITOR, text="x" * (MAX_TEXT_LENGTH + 1))
     assert "carrel ingest" in str(error.details["text"])
-    assert (await save(app, "rye " * (MAX_TEXT_LENGTH // 4)))["revision"] == 1
+    assert (await save_note(app, "rye " * (MAX_TEXT_LENGTH // 4)))["revision"] == 1
 
 
 async def test_a_note_about_a_missing_passage_is_rejected(app: App) -> None:
-    await save(app, LONG)  # claims the embedding space, which the rejected call might do as well
-    error = await call_error(app, "save_note", EDITOR, text=RYE, chunk_id="baking-000000000000")
+    await save_note(
+        app, LONG
+    )  # claims the embedding space, which the rejected call might do as well
+    error = await call_error(
+        app, "save_note", EDITOR, text=NOTE_TEXT, chunk_id="baking-000000000000"
+    )
     assert (error.code, list(error.details)) == ("NOT_FOUND", ["chunk_id"])
 
 
 async def test_a_passage_and_its_source_show_notes_about_it(app: App, ctx: Context) -> None:
     first, second, _ = await store_sources(ctx, BAKING)
-    note = await save(app, chunk_id=first.chunk_id)
-    later = await save(app, LONG, chunk_id=second.chunk_id)
+    note = await save_note(app, chunk_id=first.chunk_id)
+    later = await save_note(app, LONG, chunk_id=second.chunk_id)
     before = await call(app, "get_chunk", chunk_id=first.chunk_id)
     assert before.receipt.round_trips == 2
     [summary] = (before.result or {})["notes"]
     assert (summary["source_id"], summary["title"], summary["text"]) == (
         note["source_id"],
         note["title"],
-        RYE,
+        NOTE_TEXT,
     )
     assert summary["chunk_id"] == note["chunk_ids"][0]
     source = await call(app, "get_source", source_id="baking")
@@ -232,22 +237,22 @@ async def test_a_passage_and_its_source_show_notes_about_it(app: App, ctx: Conte
 
 
 async def test_an_idempotency_key_stores_one_note(app: App, ctx: Context) -> None:
-    one, two = [await save(app, idempotency_key="k-1", again=True) for _ in range(2)]
+    one, two = [await save_note(app, idempotency_key="k-1", again=True) for _ in range(2)]
     assert one == two
-    assert len(await documents(ctx, "sources")) == 1
+    assert len(await read_documents(ctx, "sources")) == 1
 
 
 async def test_notes_that_are_saved_at_once_are_all_indexed(app: App, ctx: Context) -> None:
     texts = [f"Loaf {number} of the rye bread weighs {number} pounds." for number in range(6)]
-    saved = await asyncio.gather(*(save(app, text) for text in texts))
+    saved = await asyncio.gather(*(save_note(app, text) for text in texts))
     assert len({note["source_id"] for note in saved}) == 6
     await assert_nothing_to_repair(ctx)
 
 
 async def test_the_answer_says_who_can_read_it(settings: Settings, app: App) -> None:
-    assert (await save(app))["readable_by"] == "everyone who may use this knowledge base"
+    assert (await save_note(app))["readable_by"] == "everyone who may use this knowledge base"
     public = App(settings.model_copy(update={"public_access": True}), embedder=WordEmbedder())
-    note = await save(public, "Salt slows yeast.")
+    note = await save_note(public, "Salt slows yeast.")
     await public.aclose()
     assert "internet" in note["readable_by"]
 
@@ -257,11 +262,14 @@ async def test_the_answer_says_who_can_read_it(settings: Settings, app: App) -> 
     [
         ({}, "text"),
         ({"text": " "}, "text"),
-        ({"text": RYE, "revision": 1}, "revision"),
-        ({"text": RYE, "url": "file:///etc"}, "url"),
-        ({"text": RYE, "source_id": "note-1"}, "revision"),
+        ({"text": NOTE_TEXT, "revision": 1}, "revision"),
+        ({"text": NOTE_TEXT, "url": "file:///etc"}, "url"),
+        ({"text": NOTE_TEXT, "source_id": "note-1"}, "revision"),
         ({"source_id": "note-1", "revision": 1}, "source_id"),
-        ({"source_id": "a", "revision": 2, "restore_revision": 1, "text": RYE}, "restore_revision"),
+        (
+            {"source_id": "a", "revision": 2, "restore_revision": 1, "text": NOTE_TEXT},
+            "restore_revision",
+        ),
     ],
 )
 async def test_unclear_arguments_are_rejected(

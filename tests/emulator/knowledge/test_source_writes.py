@@ -17,8 +17,13 @@ from shared.knowledge.chunk_repository import FIRST_STEPS, Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
-from tests.support.stored_documents import chunks, documents, snapshots, tombstones
+from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
+from tests.support.stored_documents import (
+    read_chunks,
+    read_documents,
+    read_snapshots,
+    read_tombstones,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -33,7 +38,7 @@ INDEXED = {"terms": {"reef": 1, "mainsail": 1}, "facets": ["tag:sea"], "dated_at
 
 
 async def save(ctx: Context, *sources: Source, now: datetime = NOON) -> Counter[str]:
-    return await Ingestion(ctx.database).save([with_chunks(source) for source in sources], now)
+    return await Ingestion(ctx.database).save([chunk_source(source) for source in sources], now)
 
 
 def with_texts(*texts: str) -> Source:
@@ -64,7 +69,7 @@ async def indexed(ctx: Context, source: Source) -> list[str]:
 
 async def fresh(ctx: Context, source: Source) -> None:
     """Store a source as if its chunks had never existed."""
-    for chunk in with_chunks(source).chunks:
+    for chunk in chunk_source(source).chunks:
         await ctx.database.document("chunks", chunk.chunk_id).delete()
     await ctx.database.document("sources", source.source_id).delete()
     await save(ctx, source, now=LATER)
@@ -72,19 +77,19 @@ async def fresh(ctx: Context, source: Source) -> None:
 
 async def dates(ctx: Context) -> list[datetime]:
     """Return the dates of chunks, by position."""
-    stored = sorted((await chunks(ctx)).values(), key=lambda data: int(data["position"]))
+    stored = sorted((await read_chunks(ctx)).values(), key=lambda data: int(data["position"]))
     return [data["dated_at"] for data in stored]
 
 
 async def contents(ctx: Context) -> list[str]:
-    stored = (await chunks(ctx)).values()
+    stored = (await read_chunks(ctx)).values()
     return [data["content"] for data in sorted(stored, key=lambda data: data["position"])]
 
 
 async def test_a_sources_document_describes_it(ctx: Context) -> None:
-    chunked = with_chunks(BAKING)
+    chunked = chunk_source(BAKING)
     await save(ctx, BAKING)
-    assert await documents(ctx, "sources") == {
+    assert await read_documents(ctx, "sources") == {
         "baking": {
             "title": "Bread at Home",
             "author": "Ida Loaf",
@@ -105,7 +110,7 @@ async def test_a_sources_document_describes_it(ctx: Context) -> None:
 
 async def test_every_first_step_is_pending_on_a_new_chunk(ctx: Context) -> None:
     await save(ctx, SAILING)
-    for data in (await documents(ctx, "chunks")).values():
+    for data in (await read_documents(ctx, "chunks")).values():
         assert data["pending"] == dict.fromkeys(FIRST_STEPS, NOON)
         assert (data["tries"], data["parked"], "deleted_at" in data) == ({}, {}, False)
         assert (data["created_at"], data["updated_at"]) == (NOON, NOON)
@@ -136,8 +141,8 @@ async def test_a_changed_source_costs_its_chunks_not_its_neighbours(ctx: Context
 async def test_a_source_without_chunks_is_deleted_with_its_chunks(ctx: Context) -> None:
     await save(ctx, BAKING, SAILING)
     assert await save(ctx, replace(BAKING, sections=())) == Counter(sources=1, deleted=3)
-    assert set(await documents(ctx, "sources")) == {"sailing"}
-    assert {data["source_id"] for data in (await chunks(ctx)).values()} == {"sailing"}
+    assert set(await read_documents(ctx, "sources")) == {"sailing"}
+    assert {data["source_id"] for data in (await read_chunks(ctx)).values()} == {"sailing"}
 
 
 async def test_a_deleted_chunk_keeps_its_indexed_state(ctx: Context) -> None:
@@ -146,7 +151,7 @@ async def test_a_deleted_chunk_keeps_its_indexed_state(ctx: Context) -> None:
     work: dict[str, object] = {"tries": {"embed": 2}, "parked": {"card": "too odd"}}
     await set_fields(ctx, f"chunks/{chunk_id}", {"facets": ["tag:sea"], **made, **work})
     await save(ctx, without_first(SAILING), now=LATER)
-    assert await tombstones(ctx) == {
+    assert await read_tombstones(ctx) == {
         chunk_id: {
             "indexed": INDEXED,
             "pending": {"index": LATER},
@@ -168,7 +173,7 @@ async def test_a_commit_deletes_few_chunks_because_of_vectors(ctx: Context, mete
 
 async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
     gone, remaining = await indexed(ctx, SAILING)
-    vector = (await documents(ctx, "chunks"))[gone]["embedding"]
+    vector = (await read_documents(ctx, "chunks"))[gone]["embedding"]
     await save(ctx, without_first(SAILING))
     assert await Chunks(ctx.database).get(gone) is None
     assert [
@@ -179,12 +184,12 @@ async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
 async def test_a_deleted_chunk_is_no_longer_compared(ctx: Context) -> None:
     await indexed(ctx, SAILING)
     await save(ctx, without_first(SAILING), now=LATER)
-    before = await tombstones(ctx)
+    before = await read_tombstones(ctx)
     edited = replace(without_first(SAILING), tags=("sea",))
     assert await save(ctx, edited) == Counter(sources=1, updated=1)
     assert await save(ctx, replace(SAILING, sections=())) == Counter(sources=1, deleted=1)
     assert await save(ctx, replace(SAILING, sections=())) == Counter()
-    assert before.items() <= (await tombstones(ctx)).items()
+    assert before.items() <= (await read_tombstones(ctx)).items()
 
 
 async def test_a_text_that_comes_back_is_a_new_chunk(
@@ -193,9 +198,9 @@ async def test_a_text_that_comes_back_is_a_new_chunk(
     chunk_id, _ = await indexed(ctx, SAILING)
     await save(ctx, without_first(SAILING))
     assert await save(ctx, SAILING, now=LATER) == Counter(sources=1, created=1, updated=1)
-    data = (await documents(ctx, "chunks"))[chunk_id]
+    data = (await read_documents(ctx, "chunks"))[chunk_id]
     await fresh(ctx, SAILING)
-    assert (await documents(ctx, "chunks"))[chunk_id] | {"indexed": INDEXED} == data
+    assert (await read_documents(ctx, "chunks"))[chunk_id] | {"indexed": INDEXED} == data
 
 
 async def test_a_text_that_comes_back_is_read_again(ctx: Context) -> None:
@@ -223,9 +228,9 @@ async def test_a_changed_tag_is_indexed_again_but_not_embedded(
     ctx: Context, change: dict[str, Any]
 ) -> None:
     chunk_id, _ = await indexed(ctx, SAILING)
-    before = (await documents(ctx, "chunks"))[chunk_id]
+    before = (await read_documents(ctx, "chunks"))[chunk_id]
     await save(ctx, replace(SAILING, **change), now=LATER)
-    after = (await documents(ctx, "chunks"))[chunk_id]
+    after = (await read_documents(ctx, "chunks"))[chunk_id]
     assert after["pending"] == {"index": LATER}
     assert [before[name] for name in ("embedding", "indexed")] == [
         after[name] for name in ("embedding", "indexed")
@@ -235,17 +240,17 @@ async def test_a_changed_tag_is_indexed_again_but_not_embedded(
 async def test_a_changed_title_is_embedded_and_indexed_again(ctx: Context) -> None:
     chunk_ids = await indexed(ctx, SAILING)
     await save(ctx, replace(SAILING, title="Under Full Sail"), now=LATER)
-    stored = await documents(ctx, "chunks")
+    stored = await read_documents(ctx, "chunks")
     expected = {"embed": LATER, "index": LATER}
     assert [stored[name]["pending"] for name in chunk_ids] == [expected, expected]
 
 
 async def test_an_edit_does_not_hasten_a_deferred_step(ctx: Context) -> None:
     await save(ctx, SAILING)
-    chunk, _ = await ChunkQueue(ctx.database).pending("embed", NOON, 2)
+    chunk, _ = await ChunkQueue(ctx.database).load_pending("embed", NOON, 2)
     await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
     await save(ctx, replace(SAILING, author="Ann"), now=LATER)
-    data = (await documents(ctx, "chunks"))[chunk.chunk_id]
+    data = (await read_documents(ctx, "chunks"))[chunk.chunk_id]
     waiting = {"embed": NOON + timedelta(minutes=2), "index": LATER, "card": NOON, "extract": NOON}
     assert data["pending"] == waiting
     assert data["tries"] == {"embed": 1}
@@ -259,10 +264,10 @@ async def test_a_step_pending_again_has_all_its_tries(
     parked: dict[str, Any] = {"embed": "too odd", "index": "too odd"}
     await set_fields(ctx, f"chunks/{chunk_id}", {"tries": tried, "parked": parked})
     await save(ctx, replace(with_texts("Odd."), author="Ann"))
-    data = (await chunks(ctx))[chunk_id]
+    data = (await read_chunks(ctx))[chunk_id]
     assert (data["tries"], data["parked"]) == ({"embed": 5}, {"embed": "too odd"})
     await save(ctx, replace(with_texts("Odd."), title="Odder"))
-    data = (await chunks(ctx))[chunk_id]
+    data = (await read_chunks(ctx))[chunk_id]
     assert (data["tries"], data["parked"]) == ({}, {})
 
 
@@ -285,10 +290,10 @@ async def test_a_chunk_without_a_date_is_dated_by_arrival(
 ) -> None:
     old = highlighted(None)
     await save(ctx, old)
-    (chunk_id,) = await chunks(ctx)
+    (chunk_id,) = await read_chunks(ctx)
     await set_fields(ctx, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": []})
     await save(ctx, replace(old, tags=("new",)), now=LATER)
-    data = (await chunks(ctx))[chunk_id]
+    data = (await read_chunks(ctx))[chunk_id]
     assert (data["dated_at"], data["pending"]) == (NOON, {"index": LATER})
 
 
@@ -317,17 +322,17 @@ async def test_a_repeat_keeps_its_id_when_others_are_removed(ctx: Context) -> No
 async def test_a_chunk_keeps_the_day_it_was_made(ctx: Context) -> None:
     await save(ctx, SAILING)
     await save(ctx, replace(SAILING, author="Ann"), now=LATER)
-    for data in (await documents(ctx, "chunks")).values():
+    for data in (await read_documents(ctx, "chunks")).values():
         assert (data["author"], data["created_at"], data["updated_at"]) == ("Ann", NOON, LATER)
 
 
 async def test_fields_of_jobs_survive_a_change_of_the_source(ctx: Context) -> None:
     await save(ctx, SAILING)
     made: dict[str, Any] = {"cluster_id": ["c-1"], "knowledge_card": {"summary": "Reef early."}}
-    chunk_id = with_chunks(SAILING).chunks[0].chunk_id
+    chunk_id = chunk_source(SAILING).chunks[0].chunk_id
     await ctx.database.document("chunks", chunk_id).update(made)
     await save(ctx, replace(SAILING, title="Under Full Sail"))
-    data = (await documents(ctx, "chunks"))[chunk_id]
+    data = (await read_documents(ctx, "chunks"))[chunk_id]
     assert (data["title"], {key: data[key] for key in made}) == ("Under Full Sail", made)
 
 
@@ -346,8 +351,8 @@ async def test_large_chunks_take_some_commits_and_the_source_is_last(ctx: Contex
 
 
 async def assert_source_came_last(ctx: Context) -> None:
-    written = [chunk.update_time for chunk in (await snapshots(ctx, "chunks")).values()]
-    source = (await snapshots(ctx, "sources"))["many"]
+    written = [chunk.update_time for chunk in (await read_snapshots(ctx, "chunks")).values()]
+    source = (await read_snapshots(ctx, "sources"))["many"]
     assert min(written) < max(written) <= source.update_time
 
 
@@ -358,13 +363,13 @@ async def test_a_run_killed_between_commits_is_completed_later(ctx: Context, app
     await Leases(dying.database).acquire("ingest", 30, moments.pop)
     with pytest.raises(IndexError):
         await save(dying, source)
-    [stored] = (await documents(ctx, "sources")).values()
+    [stored] = (await read_documents(ctx, "sources")).values()
     assert (len(await contents(ctx)), stored["chunk_count"]) == (200, 200)
     assert await save(ctx, source) == Counter(sources=1, created=30)
-    [stored] = (await documents(ctx, "sources")).values()
+    [stored] = (await read_documents(ctx, "sources")).values()
     assert (stored["chunk_count"], stored["content_hash"]) == (
         230,
-        with_chunks(source).content_hash,
+        chunk_source(source).content_hash,
     )
     assert "incomplete" not in stored
     assert await contents(ctx) == [section.text for section in source.sections]
@@ -372,8 +377,8 @@ async def test_a_run_killed_between_commits_is_completed_later(ctx: Context, app
 
 async def test_a_language_is_stored_and_removed(ctx: Context) -> None:
     await save(ctx, replace(SAILING, language="en"))
-    assert {data["language"] for data in (await chunks(ctx)).values()} == {"en"}
+    assert {data["language"] for data in (await read_chunks(ctx)).values()} == {"en"}
     await save(ctx, SAILING, now=LATER)
-    stored = [*(await chunks(ctx)).values(), *(await documents(ctx, "sources")).values()]
+    stored = [*(await read_chunks(ctx)).values(), *(await read_documents(ctx, "sources")).values()]
     assert not any("language" in data for data in stored)
     assert not await save(ctx, SAILING, now=LATER)

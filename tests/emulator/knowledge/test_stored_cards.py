@@ -16,8 +16,8 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from tests.support.knowledge import BAKING, SAILING, set_fields, with_chunks
-from tests.support.stored_documents import documents, snapshots
+from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields
+from tests.support.stored_documents import read_documents, read_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
-KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in with_chunks(BAKING).chunks)
+KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
 CARD = KnowledgeCard("Knead until smooth.", ("Knead.", "Let it rise."))
 
 
@@ -46,7 +46,7 @@ class Meddling(Database):
 
 
 async def put_in(ctx: Context, *sources: Source) -> None:
-    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
+    await Ingestion(ctx.database).save([chunk_source(source) for source in sources], NOON)
 
 
 async def save(ctx: Context, cards: Mapping[str, KnowledgeCard], model: str = "m-1") -> int:
@@ -54,7 +54,7 @@ async def save(ctx: Context, cards: Mapping[str, KnowledgeCard], model: str = "m
 
 
 async def chunk(ctx: Context, chunk_id: str) -> dict[str, Any]:
-    return (await documents(ctx, "chunks"))[chunk_id]
+    return (await read_documents(ctx, "chunks"))[chunk_id]
 
 
 async def test_a_card_has_its_model_and_date(ctx: Context) -> None:
@@ -133,9 +133,9 @@ async def test_manual_and_pending_cards_are_left_alone(
     await save(ctx, {STARTER: CARD, BAKE: CARD}, "extractive")
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[:2]))
     assert await Cards(ctx.database).renew(by("m-2"), LATER) == 1
-    before = await snapshots(ctx, "chunks")
+    before = await read_snapshots(ctx, "chunks")
     assert await Cards(ctx.database).renew(by("m-2"), LATER) == 0
-    after = await snapshots(ctx, "chunks")
+    after = await read_snapshots(ctx, "chunks")
     assert [item.update_time for item in before.values()] == [
         entry.update_time for entry in after.values()
     ]
@@ -145,15 +145,15 @@ async def test_manual_and_pending_cards_are_left_alone(
 async def test_cards_of_several_pages_are_renewed(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
     await put_in(ctx, source)
-    await save(ctx, {chunk.chunk_id: CARD for chunk in with_chunks(source).chunks}, "extractive")
+    await save(ctx, {chunk.chunk_id: CARD for chunk in chunk_source(source).chunks}, "extractive")
     assert await Cards(ctx.database).renew(by("m-2"), LATER) == 230
 
 
 async def test_other_chunks_are_not_touched(ctx: Context) -> None:
     await put_in(ctx, BAKING, SAILING)
-    before = await snapshots(ctx, "chunks")
+    before = await read_snapshots(ctx, "chunks")
     await save(ctx, {KNEAD: CARD})
-    after = await snapshots(ctx, "chunks")
+    after = await read_snapshots(ctx, "chunks")
     changed = {name for name in after if after[name].update_time != before[name].update_time}
     assert changed == {KNEAD}
 
@@ -178,7 +178,9 @@ async def test_missing_and_deleted_chunks_are_skipped(ctx: Context) -> None:
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[:1]))
     assert await save(ctx, {"nowhere": CARD, BAKE: CARD, KNEAD: CARD}) == 1
     with_cards = {
-        name for name, data in (await documents(ctx, "chunks")).items() if "knowledge_card" in data
+        name
+        for name, data in (await read_documents(ctx, "chunks")).items()
+        if "knowledge_card" in data
     }
     assert with_cards == {KNEAD}
 
@@ -198,6 +200,6 @@ async def test_no_cards_cost_nothing(ctx: Context, meter: Meter) -> None:
 async def test_many_cards_take_several_commits(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
     await put_in(ctx, source)
-    cards = {chunk.chunk_id: CARD for chunk in with_chunks(source).chunks}
+    cards = {chunk.chunk_id: CARD for chunk in chunk_source(source).chunks}
     assert await save(ctx, cards) == 230
     assert await save(ctx, cards) == 0

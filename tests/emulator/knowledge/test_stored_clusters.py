@@ -14,8 +14,8 @@ from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from tests.support.knowledge import BAKING, SAILING, with_chunks
-from tests.support.stored_documents import documents, snapshots
+from tests.support.knowledge import BAKING, SAILING, chunk_source
+from tests.support.stored_documents import read_documents, read_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
-KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in with_chunks(BAKING).chunks)
-REEF, ANCHOR = (chunk.chunk_id for chunk in with_chunks(SAILING).chunks)
+KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
+REEF, ANCHOR = (chunk.chunk_id for chunk in chunk_source(SAILING).chunks)
 
 
 def centred(cluster_id: str, *, centroid: Vector = (1.0, 0.0)) -> ClusterWithCentroid:
@@ -43,7 +43,7 @@ BOATS = centred("boats")
 
 
 async def put_in(ctx: Context, *sources: Source) -> None:
-    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
+    await Ingestion(ctx.database).save([chunk_source(source) for source in sources], NOON)
 
 
 async def save(
@@ -65,13 +65,13 @@ async def three_clusters(ctx: Context) -> None:
 
 async def memberships(ctx: Context) -> dict[str, list[str]]:
     """Return the cluster ids of each chunk that has any."""
-    chunks = await documents(ctx, "chunks")
+    chunks = await read_documents(ctx, "chunks")
     return {name: data["cluster_id"] for name, data in chunks.items() if data.get("cluster_id")}
 
 
 async def waiting_since(ctx: Context) -> dict[str, Any]:
     """Return the time from which indexing is pending, by chunk id."""
-    chunks = await documents(ctx, "chunks")
+    chunks = await read_documents(ctx, "chunks")
     return {name: data["pending"]["index"] for name, data in chunks.items()}
 
 
@@ -140,12 +140,12 @@ async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await ctx.database.document("chunks", KNEAD).update({"pending.cluster": NOON})
     await save(ctx, [DOUGH], {"dough": [KNEAD]})
-    assert "cluster" not in (await documents(ctx, "chunks"))[KNEAD]["pending"]
+    assert "cluster" not in (await read_documents(ctx, "chunks"))[KNEAD]["pending"]
 
 
 async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
     stored = replace(
-        DOUGH, reach=0.5, named_by="words", central_chunk_ids=("a", "b"), members_hash="h"
+        DOUGH, min_similarity=0.5, named_by="words", central_chunk_ids=("a", "b"), members_hash="h"
     )
     await Clusters(ctx.database).put_clusters([stored, BOATS])
     assert await Clusters(ctx.database).load_all() == [BOATS, stored]
@@ -171,11 +171,11 @@ async def test_saving_stored_clusters_writes_nothing(ctx: Context, meter: Meter)
 
 async def test_a_cluster_of_another_name_is_written_without_its_chunks(ctx: Context) -> None:
     await three_clusters(ctx)
-    before = await snapshots(ctx, "chunks")
+    before = await read_snapshots(ctx, "chunks")
     called = replace(BOATS, cluster=replace(BOATS.cluster, name="Ships"))
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
     assert await save(ctx, [DOUGH, OVENS, called], members) == 1
-    after = await snapshots(ctx, "chunks")
+    after = await read_snapshots(ctx, "chunks")
     assert [item.update_time for item in before.values()] == [
         entry.update_time for entry in after.values()
     ]
@@ -184,19 +184,19 @@ async def test_a_cluster_of_another_name_is_written_without_its_chunks(ctx: Cont
 async def test_an_existing_cluster_keeps_its_run_fields(ctx: Context) -> None:
     await three_clusters(ctx)
     before = await Clusters(ctx.database).get("boats")
-    moved = replace(BOATS, centroid=(0.8, 0.6), reach=0.1)
+    moved = replace(BOATS, centroid=(0.8, 0.6), min_similarity=0.1)
     assert await save(ctx, [moved], {"boats": [REEF]}, "run-2") == 0
     assert await Clusters(ctx.database).get("boats") == before
 
 
 async def test_other_clusters_and_chunks_stay_the_same(ctx: Context) -> None:
     await three_clusters(ctx)
-    before = await documents(ctx, "clusters")
+    before = await read_documents(ctx, "clusters")
     assert await save(ctx, [OVENS], {"ovens": [KNEAD]}, "run-2") == 1
     expected = {
         KNEAD: ["ovens", "dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
     }  # fmt: skip
-    assert (await memberships(ctx), await documents(ctx, "clusters")) == (expected, before)
+    assert (await memberships(ctx), await read_documents(ctx, "clusters")) == (expected, before)
 
 
 async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
@@ -204,14 +204,14 @@ async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None
     given_up = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
     await ctx.database.document("chunks", KNEAD).update(given_up)
     await save(ctx, [DOUGH], {"dough": [KNEAD]})
-    data = (await documents(ctx, "chunks"))[KNEAD]
+    data = (await read_documents(ctx, "chunks"))[KNEAD]
     assert (data["pending"]["index"], data["tries"], data["parked"]) == (LATER, {}, {})
 
 
 async def test_no_clusters_change_nothing(ctx: Context) -> None:
     await three_clusters(ctx)
     assert await save(ctx, [], {}) == 0
-    assert len(await documents(ctx, "clusters")) == 3
+    assert len(await read_documents(ctx, "clusters")) == 3
 
 
 async def test_missing_and_deleted_chunks_are_no_members(ctx: Context) -> None:
@@ -237,7 +237,7 @@ async def test_a_run_killed_after_clusters_is_completed_later(ctx: Context) -> N
 async def test_more_clusters_and_chunks_than_fit_one_request(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(210)))
     await put_in(ctx, source)
-    chunk_ids = [chunk.chunk_id for chunk in with_chunks(source).chunks]
+    chunk_ids = [chunk.chunk_id for chunk in chunk_source(source).chunks]
     clusters = [centred(f"c-{number}") for number in range(35)]
     members = {
         cluster.cluster.cluster_id: chunk_ids[place::35] for place, cluster in enumerate(clusters)
@@ -249,7 +249,7 @@ async def test_more_clusters_and_chunks_than_fit_one_request(ctx: Context) -> No
 
 async def test_vectors_are_those_of_chunks_that_have_one(ctx: Context) -> None:
     await put_in(ctx, BAKING)
-    first, second, _ = await ChunkQueue(ctx.database).pending("embed", NOON, 3)
+    first, second, _ = await ChunkQueue(ctx.database).load_pending("embed", NOON, 3)
     await ChunkQueue(ctx.database).store_vectors(
         [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", ctx.clock()
     )

@@ -9,8 +9,8 @@ import pytest
 
 from shared.knowledge.source_repository import SourceOrder, Sources
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.many_sources import NOON, make_source, store_and_index
-from tests.support.stored_documents import documents
+from tests.support.small_sources import NOON, make_source, store_and_index
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.knowledge.source_repository import SourceCursor
@@ -23,7 +23,7 @@ async def walk(ctx: Context, order: SourceOrder) -> list[str]:
     """Return the ids of all sources, read one by one."""
     ids: list[str] = []
     after: SourceCursor | None = None
-    while page := await Sources(ctx.database).page(order, 1, after=after):
+    while page := await Sources(ctx.database).load_page(order, 1, after=after):
         ids.append(page[0].source_id)
         after = page[0].cursor(order)
     return ids
@@ -31,7 +31,7 @@ async def walk(ctx: Context, order: SourceOrder) -> list[str]:
 
 async def test_ingest_writes_the_fields_that_sort_sources(ctx: Context) -> None:
     await store_and_index(ctx, BAKING)
-    data = (await documents(ctx, "sources"))["baking"]
+    data = (await read_documents(ctx, "sources"))["baking"]
     assert data["title_key"] == "bread at home"
     assert data["facets"] == ["author:ida loaf", "category:books", "tag:dough", "tag:food"]
 
@@ -39,7 +39,7 @@ async def test_ingest_writes_the_fields_that_sort_sources(ctx: Context) -> None:
 async def test_a_title_too_long_for_an_index_is_listed_and_read_whole(ctx: Context) -> None:
     title = "é" * 2_000
     await store_and_index(ctx, make_source("long", title=title))
-    assert [item.title for item in await Sources(ctx.database).page(SourceOrder.TITLE, 5)] == [
+    assert [item.title for item in await Sources(ctx.database).load_page(SourceOrder.TITLE, 5)] == [
         title
     ]
     assert await walk(ctx, SourceOrder.TITLE) == ["long"]

@@ -15,11 +15,11 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.source import Section
 from shared.runtime.context import App
-from tests.support.index_postings import assert_exact
-from tests.support.killable_children import killable_children
+from tests.support.index_postings import assert_postings_are_exact
+from tests.support.killable_children import start_killable_children
 from tests.support.knowledge import BAKING, SAILING, index_all, store_sources
 from tests.support.notes import OWNER
-from tests.support.stored_documents import chunks, documents
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ async def fill_base(app: App, ctx: Context) -> dict[str, str]:
 async def read_contents(ctx: Context) -> dict[str, list[tuple[str, str]]]:
     """Return what is stored and forgotten, and the links, after the index job has run."""
     await index_all(ctx)
-    await assert_exact(ctx)
-    stored = (await chunks(ctx)).values()
-    forgotten = [data["document"] for data in (await documents(ctx, "forgotten")).values()]
-    sources = (await documents(ctx, "sources")).values()
-    records = (await documents(ctx, "forgotten_sources")).values()
+    await assert_postings_are_exact(ctx)
+    stored = (await read_chunks(ctx)).values()
+    forgotten = [data["document"] for data in (await read_documents(ctx, "forgotten")).values()]
+    sources = (await read_documents(ctx, "sources")).values()
+    records = (await read_documents(ctx, "forgotten_sources")).values()
     assert not any(record.get("unfinished") for record in records)
-    links = (await documents(ctx, "links")).values()
+    links = (await read_documents(ctx, "links")).values()
     return {
         "links": sorted((link["url"], link["state"]) for link in links),
         "chunks": sorted((chunk["title"], chunk["content"]) for chunk in stored),
@@ -105,7 +105,7 @@ async def test_a_call_killed_at_any_commit_can_be_repeated(
         own = {name: ids.get(str(value), value) for name, value in arguments.items()}
         await call_result(app, tool, OWNER, **own)
         expected = await read_contents(ctx)
-    with killable_children() as children:
+    with start_killable_children() as children:
         for commits in range(MAX_COMMITS):
             own_project = f"{project}-{commits}"
             async with open_base(own_project, local_embedder) as (app, ctx):

@@ -12,7 +12,7 @@ from google.cloud.firestore import Client
 from infra.local.emulator import PROJECT
 from infra.local.emulator_daemon import StateFolder
 from tests.support.local_machine import Machine
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     """A machine without processes, and none are left after the test."""
     unset = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
-    ours = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
+    ours = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
     with ExitStack() as stack:
         machine = Machine(StateFolder(tmp_path / "state"), environment | ours, stack)
         yield machine

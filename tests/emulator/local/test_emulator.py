@@ -17,7 +17,7 @@ from infra.local.autosave import load_databases, save_databases
 from infra.local.emulator import export_data, import_data, run_emulator
 from infra.local.emulator_programs import EmulatorError
 from tests.support.emulator_archives import make_java, write_program
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 from tests.support.process_end import wait_for_end
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_a_taken_port_is_refused() -> None:
 def test_a_free_port_that_is_taken_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server((emulator.LOOPBACK, 0)) as other:
         taken = other.getsockname()[1]
-        ports = iter([taken, free_port()])
+        ports = iter([taken, find_free_port()])
         monkeypatch.setattr(emulator, "_choose_port", lambda _port: next(ports))
         with run_emulator() as host:
             assert host != f"{emulator.LOOPBACK}:{taken}"

@@ -14,8 +14,8 @@ import pytest
 
 from infra.local.emulator import export_data, import_data
 from tests.support.fakes.downloads import DownloadServer
-from tests.support.local_machine import CARREL, Machine, close, read_host
-from tests.support.ports import free_port
+from tests.support.local_machine import CARREL, Machine, close_client, read_host
+from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS, wait_for_end
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ main()
 def test_concurrent_clients_share_a_database(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
-    first, second, third = (machine.share() for _ in range(3))
+    first, second, third = (machine.start_client() for _ in range(3))
     hosts = [read_host(client) for client in (first, second, third)]
     assert [f"127.0.0.1:{machine.port}"] * 3 == hosts
-    assert len(machine.daemons()) == 1
-    assert len(machine.emulators()) == 1
+    assert len(machine.find_daemons()) == 1
+    assert len(machine.find_emulators()) == 1
     connect(hosts[0]).document("papers/a").set({"by": "first"})
-    close(first)
+    close_client(first)
     second.kill()
     second.wait()
     assert connect(hosts[2]).document("papers/a").get().to_dict() == {"by": "first"}
@@ -55,18 +55,18 @@ def test_concurrent_clients_share_a_database(
     assert None is third.poll()
 
 
-@pytest.mark.parametrize("leave", [close, subprocess.Popen.kill])
+@pytest.mark.parametrize("leave", [close_client, subprocess.Popen.kill])
 def test_after_the_last_client_the_database_is_saved(
     machine: Machine,
     connect: Callable[..., Client],
     leave: Callable[[subprocess.Popen[str]], None],
 ) -> None:
-    client = machine.share()
+    client = machine.start_client()
     connect(read_host(client)).document("papers/a").set({"title": "kept"})
     leave(client)
     machine.wait_until_idle()
     assert not machine.state.address_file.exists()
-    host = read_host(machine.share())
+    host = read_host(machine.start_client())
     assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
 
@@ -74,25 +74,25 @@ def test_a_client_during_shutdown_gets_all_data(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
     for edition in range(3):
-        client = machine.share()
+        client = machine.start_client()
         document = connect(read_host(client)).document("papers/a")
         assert len(document.get().to_dict() or {}) == edition
         document.set({str(edition): edition}, merge=True)
-        close(client)
+        close_client(client)
 
 
 def test_a_client_with_another_port_finds_the_database(machine: Machine) -> None:
-    host = read_host(machine.share())
-    assert read_host(machine.share(EMULATOR_PORT=str(free_port()))) == host
-    assert len(machine.daemons()) == 1
+    host = read_host(machine.start_client())
+    assert read_host(machine.start_client(EMULATOR_PORT=str(find_free_port()))) == host
+    assert len(machine.find_daemons()) == 1
 
 
 @pytest.mark.parametrize(
     ("death", "whose", "kept"),
     [
-        (signal.SIGTERM, Machine.daemons, True),
-        (signal.SIGKILL, Machine.daemons, False),
-        (signal.SIGKILL, Machine.emulators, False),
+        (signal.SIGTERM, Machine.find_daemons, True),
+        (signal.SIGKILL, Machine.find_daemons, False),
+        (signal.SIGKILL, Machine.find_emulators, False),
     ],
 )
 def test_the_next_client_restarts_a_dead_database(
@@ -103,13 +103,13 @@ def test_the_next_client_restarts_a_dead_database(
     *,
     kept: bool,
 ) -> None:
-    host = read_host(machine.share())
+    host = read_host(machine.start_client())
     connect(host).document("papers/a").set({"title": "at risk"})
     [pid] = whose(machine)
-    daemons = machine.daemons()
+    daemons = machine.find_daemons()
     os.kill(pid, death)
     wait_for_end(*daemons)
-    assert read_host(machine.share()) == host
+    assert read_host(machine.start_client()) == host
     assert connect(host).document("papers/a").get().exists == kept
 
 
@@ -140,10 +140,10 @@ def test_where_nothing_can_be_fetched_every_command_says_so(
 
 
 def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
-        other = machine.share()
+        other = machine.start_client()
         host = read_host(other)
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=END_TIMEOUT_SECONDS) == 0
@@ -151,7 +151,7 @@ def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
 
 
 def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
         assert run.stdout
         assert any("Opening the local database" in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
@@ -160,7 +160,7 @@ def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
 
 
 def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
@@ -170,10 +170,10 @@ def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> No
 
 
 def test_a_run_ends_when_its_database_dies(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
-        [emulator] = machine.emulators()
+        [emulator] = machine.find_emulators()
         os.kill(emulator, signal.SIGKILL)
         assert run.wait(timeout=END_TIMEOUT_SECONDS) == 1
         assert run.stderr
@@ -186,7 +186,7 @@ def test_ingest_works_without_a_running_database(
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
     put_in = machine.start([*CARREL, "ingest", str(tmp_path / "tea.md")])
     assert "ingest: " in put_in.communicate(timeout=END_TIMEOUT_SECONDS)[0]
-    host = read_host(machine.share())
+    host = read_host(machine.start_client())
     [chunk] = connect(host).collection("chunks").stream()
     assert "seventy degrees" in chunk.get("content")
 

@@ -33,8 +33,8 @@ from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import set_fields, with_chunks
-from tests.support.stored_documents import documents
+from tests.support.knowledge import chunk_source, set_fields
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ ROWS = map_extractions_by_chunk()
 def chunks() -> dict[str, Chunk]:
     """Return the chunks of the export by id."""
     sources = [source for source in read(FOLDER / "readwise.json") if isinstance(source, Source)]
-    return {chunk.chunk_id: chunk for source in sources for chunk in with_chunks(source).chunks}
+    return {chunk.chunk_id: chunk for source in sources for chunk in chunk_source(source).chunks}
 
 
 CHUNKS = chunks()
@@ -92,7 +92,7 @@ async def sample(word_context: Context, tmp_path: Path) -> Path:
         shutil.copy(FOLDER / name, tmp_path)
     sources = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
     await Ingestion(word_context.database).save(
-        [with_chunks(source) for source in sources], word_context.clock()
+        [chunk_source(source) for source in sources], word_context.clock()
     )
     return tmp_path
 
@@ -154,7 +154,7 @@ async def test_they_are_stored_once_and_no_highlight_is_pending(
 ) -> None:
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(ROWS)}
     assert await add_extractions(word_context, sample) == expected
-    stored = await documents(word_context, "extractions")
+    stored = await read_documents(word_context, "extractions")
     assert {extraction.extraction_id for extraction in extractions(word_context)} == set(stored)
     assert {extraction["model"] for extraction in stored.values()} == {MODEL}
     assert await ChunkQueue(word_context.database).count_pending("extract") == len(ABOUT_BOOKS)
@@ -163,7 +163,7 @@ async def test_they_are_stored_once_and_no_highlight_is_pending(
     assert content == word_context.meter.documents_written
     topics = {
         document["name"]: document["total"]
-        for document in (await documents(word_context, "topics")).values()
+        for document in (await read_documents(word_context, "topics")).values()
     }
     assert Counter(topic for row in EXTRACTS.extractions for topic in row.topics) == topics
 
@@ -171,15 +171,15 @@ async def test_they_are_stored_once_and_no_highlight_is_pending(
 async def test_only_edited_extractions_are_written(word_context: Context, sample: Path) -> None:
     await add_extractions(word_context, sample)
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
-    before = set(await documents(word_context, "extractions"))
+    before = set(await read_documents(word_context, "extractions"))
     assert await add_extractions(word_context, sample) == {"extractions": 1, "passages": 1}
-    changed = before ^ set(await documents(word_context, "extractions"))
+    changed = before ^ set(await read_documents(word_context, "extractions"))
     assert len(changed) == 2
 
 
 async def test_extractions_of_a_model_stay(word_context: Context, sample: Path) -> None:
     await add_extractions(word_context, sample)
-    stored = await documents(word_context, "extractions")
+    stored = await read_documents(word_context, "extractions")
     for name in stored:
         await set_fields(word_context, f"extractions/{name}", {"model": "gemini"})
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
@@ -196,7 +196,7 @@ async def test_highlights_not_in_the_export_are_skipped(
     (tmp_path / "readwise.json").write_text(json.dumps({**export, "results": [book]}))
     shutil.copy(FOLDER / "extractions.json", tmp_path)
     [source] = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
-    await Ingestion(word_context.database).save([with_chunks(source)], word_context.clock())
+    await Ingestion(word_context.database).save([chunk_source(source)], word_context.clock())
     assert await add_extractions(word_context, tmp_path) == {"extractions": 1, "passages": 2}
 
 

@@ -27,8 +27,9 @@ from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
-from tests.support.cluster_chunks import add_sources, stored_documents
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.jobs import make_ample_budget
+from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.themed_passages import add_sources, read_clustering
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -89,7 +90,7 @@ def edit(folder: Path, card: int, **fields: object) -> None:
 
 async def load_card(ctx: Context, highlight: int) -> dict[str, Any]:
     [chunk_id] = PAGES[f"https://readwise.io/open/{highlight}"]
-    card: dict[str, Any] = (await documents(ctx, "chunks"))[chunk_id]["knowledge_card"]
+    card: dict[str, Any] = (await read_documents(ctx, "chunks"))[chunk_id]["knowledge_card"]
     return card
 
 
@@ -124,7 +125,7 @@ def test_clusters_have_stable_ids_and_short_names() -> None:
 
 async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
-    chunks = await documents(ctx, "chunks")
+    chunks = await read_documents(ctx, "chunks")
     with_card = ["knowledge_card" in data for data in chunks.values()]
     assert Counter(with_card) == {True: 68, False: 5}  # a note about a book, and four summaries
     memberships = [name for data in chunks.values() for name in data.get("cluster_id", [])]
@@ -162,7 +163,9 @@ async def test_only_an_edited_card_is_written(ctx: Context, sample: Path, meter:
 async def own_note(ctx: Context, *cluster_ids: str) -> str:
     """Add a chunk of a user to these clusters, and return its id."""
     await add_sources(ctx, Source("own", "Own", sections=(Section("My own note."),)))
-    [chunk_id] = [name for name, data in (await chunks(ctx)).items() if data["source_id"] == "own"]
+    [chunk_id] = [
+        name for name, data in (await read_chunks(ctx)).items() if data["source_id"] == "own"
+    ]
     change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
     await ctx.database.document("chunks", chunk_id).update(change)
     return chunk_id
@@ -173,9 +176,9 @@ async def test_loading_again_keeps_other_chunks_in_clusters(
 ) -> None:
     await add_knowledge(ctx, sample)
     own = await own_note(ctx, "flaky-tests")
-    before, writes = await stored_documents(ctx), meter.documents_written
+    before, writes = await read_clustering(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (await stored_documents(ctx), meter.documents_written) == (before, writes)
+    assert (await read_clustering(ctx), meter.documents_written) == (before, writes)
     assert before[f"chunks/{own}"]["cluster_id"] == ["flaky-tests"]
 
 
@@ -186,10 +189,10 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
     await add_knowledge(ctx, sample)
     await own_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
-    assert (await cluster(ctx, ample_budget())).counts["topics"]
-    before, writes = await stored_documents(ctx), meter.documents_written
+    assert (await cluster(ctx, make_ample_budget())).counts["topics"]
+    before, writes = await read_clustering(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (await stored_documents(ctx), meter.documents_written) == (before, writes)
+    assert (await read_clustering(ctx), meter.documents_written) == (before, writes)
 
 
 async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) -> None:
@@ -202,18 +205,18 @@ async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) ->
     clusterings = Clusterings(ctx.database)
     await clusterings.save(replace(clustering, uncounted=False))
     await add_knowledge(ctx, sample)
-    assert (await documents(ctx, "clusters")).keys() == {"theirs"}
-    assert (await documents(ctx, "chunks"))[own]["cluster_id"] == ["theirs"]
+    assert (await read_documents(ctx, "clusters")).keys() == {"theirs"}
+    assert (await read_documents(ctx, "chunks"))[own]["cluster_id"] == ["theirs"]
     assert replace(clustering, uncounted=False) == await clusterings.load()
 
 
 async def test_a_renamed_cluster_gets_the_samples_name(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
-    before = await documents(ctx, "clusters")
+    before = await read_documents(ctx, "clusters")
     lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
     await ctx.database.document("clusters", "incidents").update(lost)
     await add_knowledge(ctx, sample)
-    assert await documents(ctx, "clusters") == before
+    assert await read_documents(ctx, "clusters") == before
 
 
 async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Path) -> None:
@@ -222,5 +225,5 @@ async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Pat
     await add_sources(ctx, *(replace(source, sections=()) for source in sources))
     (sample / "readwise.json").write_text(json.dumps({"results": []}))
     await add_knowledge(ctx, sample)
-    await cluster(ctx, ample_budget())
-    assert await documents(ctx, "clusters") == {}
+    await cluster(ctx, make_ample_budget())
+    assert await read_documents(ctx, "clusters") == {}

@@ -11,7 +11,7 @@ import pytest
 from infra.local.sample.traces import PATH, share_traces
 from shared.runtime.job import Budget
 from tests.support.tool_calls import call_result
-from tests.support.traces import contribute, search_ids, vote
+from tests.support.traces import contribute, search_trace_ids, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -35,7 +35,7 @@ async def test_each_trace_passes_the_checks_of_contributions(app: App) -> None:
 
 async def test_traces_are_searchable_and_stored_once(app: App, ctx: Context) -> None:
     assert len(ROWS) == (await share_traces(ctx, ample_budget())).counts["shared"]
-    [first, *_] = await search_ids(app, query=ROWS[3]["context_text"][:200])
+    [first, *_] = await search_trace_ids(app, query=ROWS[3]["context_text"][:200])
     assert first == f"sample-{ROWS[3]['id']}"
     await vote(app, first, "ben")
     assert (await share_traces(ctx, ample_budget())).counts == {}

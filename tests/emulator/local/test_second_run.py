@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.fakes.downloads import DownloadServer
 from tests.support.local_machine import CARREL, Machine
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ def expect_error(machine: Machine, port: int) -> str:
 
 
 def test_a_second_run_names_the_first_and_another_port(machine: Machine, tmp_path: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     first, output = start(machine, port)
     assert f"Opening the local database in {machine.state.path} (no data yet)" in output
     message = expect_error(machine, port)
     assert f"Carrel already runs here, at http://localhost:{port}/mcp" in message
     assert f"make run ARGS='--port {port + 1}'" in message
 
-    database = free_port()
+    database = find_free_port()
     other_folder = {"CARREL_STATE": str(tmp_path / "other"), "EMULATOR_PORT": str(database)}
     other = replace(machine, environment=machine.environment | other_folder)
     message = expect_error(other, port)
@@ -72,6 +72,6 @@ def test_another_program_on_the_port_is_reported(machine: Machine) -> None:
 
 def test_data_that_cannot_be_loaded_can_be_kept_aside(machine: Machine) -> None:
     (machine.state.data / "(default)" / "00000001").mkdir(parents=True)
-    message = expect_error(machine, free_port())
+    message = expect_error(machine, find_free_port())
     assert f"The data in {machine.state.data} cannot be loaded" in message
     assert f"mv {machine.state.path} {machine.state.path}.old" in message

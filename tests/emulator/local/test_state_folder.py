@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support.local_machine import CARREL, Machine, close, read_host
-from tests.support.ports import free_port
+from tests.support.local_machine import CARREL, Machine, close_client, read_host
+from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def require(command: list[str]) -> None:
 
 def up(machine: Machine) -> subprocess.Popen[str]:
     """Start a local run and wait until it answers."""
-    run = machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())])
+    run = machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())])
     assert run.stdout
     assert any("Press Ctrl-C to stop." in line for line in run.stdout)
     return run
@@ -141,7 +141,7 @@ def test_a_deleted_state_folder_is_reported_and_restored(
     message = run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert message.startswith(f"Error: {machine.state.path} was deleted or moved while Carrel ran.")
     machine.wait_until_idle()
-    host = read_host(machine.share())
+    host = read_host(machine.start_client())
     assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
 
@@ -158,14 +158,14 @@ def test_unsaved_data_is_retained_until_it_can_be_saved(
     run.send_signal(signal.SIGINT)
     assert expected in run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert run.returncode == 1
-    client = machine.share()
+    client = machine.start_client()
     read_host(client)
     await_line(client, expected)
     blocker.unlink()
     await_line(client, "The local data is saved again.")
-    close(client)
+    close_client(client)
     machine.wait_until_idle()
-    [chunk] = connect(read_host(machine.share())).collection("chunks").stream()
+    [chunk] = connect(read_host(machine.start_client())).collection("chunks").stream()
     assert "seventy degrees" in chunk.get("content")
 
 

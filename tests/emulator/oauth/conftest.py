@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.authorization_server import authorization_server
+from tests.support.authorization_server import serve_authorization_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def server(project: str) -> AsyncIterator[AuthorizationServer]:
     """The authorization server of one test."""
-    async with authorization_server(project) as running:
+    async with serve_authorization_server(project) as running:
         yield running
 
 

@@ -22,9 +22,9 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     VERIFIER,
-    challenge,
-    corruptions,
-    make_parameters,
+    compute_challenge,
+    make_authorization_parameters,
+    make_corruptions,
     parse_query,
 )
 from tests.support.clock import SettableClock
@@ -40,7 +40,7 @@ REQUEST = AuthorizationRequest(
     redirect_uri_given=True,
     scopes=FULL_ACCESS,
     state="a state",
-    code_challenge=challenge(VERIFIER),
+    code_challenge=compute_challenge(VERIFIER),
 )
 
 
@@ -51,7 +51,7 @@ async def test_approval_without_proof_is_impossible(
 ) -> None:
     with pytest.raises(Unauthorized):
         await server.approvals.approve(REQUEST, cast("Any", proof), FULL_ACCESS)
-    assert await server.list_documents("oauth_grants") == []
+    assert await server.read_documents("oauth_grants") == []
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ async def test_no_endpoint_issues_a_code_without_approval(
         "code": "c",
         "prompt": "none",
     }
-    fields = make_parameters(client.client_id) | forged_fields
+    fields = make_authorization_parameters(client.client_id) | forged_fields
     for path in ("/authorize", "/token", "/register", "/revoke"):
         arguments = {"params": fields} if method == "GET" else {"data": fields}
         answer = await server.http.request(method, path, **cast("Any", arguments))
         assert "code" not in parse_query(answer.headers.get("location", ""))
-    assert await server.list_documents("oauth_grants") == []
+    assert await server.read_documents("oauth_grants") == []
 
 
 @pytest.mark.anyio
@@ -123,7 +123,7 @@ async def test_a_denial_sends_no_code(server: AuthorizationServer) -> None:
 @pytest.mark.anyio
 async def test_an_approval_grants_only_scopes_of_the_person(server: AuthorizationServer) -> None:
     await server.approvals.approve(REQUEST, PERSON, frozenset({Scope.READ}))
-    [grant] = await server.list_documents("oauth_grants")
+    [grant] = await server.read_documents("oauth_grants")
     assert grant["scopes"] == ["carrel:read"]
 
 
@@ -134,14 +134,14 @@ async def test_an_approval_without_common_scopes_is_forbidden(
     request = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
         await server.approvals.approve(request, PERSON, frozenset({Scope.READ}))
-    assert await server.list_documents("oauth_grants") == []
+    assert await server.read_documents("oauth_grants") == []
 
 
 @pytest.mark.anyio
 async def test_a_proven_key_is_not_read_again(server: AuthorizationServer) -> None:
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
     await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
-    [grant] = await server.list_documents("oauth_grants")
+    [grant] = await server.read_documents("oauth_grants")
     assert grant["proof"]["key_id"] == "0123456789ab"
 
 
@@ -159,7 +159,7 @@ def test_a_changed_sealed_request_is_rejected() -> None:
     time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
-    for text in (*corruptions(sealed), forged):
+    for text in (*make_corruptions(sealed), forged):
         with pytest.raises(InvalidInput):
             unseal(KEYRING, text, time)
 

@@ -13,8 +13,8 @@ from tests.support.authorization_server import (
     REDIRECT,
     RESOURCE,
     VERIFIER,
-    challenge,
-    make_parameters,
+    compute_challenge,
+    make_authorization_parameters,
     parse_error,
     parse_query,
     parse_tokens,
@@ -36,7 +36,7 @@ async def test_the_consent_request_has_the_clients_parameters(server: Authorizat
     assert request.redirect_uri == REDIRECT
     assert request.scopes == frozenset({Scope.READ})
     assert request.state == "a state"
-    assert request.code_challenge == challenge(VERIFIER)
+    assert request.code_challenge == compute_challenge(VERIFIER)
     assert request.redirect_uri_given
 
 
@@ -84,7 +84,7 @@ async def test_an_error_is_redirected_to_the_client_with_the_issuer(
     assert answer.headers["location"].startswith(REDIRECT)
     assert parameters["error"] == error
     assert parameters["iss"] == ISSUER
-    assert parameters["state"] == make_parameters("", **change)["state"]
+    assert parameters["state"] == make_authorization_parameters("", **change)["state"]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ async def test_repeated_parameters_and_other_bodies_are_rejected(
     server: AuthorizationServer,
 ) -> None:
     client = await server.register()
-    fields = make_parameters(client.client_id)
+    fields = make_authorization_parameters(client.client_id)
     repeated = {**fields, "redirect_uri": [REDIRECT, "https://evil.example/"]}
     assert parse_error(await server.http.get("/authorize", params=repeated)) == (
         400,
@@ -210,16 +210,18 @@ async def test_repeated_parameters_and_other_bodies_are_rejected(
 
 async def test_a_request_may_be_a_form(server: AuthorizationServer) -> None:
     client = await server.register()
-    answer = await server.http.post("/authorize", data=make_parameters(client.client_id))
+    answer = await server.http.post(
+        "/authorize", data=make_authorization_parameters(client.client_id)
+    )
     assert answer.headers["location"].startswith(f"{ISSUER}/consent?request=")
 
 
 async def test_an_error_page_contains_no_foreign_markup(server: AuthorizationServer) -> None:
     client = await server.register()
-    hostile = make_parameters("<script>alert(1)</script>")
+    hostile = make_authorization_parameters("<script>alert(1)</script>")
     for parameters in (
         hostile,
-        make_parameters(client.client_id, redirect_uri="javascript:alert(1)"),
+        make_authorization_parameters(client.client_id, redirect_uri="javascript:alert(1)"),
     ):
         answer = await server.http.get("/authorize", params=parameters, headers=HTML)
         assert answer.status_code == 400
@@ -268,7 +270,9 @@ async def test_an_unreachable_document_says_to_try_again(
     server: AuthorizationServer,
 ) -> None:
     server.documents.error = Unavailable("Try again in a minute.", retry_after=60)
-    page = await server.http.get("/authorize", params=make_parameters(PUBLISHED), headers=HTML)
+    page = await server.http.get(
+        "/authorize", params=make_authorization_parameters(PUBLISHED), headers=HTML
+    )
     assert page.status_code == 503
     assert page.headers["retry-after"] == "60"
     assert "You cannot sign in right now" in page.text
@@ -291,7 +295,9 @@ async def test_an_internal_error_is_shown_without_details(
     server.documents.error = error
     answer = await server.authorize(PUBLISHED)
     assert parse_error(answer) == expected
-    browser = await server.http.get("/authorize", params=make_parameters(PUBLISHED), headers=HTML)
+    browser = await server.http.get(
+        "/authorize", params=make_authorization_parameters(PUBLISHED), headers=HTML
+    )
     assert browser.status_code == expected[0]
     assert "<h1>" in browser.text
     output = answer.text + browser.text + "".join(capsys.readouterr())

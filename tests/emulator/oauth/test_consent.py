@@ -10,7 +10,13 @@ import pytest
 from functions.gateway.oauth.authorization import parse_code
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
-from tests.support.sign_in_app import REQUEST, USER, SignInApp, hidden_fields, make_request
+from tests.support.sign_in_app import (
+    REQUEST,
+    USER,
+    SignInApp,
+    make_authorization_request,
+    parse_hidden_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,13 +35,13 @@ async def sign_in_app(settings: Settings) -> AsyncIterator[SignInApp]:
     """The sign-in pages, where people sign in with a key."""
     app = SignInApp(settings)
     yield app
-    await app.access.aclose()
+    await app.connection.aclose()
 
 
 @pytest.fixture
 async def browser(sign_in_app: SignInApp) -> AsyncIterator[httpx2.AsyncClient]:
     """A person's browser."""
-    async with sign_in_app.client() as client:
+    async with sign_in_app.make_client() as client:
         yield client
 
 
@@ -43,7 +49,7 @@ async def load_form(browser: httpx2.AsyncClient, address: str) -> dict[str, str]
     """Load the page; return its form as the Allow button sends it."""
     page = await browser.get(address)
     assert page.status_code == 200
-    return {**hidden_fields(page), "decision": "allow"}
+    return {**parse_hidden_fields(page), "decision": "allow"}
 
 
 async def send(
@@ -71,7 +77,9 @@ async def test_no_code_is_issued_without_a_proof(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, changes: dict[str, str]
 ) -> None:
     await sign_in_app.make_key()
-    answer = await send(browser, await load_form(browser, sign_in_app.consent_path()) | changes)
+    answer = await send(
+        browser, await load_form(browser, sign_in_app.make_consent_target()) | changes
+    )
     assert answer.status_code == 401
     assert "location" not in answer.headers
     assert await sign_in_app.count_grants() == 0
@@ -82,7 +90,7 @@ async def test_a_key_grants_its_user_the_requested_scopes(
 ) -> None:
     key, key_id = await sign_in_app.make_key()
     answer = await send(
-        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
     )
     assert answer.status_code == 303
     address, _, query = answer.headers["location"].partition("?")
@@ -92,7 +100,7 @@ async def test_a_key_grants_its_user_the_requested_scopes(
     assert parameters["iss"] == [sign_in_app.settings.public_url]
     grant_id = parse_code(sign_in_app.keyring, parameters["code"][0], REQUEST.client_id)
     assert grant_id is not None
-    grant = await AccessStore(sign_in_app.access).grants.get(grant_id)
+    grant = await AccessStore(sign_in_app.connection).grants.get(grant_id)
     assert grant is not None
     assert grant.user_id == USER
     assert grant.scopes == FULL_ACCESS
@@ -104,7 +112,7 @@ async def test_blanks_around_a_key_are_ignored(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     answer = await send(
-        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": f" {key}\n"}
+        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": f" {key}\n"}
     )
     assert answer.status_code == 303
 
@@ -114,11 +122,11 @@ async def test_a_key_grants_no_more_than_its_scopes(
 ) -> None:
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
     answer = await send(
-        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
     )
     code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
     grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
-    grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
+    grant = await AccessStore(sign_in_app.connection).grants.get(grant_id or "")
     assert grant is not None
     assert grant.scopes == frozenset({Scope.READ})
 
@@ -127,7 +135,9 @@ async def test_a_key_without_a_requested_scope_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
-    address = sign_in_app.consent_path(make_request(scopes=frozenset({Scope.WRITE})))
+    address = sign_in_app.make_consent_target(
+        make_authorization_request(scopes=frozenset({Scope.WRITE}))
+    )
     answer = await send(browser, await load_form(browser, address) | {"key": key})
     assert answer.status_code == 403
     assert "has none of the scopes that the program requests" in answer.text
@@ -139,7 +149,7 @@ async def test_a_wrong_key_is_never_quoted(
 ) -> None:
     answer = await send(
         browser,
-        await load_form(browser, sign_in_app.consent_path()) | {"key": "carrel_secret_typo"},
+        await load_form(browser, sign_in_app.make_consent_target()) | {"key": "carrel_secret_typo"},
     )
     assert answer.status_code == 401
     assert "secret_typo" not in answer.text
@@ -150,7 +160,8 @@ async def test_a_wrong_key_is_explained_without_markup(
 ) -> None:
     """The page shows the message as plain text, in which marks of code would be backticks."""
     answer = await send(
-        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": "carrel_typo"}
+        browser,
+        await load_form(browser, sign_in_app.make_consent_target()) | {"key": "carrel_typo"},
     )
     assert "This key is not valid" in answer.text
     assert "create another one with carrel keys create." in answer.text
@@ -162,9 +173,9 @@ async def test_the_page_accepts_a_valid_key_after_a_wrong_one(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     error_page = await send(
-        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": "wrong"}
+        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": "wrong"}
     )
-    form = {**hidden_fields(error_page), "decision": "allow", "key": key}
+    form = {**parse_hidden_fields(error_page), "decision": "allow", "key": key}
     assert (await send(browser, form)).status_code == 303
 
 
@@ -172,9 +183,9 @@ async def test_a_revoked_key_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, key_id = await sign_in_app.make_key()
-    await AccessStore(sign_in_app.access).keys.revoke(key_id, sign_in_app.clock())
+    await AccessStore(sign_in_app.connection).keys.revoke(key_id, sign_in_app.clock())
     answer = await send(
-        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
     )
     assert answer.status_code == 401
     assert await sign_in_app.count_grants() == 0
@@ -183,19 +194,19 @@ async def test_a_revoked_key_is_rejected(
 async def test_deny_needs_no_key_and_informs_the_client(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    form = await load_form(browser, sign_in_app.consent_path())
+    form = await load_form(browser, sign_in_app.make_consent_target())
     answer = await send(browser, form | {"decision": "deny"})
     assert answer.status_code == 303
     assert answer.headers["location"].startswith(f"{CALLBACK}?error=access_denied&")
     assert await sign_in_app.count_grants() == 0
-    assert sign_in_app.login_limit.attempts == []
+    assert sign_in_app.sign_in_limit.attempts == []
 
 
 async def test_a_form_without_a_decision_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.consent_path())
+    form = await load_form(browser, sign_in_app.make_consent_target())
     answer = await send(browser, form | {"decision": "", "key": key})
     assert answer.status_code == 400
     assert await sign_in_app.count_grants() == 0
@@ -204,15 +215,15 @@ async def test_a_form_without_a_decision_is_rejected(
 async def test_attempts_are_limited_by_address(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    sign_in_app.login_limit.max_attempts = 1
+    sign_in_app.sign_in_limit.max_attempts = 1
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.consent_path())
+    form = await load_form(browser, sign_in_app.make_consent_target())
     assert (await send(browser, form | {"key": "wrong"})).status_code == 401
     answer = await send(browser, form | {"key": key})
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "60"
     assert "Too many attempts. Wait a minute." in answer.text
-    assert sign_in_app.login_limit.attempts == ["127.0.0.1"] * 2
+    assert sign_in_app.sign_in_limit.attempts == ["127.0.0.1"] * 2
     assert await sign_in_app.count_grants() == 0
 
 
@@ -220,10 +231,10 @@ async def test_a_form_from_another_browser_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.consent_path()) | {"key": key}
-    async with sign_in_app.client() as other:
+    form = await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
+    async with sign_in_app.make_client() as other:
         without_cookie = await send(other, form)
-        await load_form(other, sign_in_app.consent_path())
+        await load_form(other, sign_in_app.make_consent_target())
         with_other_cookie = await send(other, form)
     assert without_cookie.status_code == 403
     assert with_other_cookie.status_code == 403
@@ -234,8 +245,10 @@ async def test_a_form_is_valid_only_for_its_own_request(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.consent_path())
-    other = sign_in_app.sealed(make_request(redirect_uri="https://evil.example/"))
+    form = await load_form(browser, sign_in_app.make_consent_target())
+    other = sign_in_app.seal_request(
+        make_authorization_request(redirect_uri="https://evil.example/")
+    )
     answer = await send(browser, form | {"key": key, "request": other})
     assert answer.status_code == 403
     assert await sign_in_app.count_grants() == 0
@@ -246,7 +259,7 @@ async def test_a_form_without_its_hidden_fields_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, field: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+    form = await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
     del form[field]
     assert (await send(browser, form)).status_code == 403
     assert await sign_in_app.count_grants() == 0
@@ -266,7 +279,7 @@ async def test_a_form_that_another_site_sent_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+    form = await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
     assert (await send(browser, form, **headers)).status_code == 403
     assert await sign_in_app.count_grants() == 0
 
@@ -276,7 +289,7 @@ async def test_a_form_from_the_page_itself_is_accepted(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, origin: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+    form = await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
     answer = await send(browser, form, origin=origin, sec_fetch_site="same-origin")
     assert answer.status_code == 303
 
@@ -284,7 +297,7 @@ async def test_a_form_from_the_page_itself_is_accepted(
 async def test_a_form_may_name_its_character_set(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    form = await load_form(browser, sign_in_app.consent_path()) | {"decision": "deny"}
+    form = await load_form(browser, sign_in_app.make_consent_target()) | {"decision": "deny"}
     content_type = "application/x-www-form-urlencoded;charset=UTF-8"
     assert (await send(browser, form, content_type=content_type)).status_code == 303
 
@@ -293,7 +306,7 @@ async def test_an_expired_request_says_to_start_again(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    address = sign_in_app.consent_path()
+    address = sign_in_app.make_consent_target()
     form = await load_form(browser, address) | {"key": key}
     sign_in_app.clock.advance(minutes=11)
     for answer in (await browser.get(address), await send(browser, form)):

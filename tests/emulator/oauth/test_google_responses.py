@@ -14,11 +14,11 @@ from tests.support.google_sign_in import (
     DISCOVERY,
     KEYS,
     TOKEN,
-    admit_ada,
+    make_google_settings,
     open_sign_in_app,
-    press_continue,
+    press_google_button,
     sign_in,
-    visit_google,
+    sign_in_at_google,
 )
 from tests.support.sign_in_app import SignInApp
 
@@ -40,7 +40,7 @@ def google() -> Iterator[FakeGoogle]:
 @pytest.fixture
 def google_settings(settings: Settings, google: FakeGoogle) -> Settings:
     """Settings that let Ada sign in with Google."""
-    return admit_ada(settings, google)
+    return make_google_settings(settings, google)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_a_token_with_a_wrong_claim_is_rejected(
         Account(algorithm="none"),
         Account(algorithm="HS256"),
         Account(algorithm="RS512"),
-        Account(foreign_key=True),
+        Account(has_unpublished_key=True),
         Account(key_id="unknown"),
         Account(token="no token"),
         Account(token="e30.e30."),
@@ -104,8 +104,8 @@ async def test_clocks_may_differ_by_a_minute(
 ) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         google.now = sign_in_app.clock().timestamp() - 60 * minutes
-        redirect = await press_continue(sign_in_app, browser)
-        answer = await browser.get(await visit_google(redirect.headers["location"]))
+        redirect = await press_google_button(sign_in_app, browser)
+        answer = await browser.get(await sign_in_at_google(redirect.headers["location"]))
     assert answer.status_code == status
 
 
@@ -121,7 +121,7 @@ async def test_an_outage_of_google_is_reported_without_details(
     else:
         google.bodies[path] = body
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        answer = await press_continue(sign_in_app, browser)
+        answer = await press_google_button(sign_in_app, browser)
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "30"
     assert "Google does not answer as expected" in answer.text
@@ -131,10 +131,10 @@ async def test_an_outage_of_google_is_reported_without_details(
 async def test_a_discovery_document_of_another_issuer_is_rejected(
     google_settings: Settings, google: FakeGoogle
 ) -> None:
-    document = google.discovery() | {"issuer": "https://evil.example"}
+    document = google.make_discovery_document() | {"issuer": "https://evil.example"}
     google.bodies[DISCOVERY] = json.dumps(document).encode()
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        assert (await press_continue(sign_in_app, browser)).status_code == 503
+        assert (await press_google_button(sign_in_app, browser)).status_code == 503
 
 
 @pytest.mark.parametrize("status", [200, 401, 500])
@@ -155,13 +155,13 @@ async def test_a_slow_google_is_an_outage(google_settings: Settings, google: Fak
     with pytest.raises(Unavailable, match="Google does not answer"):
         await GoogleSignIn(
             google_settings, sign_in_app.keyring, sign_in_app.clock, provider
-        ).authorization_url("sealed", "m")
+        ).make_authorization_url("sealed", "m")
 
 
 async def test_an_unreachable_issuer_is_an_outage(google_settings: Settings) -> None:
     settings = google_settings.model_copy(update={"google_issuer": "http://127.0.0.1:9"})
     async with open_sign_in_app(settings) as (sign_in_app, browser):
-        assert (await press_continue(sign_in_app, browser)).status_code == 503
+        assert (await press_google_button(sign_in_app, browser)).status_code == 503
 
 
 async def test_googles_configuration_is_read_once_an_hour(
@@ -169,17 +169,17 @@ async def test_googles_configuration_is_read_once_an_hour(
 ) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         for _ in range(3):
-            await press_continue(sign_in_app, browser)
+            await press_google_button(sign_in_app, browser)
         assert google.requests == [DISCOVERY, KEYS]
         sign_in_app.clock.advance(minutes=61)
-        await press_continue(sign_in_app, browser)
+        await press_google_button(sign_in_app, browser)
     assert google.requests == [DISCOVERY, KEYS] * 2
 
 
 async def test_a_new_signing_key_is_fetched(google_settings: Settings, google: FakeGoogle) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        callback_url = await visit_google(
-            (await press_continue(sign_in_app, browser)).headers["location"]
+        callback_url = await sign_in_at_google(
+            (await press_google_button(sign_in_app, browser)).headers["location"]
         )
         google.change_key("key-2")
         answer = await browser.get(callback_url)

@@ -17,13 +17,13 @@ from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
     ADA,
     TOKEN,
-    admit_ada,
+    make_google_settings,
     open_sign_in_app,
-    press_continue,
+    press_google_button,
     sign_in,
-    visit_google,
+    sign_in_at_google,
 )
-from tests.support.sign_in_app import REQUEST, SignInApp, hidden_fields
+from tests.support.sign_in_app import REQUEST, SignInApp, parse_hidden_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,19 +43,19 @@ def google() -> Iterator[FakeGoogle]:
 @pytest.fixture
 def google_settings(settings: Settings, google: FakeGoogle) -> Settings:
     """Settings that let Ada sign in with Google."""
-    return admit_ada(settings, google)
+    return make_google_settings(settings, google)
 
 
 async def test_an_allowed_person_signs_in_with_their_email(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        redirect = await press_continue(sign_in_app, browser)
-        answer = await browser.get(await visit_google(redirect.headers["location"]))
+        redirect = await press_google_button(sign_in_app, browser)
+        answer = await browser.get(await sign_in_at_google(redirect.headers["location"]))
         assert redirect.status_code == 303
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("https://claude.example/callback?code=")
         code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
         grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
-        grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
+        grant = await AccessStore(sign_in_app.connection).grants.get(grant_id or "")
     assert grant is not None
     assert grant.user_id == ADA
     assert grant.scopes == FULL_ACCESS
@@ -83,7 +83,7 @@ async def test_google_gets_a_request_for_email_and_account_choice(
 
 async def test_the_page_offers_google_and_no_field_for_a_key(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        page = await browser.get(sign_in_app.consent_path())
+        page = await browser.get(sign_in_app.make_consent_target())
     assert "Continue with Google" in page.text
     assert 'name="key"' not in page.text
 
@@ -91,7 +91,7 @@ async def test_the_page_offers_google_and_no_field_for_a_key(google_settings: Se
 async def test_a_key_is_ignored_where_google_is_configured(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         key, _ = await sign_in_app.make_key()
-        form = hidden_fields(await browser.get(sign_in_app.consent_path()))
+        form = parse_hidden_fields(await browser.get(sign_in_app.make_consent_target()))
         answer = await browser.post("/consent", data={**form, "decision": "allow", "key": key})
         assert await sign_in_app.count_grants() == 0
     assert urlsplit(answer.headers["location"]).path == "/o/oauth2/v2/auth"
@@ -101,7 +101,7 @@ async def test_deny_informs_the_client_without_google(
     google_settings: Settings, google: FakeGoogle
 ) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        form = hidden_fields(await browser.get(sign_in_app.consent_path()))
+        form = parse_hidden_fields(await browser.get(sign_in_app.make_consent_target()))
         answer = await browser.post("/consent", data={**form, "decision": "deny"})
     assert "error=access_denied" in answer.headers["location"]
     assert google.requests == []
@@ -155,7 +155,7 @@ async def test_without_a_list_the_page_says_what_to_set(
         sign_in_app,
         browser,
     ):
-        answer = await press_continue(sign_in_app, browser)
+        answer = await press_google_button(sign_in_app, browser)
     assert answer.status_code == 403
     assert "ALLOWED_EMAILS" in answer.text
     assert google.requests == []
@@ -165,11 +165,11 @@ async def test_a_sign_in_that_another_browser_began_is_rejected(
     google_settings: Settings, google: FakeGoogle
 ) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        redirect = await press_continue(sign_in_app, browser)
-        callback_url = await visit_google(redirect.headers["location"])
-        async with sign_in_app.client() as stranger:
+        redirect = await press_google_button(sign_in_app, browser)
+        callback_url = await sign_in_at_google(redirect.headers["location"])
+        async with sign_in_app.make_client() as stranger:
             without_cookie = await stranger.get(callback_url)
-            await stranger.get(sign_in_app.consent_path())
+            await stranger.get(sign_in_app.make_consent_target())
             with_other_cookie = await stranger.get(callback_url)
         assert await sign_in_app.count_grants() == 0
     assert without_cookie.status_code == 403
@@ -181,19 +181,19 @@ async def test_a_sign_in_that_another_browser_began_is_rejected(
 @pytest.mark.parametrize("state", ["", "a", "a.b.c", "..", "é.é.é"])
 async def test_a_forged_state_is_rejected(google_settings: Settings, state: str) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        await browser.get(sign_in_app.consent_path())
+        await browser.get(sign_in_app.make_consent_target())
         answer = await browser.get("/signin/google", params={"state": state, "code": "c"})
     assert answer.status_code in (400, 403)
 
 
 async def test_the_code_of_another_sign_in_is_rejected(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        own_callback = await visit_google(
-            (await press_continue(sign_in_app, browser)).headers["location"]
+        own_callback = await sign_in_at_google(
+            (await press_google_button(sign_in_app, browser)).headers["location"]
         )
-        async with sign_in_app.client() as other:
-            other_callback = await visit_google(
-                (await press_continue(sign_in_app, other)).headers["location"]
+        async with sign_in_app.make_client() as other:
+            other_callback = await sign_in_at_google(
+                (await press_google_button(sign_in_app, other)).headers["location"]
             )
         stolen = httpx2.URL(other_callback).params["code"]
         answer = await browser.get(httpx2.URL(own_callback).copy_set_param("code", stolen))
@@ -203,8 +203,8 @@ async def test_the_code_of_another_sign_in_is_rejected(google_settings: Settings
 
 async def test_a_repeated_callback_is_rejected(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        callback_url = await visit_google(
-            (await press_continue(sign_in_app, browser)).headers["location"]
+        callback_url = await sign_in_at_google(
+            (await press_google_button(sign_in_app, browser)).headers["location"]
         )
         first, second = [await browser.get(callback_url) for _ in range(2)]
         assert await sign_in_app.count_grants() == 1
@@ -225,8 +225,8 @@ async def test_a_cancelled_google_sign_in_can_be_repeated(
 
 async def test_a_late_callback_says_to_start_again(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        callback_url = await visit_google(
-            (await press_continue(sign_in_app, browser)).headers["location"]
+        callback_url = await sign_in_at_google(
+            (await press_google_button(sign_in_app, browser)).headers["location"]
         )
         sign_in_app.clock.advance(minutes=11)
         answer = await browser.get(callback_url)
@@ -236,9 +236,9 @@ async def test_a_late_callback_says_to_start_again(google_settings: Settings) ->
 
 async def test_redirects_and_callbacks_count_as_attempts(google_settings: Settings) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        sign_in_app.login_limit.max_attempts = 1
-        callback_url = await visit_google(
-            (await press_continue(sign_in_app, browser)).headers["location"]
+        sign_in_app.sign_in_limit.max_attempts = 1
+        callback_url = await sign_in_at_google(
+            (await press_google_button(sign_in_app, browser)).headers["location"]
         )
         answer = await browser.get(callback_url)
         assert await sign_in_app.count_grants() == 0

@@ -17,7 +17,7 @@ from pydantic import AnyUrl
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from functions.gateway.auth.public_url import challenge
+from functions.gateway.auth.public_url import make_challenge
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
 from tests.support.authorization_server import (
@@ -27,7 +27,7 @@ from tests.support.authorization_server import (
     RESOURCE,
     parse_query,
 )
-from tests.support.fakes.token_storage import Memory
+from tests.support.fakes.token_storage import MemoryTokenStorage
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -122,7 +122,7 @@ def add_protected_endpoint(server: AuthorizationServer) -> None:
             token = request.headers.get("authorization", "").removeprefix("Bearer ")
             return JSONResponse({"user": server.access.tokens.read(token).user_id})
         except Unauthorized:
-            headers = {"www-authenticate": challenge(server.access.settings, FULL_ACCESS)}
+            headers = {"www-authenticate": make_challenge(server.access.settings, FULL_ACCESS)}
             return JSONResponse({}, status_code=401, headers=headers)
 
     server.app.routes.append(Route("/mcp", answer, methods=["POST"]))
@@ -134,7 +134,7 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
 ) -> None:
     add_protected_endpoint(server)
     document = server.documents.add("https://program.example/client.json", REDIRECT)
-    storage = Memory()
+    storage = MemoryTokenStorage()
     browser = Browser(server)
     provider = OAuthClientProvider(
         RESOURCE,
@@ -157,4 +157,4 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
     assert storage.tokens.refresh_token != first_tokens.refresh_token
     assert storage.client
     assert (storage.client.client_id == document) == published
-    assert bool(await server.list_documents("oauth_clients")) == (not published)
+    assert bool(await server.read_documents("oauth_clients")) == (not published)

@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from functions.gateway.body_limits import BodyLimit
-from tests.support.authorization_server import authorization_server
+from tests.support.authorization_server import serve_authorization_server
 from tests.support.sign_in_app import SignInApp
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ async def endpoints(
     settings: Settings, project: str
 ) -> AsyncIterator[dict[str, httpx2.AsyncClient]]:
     """The HTTP client of each path."""
-    async with authorization_server(project) as server, SignInApp(settings).client() as browser:
+    async with (
+        serve_authorization_server(project) as server,
+        SignInApp(settings).make_client() as browser,
+    ):
         yield {path: browser if path == "/consent" else server.http for path in PATHS}
 
 

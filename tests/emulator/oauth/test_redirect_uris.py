@@ -12,7 +12,7 @@ from functions.gateway.oauth.redirect_uris import Destination, is_registered, pa
 from shared.core.errors import InvalidInput
 from shared.core.public_url import DocumentRejected
 from tests.support.authorization_server import REDIRECT, parse_error
-from tests.support.https_server import URL
+from tests.support.public_web_server import DOCUMENT_URL
 
 if TYPE_CHECKING:
     from tests.support.authorization_server import AuthorizationServer
@@ -101,8 +101,8 @@ async def test_safe_uris_can_be_registered_published_and_shown(
     for uris in (SAFE[:10], SAFE[10:]):
         client = await server.register(redirect_uris=uris)
         assert uris == [str(uri) for uri in client.redirect_uris or []]
-    document = {"client_id": URL, "redirect_uris": SAFE}
-    assert parse_client(json.dumps(document).encode(), URL)
+    document = {"client_id": DOCUMENT_URL, "redirect_uris": SAFE}
+    assert parse_client(json.dumps(document).encode(), DOCUMENT_URL)
     assert all(Destination.of(uri).label for uri in SAFE)
 
 
@@ -111,9 +111,9 @@ async def test_safe_uris_can_be_registered_published_and_shown(
 async def test_unsafe_uris_are_rejected_everywhere(server: AuthorizationServer, uri: str) -> None:
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
     assert parse_error(answer)[0] == 400
-    document = {"client_id": URL, "redirect_uris": [REDIRECT, uri]}
+    document = {"client_id": DOCUMENT_URL, "redirect_uris": [REDIRECT, uri]}
     with pytest.raises(DocumentRejected):
-        parse_client(json.dumps(document).encode(), URL)
+        parse_client(json.dumps(document).encode(), DOCUMENT_URL)
     with pytest.raises(InvalidInput):
         Destination.of(uri)
 

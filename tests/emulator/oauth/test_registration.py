@@ -11,9 +11,9 @@ from shared.accounts.keyring import Keyring
 from shared.core.errors import RateLimited
 from tests.support.authorization_server import (
     REDIRECT,
-    authorization_server,
     parse_error,
     parse_tokens,
+    serve_authorization_server,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def registration_error(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
     body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
     error = parse_error(await server.http.post("/register", json=body))
-    assert await server.list_documents("oauth_clients") == []
+    assert await server.read_documents("oauth_clients") == []
     return error
 
 
@@ -34,7 +34,7 @@ async def test_a_client_secret_is_returned_but_not_stored(server: AuthorizationS
     assert client.client_secret_expires_at == 0
     secret = client.client_secret or ""
     assert len(secret) == 43
-    [stored] = await server.list_documents("oauth_clients")
+    [stored] = await server.read_documents("oauth_clients")
     assert stored["id"] == client.client_id
     assert stored["redirect_uris"] == ["https://program.example/back"]
     assert secret not in str(stored)
@@ -118,7 +118,7 @@ async def test_registration_is_limited_by_address(server: AuthorizationServer) -
     assert parse_error(answer) == (429, "temporarily_unavailable")
     assert answer.headers["retry-after"] == "30"
     assert server.limit.attempts == ["1.2.3.4"]
-    assert await server.list_documents("oauth_clients") == []
+    assert await server.read_documents("oauth_clients") == []
 
 
 @pytest.mark.anyio
@@ -152,13 +152,13 @@ async def test_a_registration_in_use_is_written_once_a_day(server: Authorization
     expiries = []
     for hours in (1, 1, 23):
         await server.sign_in(client)
-        [stored] = await server.list_documents("oauth_clients")
+        [stored] = await server.read_documents("oauth_clients")
         expiries.append(stored["expires_at"])
         server.clock.advance(hours=hours)
     assert len(set(expiries)) == 1
     server.clock.advance(seconds=1)
     await server.sign_in(client)
-    [stored] = await server.list_documents("oauth_clients")
+    [stored] = await server.read_documents("oauth_clients")
     assert stored["expires_at"] > expiries[0]
 
 
@@ -177,12 +177,12 @@ async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
 
 @pytest.mark.anyio
 async def test_clients_survive_a_rotation_of_the_secrets(project: str) -> None:
-    async with authorization_server(project, "o" * 32) as old_server:
+    async with serve_authorization_server(project, "o" * 32) as old_server:
         client = await old_server.register()
         code = await old_server.issue_code(client.client_id)
-    async with authorization_server(project, "n" * 32, "o" * 32) as rotating_server:
+    async with serve_authorization_server(project, "n" * 32, "o" * 32) as rotating_server:
         token = parse_tokens(await rotating_server.exchange(client, code)).refresh_token
         token = parse_tokens(await rotating_server.refresh(client, token)).refresh_token
-    async with authorization_server(project, "n" * 32) as new_server:
+    async with serve_authorization_server(project, "n" * 32) as new_server:
         assert parse_error(await new_server.refresh(client, token)) == (401, "invalid_client")
     assert Keyring([SecretStr("n" * 32)]).newest_id != Keyring([SecretStr("o" * 32)]).newest_id

@@ -17,12 +17,12 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     RESOURCE,
-    authorization_server,
-    corruptions,
+    make_corruptions,
     parse_error,
     parse_tokens,
+    serve_authorization_server,
 )
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull
@@ -55,7 +55,7 @@ async def test_no_code_or_token_is_stored(
     tokens = parse_tokens(await server.exchange(client, code))
     stored = str(
         [
-            await server.list_documents(collection)
+            await server.read_documents(collection)
             for collection in ("oauth_grants", "oauth_clients")
         ]
     )
@@ -147,10 +147,10 @@ async def test_a_corrupted_code_or_token_has_no_effect(
 ) -> None:
     code = await server.issue_code(client.client_id)
     expected_errors = {(400, "invalid_grant"), (400, "invalid_request")}
-    for text in list(corruptions(code))[::7]:
+    for text in list(make_corruptions(code))[::7]:
         assert parse_error(await server.exchange(client, text)) in expected_errors
     tokens = parse_tokens(await server.exchange(client, code))
-    for text in list(corruptions(tokens.refresh_token or ""))[::7]:
+    for text in list(make_corruptions(tokens.refresh_token or ""))[::7]:
         assert parse_error(await server.refresh(client, text)) in expected_errors
     parse_tokens(await server.refresh(client, tokens.refresh_token))
 
@@ -313,11 +313,11 @@ async def test_an_internal_error_is_reported_without_details(
 async def test_an_unreachable_database_is_reported_in_time(
     project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with authorization_server(project) as server:
+    async with serve_authorization_server(project) as server:
         client = await server.register()
         code = await server.issue_code(client.client_id)
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
-    async with authorization_server(project, seconds=0.2) as dead:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{find_free_port()}")
+    async with serve_authorization_server(project, seconds=0.2) as dead:
         for answer in (
             await dead.exchange(client, code),
             await dead.refresh(client, make_refresh_token(dead.access.keyring, "0" * 32, 1, "c")),

@@ -35,27 +35,27 @@ from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
 from shared.workspaces.model import content_id
 from tests.emulator.pipeline.test_repair import damage
-from tests.support.database_state import differences, digests, read_state
+from tests.support.database_state import describe_differences, read_state, shorten_state
 from tests.support.fakes import openai, readwise, vertex
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.readwise import FakeReadwise
-from tests.support.index_postings import assert_exact
-from tests.support.killable_children import killable_children
-from tests.support.knowledge import BAKING, SAILING, store_sources, with_chunks
+from tests.support.index_postings import assert_postings_are_exact
+from tests.support.jobs import make_job_context
+from tests.support.killable_children import start_killable_children
+from tests.support.knowledge import BAKING, SAILING, chunk_source, store_sources
 from tests.support.materials import extract_result
-from tests.support.stored_documents import leases
-from tests.support.stored_materials import QUERY, make_text, openai_settings, stored_contents
+from tests.support.stored_documents import read_leased_jobs
+from tests.support.stored_materials import QUERY, make_openai_settings, make_text, read_workspaces
 from tests.support.whole_sample import (
     JOBS_IN_ORDER,
     WordVertex,
-    credentials_file,
     fill_library,
     make_settings,
     open_app,
     read_pinned_state,
+    write_credentials_file,
 )
-from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -129,9 +129,9 @@ async def run_to_end(job: Job, app: App) -> Report:
 async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> None:
     settings = Settings(google_cloud_project=project, ingest_path=str(SAMPLE))
     backends = [App(settings, embedder=WordEmbedder()) for _ in range(2)]
-    ctx = job_context(backends[0])
+    ctx = make_job_context(backends[0])
     await store_sources(ctx, BAKING)
-    await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
+    await Ingestion(ctx.database).save([chunk_source(SAILING)], ctx.clock())
     was_answered = asyncio.Event()
 
     async def run(ctx: Context, budget: Budget) -> Report:
@@ -150,7 +150,7 @@ async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> Non
     assert (RunState.FINISHED, dict(report.counts)) == (record.state, record.counts)
     assert 0 < record.documents_read <= report.cost.documents_read
     assert record.documents_written <= report.cost.documents_written > 0
-    assert await leases(ctx) == set()
+    assert await read_leased_jobs(ctx) == set()
     for app in backends:
         await app.aclose()
 
@@ -159,7 +159,7 @@ async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> Non
 async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
     project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    credentials = str(credentials_file(tmp_path))
+    credentials = str(write_credentials_file(tmp_path))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", credentials)
     with FakeReadwise(page_size=20) as library, WordVertex() as models:
         fill_library(library)
@@ -173,8 +173,8 @@ async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
             async with open_app(settings, utc_now) as app:
                 assert (await run_to_end(job, app)).failures == []
         async with open_app(settings, utc_now) as app:
-            actual = digests(await read_state(job_context(app)))
-    assert not (difference := differences(read_pinned_state(), actual)), difference
+            actual = shorten_state(await read_state(make_job_context(app)))
+    assert not (difference := describe_differences(read_pinned_state(), actual)), difference
 
 
 async def test_repeated_repair_completes_a_killed_one(
@@ -182,21 +182,21 @@ async def test_repeated_repair_completes_a_killed_one(
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
     async with open_app(settings, utc_now) as app:
-        ctx = job_context(app)
+        ctx = make_job_context(app)
         sources = [source for source in read(SAMPLE) if isinstance(source, Source)]
         await Ingestion(ctx.database).save(
-            [with_chunks(source) for source in sources[:3]], ctx.clock()
+            [chunk_source(source) for source in sources[:3]], ctx.clock()
         )
         await run_to_end(INDEX, app)
         for _ in range(4):
             await damage(ctx, chance)
         fields = {"google_cloud_project": settings.google_cloud_project, "lease_seconds": 0.001}
-        with killable_children() as dying:
+        with start_killable_children() as dying:
             for commit in COMMITS:
                 assert not dying.survives(fields, commit, job=REPAIR.name)
         report = await run_to_end(REPAIR, app)
         assert report.counts["mended"] > 0
-        await assert_exact(ctx)
+        await assert_postings_are_exact(ctx)
 
 
 async def test_embedding_of_materials_resumes_after_a_kill(
@@ -204,8 +204,8 @@ async def test_embedding_of_materials_resumes_after_a_kill(
 ) -> None:
     text = make_text(100)
     with FakeOpenAI() as model:
-        killing = openai_settings(model, project, extract_materials_characters=500)
-        calmly = openai_settings(model, f"{project}-calm")
+        killing = make_openai_settings(model, project, extract_materials_characters=500)
+        calmly = make_openai_settings(model, f"{project}-calm")
         async with open_app(killing, utc_now) as app, open_app(calmly, utc_now) as calm:
             expected = await extract_result(calm, QUERY, materials=text)
             await extract_result(app, QUERY, materials=text)
@@ -218,7 +218,7 @@ async def test_embedding_of_materials_resumes_after_a_kill(
             assert (report.counts["ready"], report.counts["embedded"] <= UNSTORED) == (1, True)
             result = await extract_result(app, QUERY, document=content_id(text))
             assert result == expected | {"known": True}
-            assert await stored_contents(calm) == await stored_contents(app)
+            assert await read_workspaces(calm) == await read_workspaces(app)
 
 
 def make_environment(settings: Settings) -> dict[str, str]:

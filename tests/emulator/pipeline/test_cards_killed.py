@@ -17,14 +17,14 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.cards import (
-    call_context,
-    card_reply,
+    make_card_reply,
+    make_cards_context,
     make_generator,
     make_source_of_notes,
-    store_and_prepare,
 )
 from tests.support.fakes.vertex import HANG, FakeVertex, Reply
-from tests.support.stored_documents import chunks
+from tests.support.knowledge import ingest_sources
+from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -52,7 +52,7 @@ asyncio.run(run_job(JOB, App(Settings(), generator=generator)))
 
 async def chunk_contents(ctx: Context) -> dict[str, Any]:
     """Return all chunks, without the times at which they were written."""
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     for data in stored.values():
         del data["created_at"], data["updated_at"]
         data["pending"] = set(data["pending"])
@@ -63,7 +63,7 @@ async def chunk_contents(ctx: Context) -> dict[str, Any]:
 async def run(settings: Settings, server: FakeVertex) -> Report:
     """Run the job to its end, when the lease has expired."""
     generator = make_generator(server)
-    later = call_context(settings).clock() + timedelta(days=36_500)
+    later = make_cards_context(settings).clock() + timedelta(days=36_500)
     app = App(settings, generator=generator, clock=lambda: later)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
@@ -94,19 +94,22 @@ async def test_next_run_completes_one_killed_during_a_model_call(
 ) -> None:
     calm = Settings(google_cloud_project=f"{settings.google_cloud_project}-calm")
     with FakeVertex() as server:
-        server.answers["GeneratedCard"] = card_reply
+        server.answers["GeneratedCard"] = make_card_reply
         for target in (calm, settings):
-            await store_and_prepare(call_context(target), make_source_of_notes(PASSAGES))
+            await ingest_sources(make_cards_context(target), make_source_of_notes(PASSAGES))
         await run(calm, server)
         server.script.extend([Reply()] * answered)
         server.usual = HANG
         run_and_kill(settings, server, dict(os.environ))
         made = sum(
-            "knowledge_card" in data for data in (await chunks(call_context(settings))).values()
+            "knowledge_card" in data
+            for data in (await read_chunks(make_cards_context(settings))).values()
         )
         server.script.clear()
         server.usual = Reply()
         report = await run(settings, server)
     assert {3: 0, 13: 8}[answered] == made
     assert PASSAGES - made == report.counts["cards"]
-    assert await chunk_contents(call_context(calm)) == await chunk_contents(call_context(settings))
+    assert await chunk_contents(make_cards_context(calm)) == await chunk_contents(
+        make_cards_context(settings)
+    )

@@ -12,8 +12,8 @@ from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, DeadLetter, StepResult
 from tests.support.fakes.embedder import DIMENSION
-from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
-from tests.support.stored_documents import documents
+from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -31,15 +31,15 @@ UNIT = (1.0,) + (0.0,) * (DIMENSION - 1)
 
 async def baking_chunks(ctx: Context) -> list[PendingChunk]:
     """Three chunks with a pending `embed` step, in the order of their ids."""
-    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
-    return await ChunkQueue(ctx.database).pending("embed", NOON, 10)
+    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON)
+    return await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)
 
 
 async def test_chunk_is_read_as_stored(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING)
     stored = await Chunks(ctx.database).get(chunks[0].chunk_id)
     assert stored is not None
-    moment = (await documents(ctx, "chunks"))[chunks[0].chunk_id]["created_at"]
+    moment = (await read_documents(ctx, "chunks"))[chunks[0].chunk_id]["created_at"]
     assert replace(chunks[0], dated_at=moment) == stored.chunk
     assert len(stored.vector or ()) == DIMENSION
 
@@ -49,28 +49,30 @@ async def test_missing_chunk_is_none(ctx: Context) -> None:
 
 
 async def test_pending_chunk_has_its_embedding_text(ctx: Context) -> None:
-    expected = {chunk.chunk_id: chunk.embedding_text for chunk in with_chunks(BAKING).chunks}
+    expected = {chunk.chunk_id: chunk.embedding_text for chunk in chunk_source(BAKING).chunks}
     assert {chunk.chunk_id: chunk.text for chunk in await baking_chunks(ctx)} == expected
 
 
 async def test_pending_chunks_are_limited(ctx: Context, meter: Meter) -> None:
     await baking_chunks(ctx)
     before = meter.documents_read
-    assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 2)) == 2
+    assert len(await ChunkQueue(ctx.database).load_pending("embed", NOON, 2)) == 2
     assert meter.documents_read - before == 2
 
 
 async def test_longest_pending_chunks_come_first(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([with_chunks(SAILING)], NOON)
-    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON - timedelta(days=1))
-    waiting = await ChunkQueue(ctx.database).pending("embed", NOON, 4)
+    await Ingestion(ctx.database).save([chunk_source(SAILING)], NOON)
+    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON - timedelta(days=1))
+    waiting = await ChunkQueue(ctx.database).load_pending("embed", NOON, 4)
     expected = ["baking", "baking", "baking", "sailing"]
     assert [chunk.chunk_id.partition("-")[0] for chunk in waiting] == expected
 
 
 async def test_deferred_chunk_is_counted_but_not_due(ctx: Context) -> None:
     await baking_chunks(ctx)
-    assert await ChunkQueue(ctx.database).pending("embed", NOON - timedelta(seconds=1), 10) == []
+    assert (
+        await ChunkQueue(ctx.database).load_pending("embed", NOON - timedelta(seconds=1), 10) == []
+    )
     assert await ChunkQueue(ctx.database).count_pending("embed") == 3
     assert await ChunkQueue(ctx.database).count_pending("cluster") == 0
 
@@ -83,7 +85,7 @@ async def test_only_an_edited_chunk_stays_pending(
     assert (
         await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
     )
-    stored = await documents(ctx, "chunks")
+    stored = await read_documents(ctx, "chunks")
     pending = [set(stored[chunk.chunk_id]["pending"]) for chunk in read]
     assert pending == [{*LATER, "cluster"}, {"embed", *LATER}, {*LATER, "cluster"}]
     assert ["embedding" in stored[chunk.chunk_id] for chunk in read] == [True, False, True]
@@ -95,12 +97,12 @@ async def test_chunk_deleted_after_its_read_stays_deleted(ctx: Context) -> None:
     assert (
         await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
     )
-    assert set(await documents(ctx, "chunks")) == {chunk.chunk_id for chunk in read[1:]}
+    assert set(await read_documents(ctx, "chunks")) == {chunk.chunk_id for chunk in read[1:]}
 
 
 async def test_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> None:
     read = await baking_chunks(ctx)
-    await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], NOON)
+    await Ingestion(ctx.database).save([chunk_source(replace(BAKING, sections=()))], NOON)
     assert (
         await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 0
     )
@@ -112,7 +114,7 @@ async def test_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> None
 async def test_failure_defers_the_step_and_counts_an_attempt(ctx: Context) -> None:
     read = await baking_chunks(ctx)
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
-    data = (await documents(ctx, "chunks"))[read[0].chunk_id]
+    data = (await read_documents(ctx, "chunks"))[read[0].chunk_id]
     assert data["pending"] == {
         "embed": NOON + timedelta(minutes=2),
         **dict.fromkeys(LATER, NOON),
@@ -124,7 +126,8 @@ async def test_failed_step_defers_no_other_step(ctx: Context) -> None:
     odd, *others = await baking_chunks(ctx)
     await ChunkQueue(ctx.database).defer("embed", odd, "too odd", NOON)
     due = {
-        step: await ChunkQueue(ctx.database).pending(step, NOON, 10) for step in ("embed", "index")
+        step: await ChunkQueue(ctx.database).load_pending(step, NOON, 10)
+        for step in ("embed", "index")
     }
     expected = {chunk.chunk_id for chunk in others}
     assert {chunk.chunk_id for chunk in due["embed"]} == expected
@@ -135,11 +138,11 @@ async def test_steps_count_their_attempts_separately(ctx: Context) -> None:
     chunk_id = (await baking_chunks(ctx))[0].chunk_id
     moment = NOON
     for step in ("embed", "index", "index"):
-        due = await ChunkQueue(ctx.database).pending(step, moment, 10)
+        due = await ChunkQueue(ctx.database).load_pending(step, moment, 10)
         chunk = next(chunk for chunk in due if chunk.chunk_id == chunk_id)
         await ChunkQueue(ctx.database).defer(step, chunk, "too odd", moment)
         moment += timedelta(minutes=10)
-    data = (await documents(ctx, "chunks"))[chunk_id]
+    data = (await read_documents(ctx, "chunks"))[chunk_id]
     assert data["tries"] == {"embed": 1, "index": 2}
     assert data["pending"] == {
         **dict.fromkeys(LATER, NOON),
@@ -161,10 +164,10 @@ async def test_fifth_failure_dead_letters_the_step(ctx: Context) -> None:
     waits: list[timedelta | None] = []
     moment = NOON
     for _ in range(5):
-        due = await ChunkQueue(ctx.database).pending("embed", moment, 10)
+        due = await ChunkQueue(ctx.database).load_pending("embed", moment, 10)
         chunk = next(chunk for chunk in due if chunk.chunk_id == chunk_id)
         await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", moment)
-        data = (await documents(ctx, "chunks"))[chunk_id]
+        data = (await read_documents(ctx, "chunks"))[chunk_id]
         retry_at = data["pending"].get("embed")
         waits.append(retry_at and retry_at - moment)
         moment = retry_at
@@ -177,15 +180,15 @@ async def test_failure_of_an_edited_chunk_is_ignored(ctx: Context) -> None:
     read = await baking_chunks(ctx)
     await set_fields(ctx, f"chunks/{read[0].chunk_id}", {"content": "Something else."})
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
-    assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 10)) == 3
+    assert len(await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)) == 3
 
 
 async def test_storing_a_vector_resets_the_attempts(ctx: Context) -> None:
     chunk = (await baking_chunks(ctx))[0]
     await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
-    due = await ChunkQueue(ctx.database).pending("embed", NOON + timedelta(minutes=2), 10)
+    due = await ChunkQueue(ctx.database).load_pending("embed", NOON + timedelta(minutes=2), 10)
     await ChunkQueue(ctx.database).store_vectors(due, [UNIT] * 3, "model-1", ctx.clock())
-    data = (await documents(ctx, "chunks"))[chunk.chunk_id]
+    data = (await read_documents(ctx, "chunks"))[chunk.chunk_id]
     assert (data["tries"], set(data["pending"])) == ({}, {*LATER, "cluster"})
     assert data["embedding_model"] == "model-1"
 
@@ -220,8 +223,8 @@ async def test_extra_writes_commit_with_their_step_or_not_at_all(ctx: Context) -
         for chunk in (first, second)
     ]
     assert await ChunkQueue(ctx.database).complete("card", made) == 1
-    assert set(await documents(ctx, "notes")) == {first.chunk_id}
-    stored = await documents(ctx, "chunks")
+    assert set(await read_documents(ctx, "notes")) == {first.chunk_id}
+    stored = await read_documents(ctx, "chunks")
     assert ["mark" in stored[chunk.chunk_id] for chunk in (first, second)] == [True, False]
 
 
@@ -238,20 +241,20 @@ async def test_extraction_during_a_step_keeps_it_pending(ctx: Context) -> None:
         await ChunkQueue(ctx.database).complete("extract", [StepResult(first, {"extracted": {}})])
         == 0
     )
-    assert (await documents(ctx, "chunks"))[first.chunk_id]["extracted"] == update["extracted"]
+    assert (await read_documents(ctx, "chunks"))[first.chunk_id]["extracted"] == update["extracted"]
 
 
 async def test_dead_letters_are_listed_and_can_be_retried(ctx: Context) -> None:
     first, *_ = await baking_chunks(ctx)
     await ChunkQueue(ctx.database).defer("embed", replace(first, tries=4), "too odd", NOON)
-    assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == [
+    assert await ChunkQueue(ctx.database).load_dead_letters("embed", 10) == [
         DeadLetter(first.chunk_id, "too odd")
     ]
     assert await ChunkQueue(ctx.database).count_dead_letters("embed") == 1
     assert await ChunkQueue(ctx.database).retry("embed", NOON) == 1
-    assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == []
+    assert await ChunkQueue(ctx.database).load_dead_letters("embed", 10) == []
     again = {
         chunk.chunk_id: chunk.tries
-        for chunk in await ChunkQueue(ctx.database).pending("embed", NOON, 9)
+        for chunk in await ChunkQueue(ctx.database).load_pending("embed", NOON, 9)
     }
     assert again[first.chunk_id] == 0

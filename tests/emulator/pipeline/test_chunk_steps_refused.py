@@ -14,8 +14,9 @@ from shared.knowledge.queue import ChunkQueue, RefusedChunks, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.job import Report
-from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.jobs import make_ample_budget
+from tests.support.knowledge import chunk_source
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.firestore.database import Write
@@ -34,8 +35,8 @@ LONG_TEXT = "x" * (MAX_COMMIT_BYTES // 6)
 
 async def store_pending_chunks(ctx: Context) -> list[PendingChunk]:
     """Store a source, and return its ten chunks, which wait for knowledge cards."""
-    await Ingestion(ctx.database).save([with_chunks(SOURCE)], NOON)
-    return await ChunkQueue(ctx.database).pending("card", NOON, 20)
+    await Ingestion(ctx.database).save([chunk_source(SOURCE)], NOON)
+    return await ChunkQueue(ctx.database).load_pending("card", NOON, 20)
 
 
 def make_result(chunk: PendingChunk, oversized_id: str) -> StepResult:
@@ -57,7 +58,7 @@ async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
         await ChunkQueue(ctx.database).complete("card", results)
     assert error.value.stored == 9
     assert [chunk.chunk_id for chunk in error.value.chunks] == [oversized_id]
-    stored_chunks = await documents(ctx, "chunks")
+    stored_chunks = await read_documents(ctx, "chunks")
     pending_ids = {name for name, data in stored_chunks.items() if "card" in data["pending"]}
     assert pending_ids == {oversized_id}
 
@@ -69,7 +70,7 @@ async def test_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
         for chunk in chunks
     ]
     assert await ChunkQueue(ctx.database).complete("card", results) == len(chunks)
-    assert set(await documents(ctx, "extras")) == {chunk.chunk_id for chunk in chunks}
+    assert set(await read_documents(ctx, "extras")) == {chunk.chunk_id for chunk in chunks}
 
 
 async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> None:
@@ -84,12 +85,12 @@ async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> 
 
     work = StepWork(step="card", count="cards", process=process, probe=probe)
     report = Report()
-    await process_pending(work, ctx, ample_budget(), report)
+    await process_pending(work, ctx, make_ample_budget(), report)
     assert report.counts == {"cards": 9}
     (failure,) = report.failures
     assert failure.name == oversized_id
     assert "too large" in failure.reason
-    assert (await documents(ctx, "chunks"))[oversized_id]["tries"]["card"] == 1
+    assert (await read_documents(ctx, "chunks"))[oversized_id]["tries"]["card"] == 1
 
 
 async def test_oversized_commit_is_split(ctx: Context) -> None:

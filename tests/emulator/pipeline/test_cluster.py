@@ -24,23 +24,28 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.cluster_chunks import (
-    SIZE,
+from tests.support.database_dump import read_root_documents, write_documents
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import (
+    make_ample_budget,
+    make_hasty_budget,
+    make_one_step_budget,
+    make_spent_budget,
+)
+from tests.support.knowledge import set_fields
+from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.themed_passages import (
+    PASSAGES_PER_THEME,
     THEMES,
     add_sources,
-    cluster_sizes,
     count_pending_chunks,
     delete_source,
-    hasty_budget,
-    sources_by_cluster,
-    stored_documents,
-    themed_source,
-    unrelated_source,
+    make_themed_source,
+    make_unrelated_source,
+    read_cluster_sizes,
+    read_clustering,
+    read_sources_by_cluster,
 )
-from tests.support.database_dump import copy_into, read_root_documents
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample_budget, chunks, documents, one_step, spent_budget
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -55,14 +60,14 @@ NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 async def run(ctx: Context) -> Report:
-    return await cluster(ctx, ample_budget())
+    return await cluster(ctx, make_ample_budget())
 
 
 @pytest.fixture(scope="module")
 async def stored_clusters(new_base: NewBase) -> Contents:
     """Return the stored chunks of `five_clusters`."""
     ctx = new_base(None)
-    await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(3))
+    await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(3))
     await run(ctx)
     return await read_root_documents(ctx.database.client)
 
@@ -70,13 +75,13 @@ async def stored_clusters(new_base: NewBase) -> Contents:
 @pytest.fixture
 async def five_clusters(ctx: Context, stored_clusters: Contents) -> None:
     """Seventy-five chunks about five subjects, and three about none."""
-    await copy_into(ctx.database.client, stored_clusters)
+    await write_documents(ctx.database.client, stored_clusters)
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_vector_of_another_length_is_not_clustered(ctx: Context) -> None:
     """It cannot be compared, so the chunk belongs to no cluster."""
-    chunk_id, *_ = stored = await chunks(ctx)
+    chunk_id, *_ = stored = await read_chunks(ctx)
     short = to_compact(ctx.embedder.dimension // 2 * [0.1])
     for step in ("assigned", "clustered"):
         change = {"embedding_f16": short, "cluster_id": [], "pending": {"cluster": NOON}}
@@ -84,7 +89,7 @@ async def test_a_vector_of_another_length_is_not_clustered(ctx: Context) -> None
         if step == "clustered":
             await set_fields(ctx, "meta/clustering", {"unfinished": True})
         await run(ctx)
-        assigned = {name: data.get("cluster_id") for name, data in (await chunks(ctx)).items()}
+        assigned = {name: data.get("cluster_id") for name, data in (await read_chunks(ctx)).items()}
         assert not assigned[chunk_id]
         assert sum(map(bool, assigned.values())) >= len(stored) - 4
 
@@ -92,7 +97,7 @@ async def test_a_vector_of_another_length_is_not_clustered(ctx: Context) -> None
 async def cluster_id_of_theme(ctx: Context, theme: str) -> str:
     """Return the id of the cluster that has most of a theme's chunks."""
     matches = [
-        name for name, sources in (await sources_by_cluster(ctx)).items() if theme in sources
+        name for name, sources in (await read_sources_by_cluster(ctx)).items() if theme in sources
     ]
     assert len(matches) == 1
     return matches[0]
@@ -101,13 +106,13 @@ async def cluster_id_of_theme(ctx: Context, theme: str) -> str:
 @pytest.mark.usefixtures("five_clusters")
 async def test_chunks_about_one_subject_form_a_cluster(ctx: Context) -> None:
     assert [{theme} for theme in sorted(THEMES)] == sorted(
-        (await sources_by_cluster(ctx)).values(), key=str
+        (await read_sources_by_cluster(ctx)).values(), key=str
     )
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_cluster_names_are_unique_and_short(ctx: Context) -> None:
-    stored = (await documents(ctx, "clusters")).values()
+    stored = (await read_documents(ctx, "clusters")).values()
     assert {3 <= len(data["name"].split()) <= 6 for data in stored} == {True}
     assert len(THEMES) == len({data["name"] for data in stored})
 
@@ -123,9 +128,9 @@ async def test_cluster_is_described_by_words_of_its_chunks(ctx: Context) -> None
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_sizes_are_exact_and_only_indexing_is_pending(ctx: Context) -> None:
-    stored_sizes, counted = await cluster_sizes(ctx)
+    stored_sizes, counted = await read_cluster_sizes(ctx)
     assert (stored_sizes, await count_pending_chunks(ctx)) == (counted, 0)
-    members = [data for data in (await chunks(ctx)).values() if data.get("cluster_id")]
+    members = [data for data in (await read_chunks(ctx)).values() if data.get("cluster_id")]
     assert {"index" in data["pending"] for data in members} == {True}
 
 
@@ -144,62 +149,64 @@ async def test_empty_base_costs_one_read(ctx: Context, meter: Meter) -> None:
 
 
 async def test_too_few_chunks_form_no_cluster_with_a_reason(ctx: Context) -> None:
-    await add_sources(ctx, themed_source("bread"))
+    await add_sources(ctx, make_themed_source("bread"))
     report = await run(ctx)
     assert (
         report.note,
-        await sources_by_cluster(ctx),
+        await read_sources_by_cluster(ctx),
         await count_pending_chunks(ctx),
     ) == (TOO_FEW, {}, 0)
 
 
 async def test_clusters_appear_once_there_are_enough_chunks(ctx: Context) -> None:
-    await add_sources(ctx, themed_source("bread"))
+    await add_sources(ctx, make_themed_source("bread"))
     await run(ctx)
-    await add_sources(ctx, themed_source("bees"), themed_source("chess"))
+    await add_sources(ctx, make_themed_source("bees"), make_themed_source("chess"))
     await run(ctx)
-    assert len(await sources_by_cluster(ctx)) == 3
+    assert len(await read_sources_by_cluster(ctx)) == 3
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_new_chunk_joins_a_cluster_unless_it_is_an_outlier(ctx: Context) -> None:
     before = await cluster_id_of_theme(ctx, "boats")
-    await add_sources(ctx, themed_source("boats", range(SIZE + 1)), unrelated_source(4))
+    await add_sources(
+        ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 1)), make_unrelated_source(4)
+    )
     report = await run(ctx)
-    stored_sizes, counted = await cluster_sizes(ctx)
+    stored_sizes, counted = await read_cluster_sizes(ctx)
     assert (2, counted) == (report.counts["placed"], stored_sizes)
-    assert {before: {"boats"}}.items() <= (await sources_by_cluster(ctx)).items()
+    assert {before: {"boats"}}.items() <= (await read_sources_by_cluster(ctx)).items()
     assert report.counts["topics"] == 0
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_chunk_that_left_a_cluster_is_not_counted(ctx: Context) -> None:
-    await add_sources(ctx, themed_source("boats", range(SIZE - 2)))
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME - 2)))
     await run(ctx)
-    stored_sizes, counted = await cluster_sizes(ctx)
+    stored_sizes, counted = await read_cluster_sizes(ctx)
     assert counted == stored_sizes
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_empty_cluster_is_deleted(ctx: Context) -> None:
     gone = await cluster_id_of_theme(ctx, "clouds")
-    await add_sources(ctx, themed_source("clouds", range(3)))
+    await add_sources(ctx, make_themed_source("clouds", range(3)))
     await run(ctx)
-    await delete_source(ctx, themed_source("clouds"))
+    await delete_source(ctx, make_themed_source("clouds"))
     await run(ctx)
-    assert gone not in await documents(ctx, "clusters")
+    assert gone not in await read_documents(ctx, "clusters")
 
 
 async def test_reclustering_keeps_the_ids_of_old_clusters(
     ctx: Context,
 ) -> None:
-    old = [themed_source(theme) for theme in ("bread", "boats", "bees", "chess")]
+    old = [make_themed_source(theme) for theme in ("bread", "boats", "bees", "chess")]
     await add_sources(ctx, *old)
     await run(ctx)
-    before = await documents(ctx, "clusters")
-    await add_sources(ctx, themed_source("clouds"))
+    before = await read_documents(ctx, "clusters")
+    await add_sources(ctx, make_themed_source("clouds"))
     report = await run(ctx)
-    after = await documents(ctx, "clusters")
+    after = await read_documents(ctx, "clusters")
     assert (report.counts["topics"], len(after)) == (5, 5)
     assert before.keys() < after.keys()
     fields = ("name", "description", "keywords", "created_at")
@@ -212,31 +219,31 @@ async def test_run_short_of_time_assigns_new_chunks(
     ctx: Context,
 ) -> None:
     before = await cluster_id_of_theme(ctx, "boats")
-    await add_sources(ctx, themed_source("boats", range(SIZE + 12)))
-    report = await cluster(ctx, hasty_budget())
-    stored_sizes, counted = await cluster_sizes(ctx)
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 12)))
+    report = await cluster(ctx, make_hasty_budget())
+    stored_sizes, counted = await read_cluster_sizes(ctx)
     assert (
         report.finished, report.note, report.counts["topics"], report.counts["placed"],
     ) == (False, NO_TIME, 0, 12)  # fmt: skip
     assert (stored_sizes, await count_pending_chunks(ctx)) == (counted, 0)
-    assert counted[before] > SIZE
+    assert counted[before] > PASSAGES_PER_THEME
     assert (await run(ctx)).counts["topics"] == 5
 
 
 async def test_chunks_stay_pending_if_first_clustering_lacks_time(ctx: Context) -> None:
-    await add_sources(ctx, *map(themed_source, THEMES))
-    report = await cluster(ctx, hasty_budget())
+    await add_sources(ctx, *map(make_themed_source, THEMES))
+    report = await cluster(ctx, make_hasty_budget())
     assert (report.finished, report.note, +report.counts) == (False, NO_TIME, {})
-    assert len(THEMES) * SIZE == await count_pending_chunks(ctx)
+    assert len(THEMES) * PASSAGES_PER_THEME == await count_pending_chunks(ctx)
 
 
 async def test_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
-    await add_sources(ctx, *map(themed_source, THEMES))
-    given_up = next(iter(await chunks(ctx)))
+    await add_sources(ctx, *map(make_themed_source, THEMES))
+    given_up = next(iter(await read_chunks(ctx)))
     parked = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
     await ctx.database.document("chunks", given_up).update(parked)
     await run(ctx)
-    data = (await chunks(ctx))[given_up]
+    data = (await read_chunks(ctx))[given_up]
     assert ("index" in data["pending"], data["tries"], data["parked"]) == (True, {}, {})
 
 
@@ -244,7 +251,7 @@ async def test_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
 async def test_any_change_after_a_week_causes_reclustering(
     ctx: Context, clock: SettableClock
 ) -> None:
-    await add_sources(ctx, themed_source("boats", range(SIZE + 1)))
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 1)))
     assert (await run(ctx)).counts["topics"] == 0
     clock.now += timedelta(days=7)
     assert (await run(ctx)).counts["topics"] == 5
@@ -256,11 +263,11 @@ async def test_any_change_after_a_week_causes_reclustering(
 async def test_reclustering_the_same_chunks_changes_nothing(
     ctx: Context, clock: SettableClock
 ) -> None:
-    before = {name: data.get("cluster_id") for name, data in (await chunks(ctx)).items()}
+    before = {name: data.get("cluster_id") for name, data in (await read_chunks(ctx)).items()}
     await ctx.database.document("meta", "clustering").update({"changed": 1})
     clock.now += timedelta(days=7)
     report = await run(ctx)
-    after = {name: data.get("cluster_id") for name, data in (await chunks(ctx)).items()}
+    after = {name: data.get("cluster_id") for name, data in (await read_chunks(ctx)).items()}
     assert (before, 0) == (after, report.counts["placed"])
 
 
@@ -273,41 +280,41 @@ async def test_order_of_ingest_does_not_matter(
     )
     opened = App(other, clock=clock, embedder=WordEmbedder())
     others = opened.context(Caller(), Meter())
-    for source in reversed([*map(themed_source, THEMES), unrelated_source(3)]):
+    for source in reversed([*map(make_themed_source, THEMES), make_unrelated_source(3)]):
         await add_sources(others, source)
     await run(others)
-    assert await sources_by_cluster(ctx) == await sources_by_cluster(others)
+    assert await read_sources_by_cluster(ctx) == await read_sources_by_cluster(others)
     await opened.aclose()
 
 
 async def test_next_run_continues_one_out_of_time(ctx: Context) -> None:
-    await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(140))
-    first = await cluster(ctx, one_step())
+    await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(140))
+    first = await cluster(ctx, make_one_step_budget())
     assert (first.finished, first.counts["placed"]) == (False, 200)
     second = await run(ctx)
-    stored_sizes, counted = await cluster_sizes(ctx)
+    stored_sizes, counted = await read_cluster_sizes(ctx)
     assert (
         second.finished, second.counts["placed"], stored_sizes, await count_pending_chunks(ctx),
     ) == (True, 15, counted, 0)  # fmt: skip
 
 
 async def test_run_without_time_changes_nothing(ctx: Context) -> None:
-    await add_sources(ctx, *map(themed_source, THEMES))
-    report = await cluster(ctx, spent_budget())
-    assert (report.finished, await documents(ctx, "clusters")) == (False, {})
+    await add_sources(ctx, *map(make_themed_source, THEMES))
+    report = await cluster(ctx, make_spent_budget())
+    assert (report.finished, await read_documents(ctx, "clusters")) == (False, {})
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_clusters_stay_during_a_migration(
     ctx: Context,
 ) -> None:
-    await add_sources(ctx, themed_source("boats", range(2 * SIZE)))
-    before = await stored_documents(ctx)
+    await add_sources(ctx, make_themed_source("boats", range(2 * PASSAGES_PER_THEME)))
+    before = await read_clustering(ctx)
     there = await EmbeddingSpace(ctx.database).load_state()
     await EmbeddingSpace(ctx.database).start_migration(there, WordEmbedder(), NOON)
     assert (await run(ctx)).note == REEMBEDDING
     assert {
-        **await stored_documents(ctx),
+        **await read_clustering(ctx),
         "meta/embedding": ...,
     } == {**before, "meta/embedding": ...}
 
@@ -316,40 +323,40 @@ async def test_clusters_stay_during_a_migration(
 async def test_reclustering_after_a_migration_keeps_ids(
     ctx: Context,
 ) -> None:
-    before = await sources_by_cluster(ctx)
+    before = await read_sources_by_cluster(ctx)
     meta = ctx.database.document("meta", "embedding")
     await meta.update({"model": "other words"})
-    for chunk_id in await documents(ctx, "chunks"):
+    for chunk_id in await read_documents(ctx, "chunks"):
         reference = ctx.database.document("chunks", chunk_id)
         await reference.update({"embedding_model": "other words", "pending.cluster": NOON})
     assert (await run(ctx)).counts["topics"] == 5
-    assert (await sources_by_cluster(ctx), await count_pending_chunks(ctx)) == (before, 0)
-    assert (await documents(ctx, "meta"))["clustering"]["model"] == "other words"
+    assert (await read_sources_by_cluster(ctx), await count_pending_chunks(ctx)) == (before, 0)
+    assert (await read_documents(ctx, "meta"))["clustering"]["model"] == "other words"
 
 
 async def test_concurrent_runs_exclude_each_other(ctx: Context, app: App) -> None:
-    await add_sources(ctx, *map(themed_source, THEMES))
+    await add_sources(ctx, *map(make_themed_source, THEMES))
     lease = await Leases(ctx.database).acquire(JOB.name, 60, ctx.clock, "cluster.x")
     assert not isinstance(lease, datetime)
     assert isinstance(await run_job(JOB, app), AlreadyRunning)
 
 
 async def test_run_without_its_lease_writes_nothing(ctx: Context) -> None:
-    await add_sources(ctx, *map(themed_source, THEMES))
+    await add_sources(ctx, *map(make_themed_source, THEMES))
     await Leases(ctx.database).acquire(JOB.name, 60, ctx.clock, "cluster.x")
     await ctx.database.document("leases", JOB.name).update({"holder": "another"})
     with pytest.raises(LeaseLost):
         await run(ctx)
-    assert await documents(ctx, "clusters") == {}
+    assert await read_documents(ctx, "clusters") == {}
 
 
 async def test_sample_clusters_stay_until_enough_has_changed(ctx: Context) -> None:
     await add_sources(ctx, *(source for source in read(SAMPLE) if isinstance(source, Source)))
     await add_knowledge(ctx)
-    before = await documents(ctx, "clusters")
+    before = await read_documents(ctx, "clusters")
     report = await run(ctx)
     assert (report.counts["topics"], await count_pending_chunks(ctx)) == (0, 0)
-    after = await documents(ctx, "clusters")
+    after = await read_documents(ctx, "clusters")
     assert after.keys() == before.keys()
     changed = {
         field
@@ -368,9 +375,9 @@ async def test_sample_cluster_keeps_its_name_and_chunks(ctx: Context) -> None:
     await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
     await ctx.database.document("meta", "clustering").update({"changed": 20})
     assert (await run(ctx)).counts["topics"] == 5
-    named = (await documents(ctx, "clusters"))[bread]
+    named = (await read_documents(ctx, "clusters"))[bread]
     assert (
         named["name"],
         named["named_by"],
         len(named["central"]),
-    ) == ("Bread at home", "hand", SIZE)
+    ) == ("Bread at home", "hand", PASSAGES_PER_THEME)

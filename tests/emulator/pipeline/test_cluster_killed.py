@@ -11,21 +11,21 @@ from functions.jobs.cluster.job import cluster
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from tests.support.cluster_chunks import (
-    SIZE,
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after
+from tests.support.database_dump import read_root_documents, write_documents
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget
+from tests.support.killable_children import start_killable_children
+from tests.support.themed_passages import (
+    PASSAGES_PER_THEME,
     add_sources,
-    cluster_sizes,
     count_pending_chunks,
     delete_source,
-    stored_documents,
-    themed_source,
-    unrelated_source,
+    make_themed_source,
+    make_unrelated_source,
+    read_cluster_sizes,
+    read_clustering,
 )
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
-from tests.support.database_dump import copy_into, read_root_documents
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.killable_children import killable_children
-from tests.support.stored_documents import ample_budget
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -57,37 +57,39 @@ async def three_clusters(ctx: Context) -> None:
     """Make a base without clusters."""
     await add_sources(
         ctx,
-        themed_source("bread"),
-        themed_source("boats"),
-        themed_source("bees"),
-        unrelated_source(3),
+        make_themed_source("bread"),
+        make_themed_source("boats"),
+        make_themed_source("bees"),
+        make_unrelated_source(3),
     )
 
 
 async def base_to_recluster(ctx: Context) -> None:
     """Make a base to be clustered again: one cluster is new, one has lost half of its chunks."""
     await three_clusters(ctx)
-    await cluster(ctx, ample_budget())
-    await add_sources(ctx, themed_source("bees", range(SIZE // 2)), themed_source("chess"))
+    await cluster(ctx, make_ample_budget())
+    await add_sources(
+        ctx, make_themed_source("bees", range(PASSAGES_PER_THEME // 2)), make_themed_source("chess")
+    )
 
 
 async def base_with_new_chunks(ctx: Context) -> None:
     """Make a base with new chunks to assign, and a cluster that has lost all of its own."""
-    await add_sources(ctx, themed_source("clouds", range(7)))
+    await add_sources(ctx, make_themed_source("clouds", range(7)))
     await three_clusters(ctx)
-    await cluster(ctx, ample_budget())
-    await delete_source(ctx, themed_source("clouds"))
-    await add_sources(ctx, themed_source("boats", range(SIZE + 2)))
+    await cluster(ctx, make_ample_budget())
+    await delete_source(ctx, make_themed_source("clouds"))
+    await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 2)))
 
 
 async def run_undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
     """Return the final state of a base, and the number of commits."""
     async with opened(settings, "calm") as app:
         ctx = app.context(Caller(), Meter())
-        await copy_into(ctx.database.client, prepared)
+        await write_documents(ctx.database.client, prepared)
         before = app.commits
-        await cluster(ctx, ample_budget())
-        return await stored_documents(ctx), app.commits - before
+        await cluster(ctx, make_ample_budget())
+        return await read_clustering(ctx), app.commits - before
 
 
 class opened:  # noqa: N801 - used as a function
@@ -118,14 +120,14 @@ async def test_next_run_completes_one_killed_after_any_commit(
     for number in range(1, commits, step):
         async with (
             opened(settings, str(number)) as app,
-            opened(settings, str(number), hook=after(number, kill)) as dying,
+            opened(settings, str(number), hook=call_after(number, kill)) as dying,
         ):
             ctx = app.context(Caller(), Meter())
-            await copy_into(ctx.database.client, prepared)
+            await write_documents(ctx.database.client, prepared)
             with pytest.raises(KilledError):
-                await cluster(dying.context(Caller(), Meter()), ample_budget())
-            await cluster(ctx, ample_budget())
-            assert await stored_documents(ctx) == expected, (
+                await cluster(dying.context(Caller(), Meter()), make_ample_budget())
+            await cluster(ctx, make_ample_budget())
+            assert await read_clustering(ctx) == expected, (
                 f"killed after commit {number} of {commits}"
             )
 
@@ -135,10 +137,10 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
     ctx = app.context(Caller(), Meter())
     await base_to_recluster(ctx)
     fields = {"google_cloud_project": project, "lease_seconds": 0.001}
-    with killable_children() as dying:
+    with start_killable_children() as dying:
         for commits in (2, 3, 4):
             assert not dying.survives(fields, commits, job="cluster")
-    await cluster(ctx, ample_budget())
-    stored_sizes, counted = await cluster_sizes(ctx)
+    await cluster(ctx, make_ample_budget())
+    stored_sizes, counted = await read_cluster_sizes(ctx)
     assert (stored_sizes, len(stored_sizes), await count_pending_chunks(ctx)) == (counted, 4, 0)
     await app.aclose()

@@ -16,9 +16,15 @@ from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.meter import Meter
 from shared.knowledge.map_repository import Maps
 from shared.runtime.context import App
-from tests.support.cluster_chunks import SIZE, THEMES, add_sources, themed_source
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.jobs import make_ample_budget
+from tests.support.stored_documents import read_documents
+from tests.support.themed_passages import (
+    PASSAGES_PER_THEME,
+    THEMES,
+    add_sources,
+    make_themed_source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -75,11 +81,11 @@ async def app(settings: Settings, namer: Namer) -> AsyncIterator[App]:
 
 
 async def run(ctx: Context) -> Report:
-    return await cluster(ctx, ample_budget())
+    return await cluster(ctx, make_ample_budget())
 
 
 async def five_clusters(ctx: Context) -> None:
-    await add_sources(ctx, *map(themed_source, THEMES))
+    await add_sources(ctx, *map(make_themed_source, THEMES))
 
 
 async def theme_names(ctx: Context) -> dict[str, tuple[str, str]]:
@@ -88,7 +94,7 @@ async def theme_names(ctx: Context) -> dict[str, tuple[str, str]]:
         next(
             theme for theme, words in THEMES.items() if set(data["keywords"]) & set(words.split())
         ): (data["name"], data["named_by"])
-        for data in (await documents(ctx, "clusters")).values()
+        for data in (await read_documents(ctx, "clusters")).values()
     }
 
 
@@ -158,9 +164,15 @@ async def test_repeated_name_is_given_to_one_cluster_only(ctx: Context, namer: N
 
 
 async def test_nearly_unchanged_clusters_keep_their_names(ctx: Context, namer: Namer) -> None:
-    await add_sources(ctx, *(themed_source(theme) for theme in ("bread", "boats", "bees", "chess")))
+    await add_sources(
+        ctx, *(make_themed_source(theme) for theme in ("bread", "boats", "bees", "chess"))
+    )
     await run(ctx)
-    await add_sources(ctx, themed_source("clouds"), themed_source("boats", range(SIZE + 1)))
+    await add_sources(
+        ctx,
+        make_themed_source("clouds"),
+        make_themed_source("boats", range(PASSAGES_PER_THEME + 1)),
+    )
     await run(ctx)
     assert len(namer.asked) == 5
     assert "On clouds" in namer.asked[-1]

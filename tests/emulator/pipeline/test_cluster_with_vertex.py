@@ -14,17 +14,18 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from tests.support.cluster_chunks import THEMES, add_sources, themed_source
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, make_error_reply
+from tests.support.jobs import make_ample_budget
+from tests.support.stored_documents import read_documents
+from tests.support.themed_passages import THEMES, add_sources, make_themed_source
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +59,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     )
     app = App(settings, embedder=WordEmbedder(), generator=generator)
     ctx = app.context(Caller(), Meter())
-    await add_sources(ctx, *map(themed_source, THEMES))
+    await add_sources(ctx, *map(make_themed_source, THEMES))
     yield ctx
     await generator.aclose()
     await app.aclose()
@@ -66,12 +67,12 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
 
 async def cluster_names(ctx: Context) -> dict[str, str]:
     """Return the clusters' names, and who gave them."""
-    stored = (await documents(ctx, "clusters")).values()
+    stored = (await read_documents(ctx, "clusters")).values()
     return {data["name"]: data["named_by"] for data in stored}
 
 
 async def test_each_cluster_costs_one_request(cloud: Context, vertex: FakeVertex) -> None:
-    await cluster(cloud, ample_budget())
+    await cluster(cloud, make_ample_budget())
     assert await cluster_names(cloud) == {f"Everything about {theme}": MODEL for theme in THEMES}
     assert len(vertex.calls) == 5
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
@@ -81,27 +82,27 @@ async def test_malformed_answer_keeps_the_word_based_name(
     cloud: Context, vertex: FakeVertex
 ) -> None:
     vertex.answers["ClusterName"] = lambda text: name_reply(text) | {"name": "Short"}
-    report = await cluster(cloud, ample_budget())
+    report = await cluster(cloud, make_ample_budget())
     assert set((await cluster_names(cloud)).values()) == {"words alone"}
     assert (len(report.failures), report.counts["named"]) == (5, 0)
 
 
 @pytest.mark.usefixtures("sleepless")
 async def test_outage_leaves_names_to_the_next_run(cloud: Context, vertex: FakeVertex) -> None:
-    vertex.usual = refusal(503, "UNAVAILABLE")
-    assert [failure.name for failure in (await cluster(cloud, ample_budget())).failures] == [
+    vertex.usual = make_error_reply(503, "UNAVAILABLE")
+    assert [failure.name for failure in (await cluster(cloud, make_ample_budget())).failures] == [
         "names"
     ]
     vertex.usual = type(vertex.usual)()
-    await cluster(cloud, ample_budget())
+    await cluster(cloud, make_ample_budget())
     assert set((await cluster_names(cloud)).values()) == {MODEL}
 
 
 async def test_hanging_request_delays_no_other(
-    cloud: Context, vertex: FakeVertex, monotonic: Monotonic
+    cloud: Context, vertex: FakeVertex, monotonic: MonotonicClock
 ) -> None:
     vertex.script.append(HANG)
     vertex.on_hang = partial(monotonic.advance_soon, 50)
-    await cluster(cloud, ample_budget())
-    await cluster(cloud, ample_budget())
+    await cluster(cloud, make_ample_budget())
+    await cluster(cloud, make_ample_budget())
     assert set((await cluster_names(cloud)).values()) == {MODEL}

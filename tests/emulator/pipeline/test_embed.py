@@ -24,15 +24,13 @@ from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
-from tests.support.knowledge import set_fields, with_chunks
+from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
+from tests.support.knowledge import chunk_source, set_fields
 from tests.support.stored_documents import (
-    ample_budget,
-    chunks_by_content,
-    documents,
-    leases,
-    one_step,
-    spent_budget,
-    tombstones,
+    read_chunks_by_text,
+    read_documents,
+    read_leased_jobs,
+    read_tombstones,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ OTHERS = dict.fromkeys(("index", "card", "extract"), NOON)
 EMBEDDED = OTHERS | {"cluster": NOON}
 """The pending steps of a note that has its vector."""
 ODD = "Note 3."
-ODD_ID = with_chunks(NOTES).chunks[3].chunk_id
+ODD_ID = chunk_source(NOTES).chunks[3].chunk_id
 
 
 @dataclass
@@ -103,7 +101,7 @@ def fail_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
 @pytest.fixture
 async def notes(ctx: Context) -> Context:
     """A knowledge base of ten pending notes."""
-    await Ingestion(ctx.database).save([with_chunks(NOTES)], NOON)
+    await Ingestion(ctx.database).save([chunk_source(NOTES)], NOON)
     return ctx
 
 
@@ -122,13 +120,13 @@ async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
 
 
 async def run(app: App, budget: Budget | None = None) -> Report:
-    return await embed(app.context(Caller(), Meter()), budget or ample_budget())
+    return await embed(app.context(Caller(), Meter()), budget or make_ample_budget())
 
 
 async def test_vectors_have_unit_length_and_none_is_pending(ctx: Context, notes: Context) -> None:
-    report = await embed(notes, ample_budget())
+    report = await embed(notes, make_ample_budget())
     assert report == Report(Counter(embedded=10))
-    for data in (await documents(ctx, "chunks")).values():
+    for data in (await read_documents(ctx, "chunks")).values():
         assert len(data["embedding"]) == DIMENSION
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert data["embedding_model"] == WordEmbedder.model
@@ -141,7 +139,9 @@ async def test_database_is_stamped_with_its_model(
 ) -> None:
     model = ScriptedEmbedder(accept_all)
     await run(open_app(model))
-    assert await documents(notes, "meta") == {"embedding": {"model": "scripted-1", "dimension": 3}}
+    assert await read_documents(notes, "meta") == {
+        "embedding": {"model": "scripted-1", "dimension": 3}
+    }
     assert model.purposes == {Purpose.DOCUMENT}
 
 
@@ -149,17 +149,17 @@ async def test_another_model_conflicts_and_writes_nothing(
     notes: Context, open_app: Callable[..., App]
 ) -> None:
     await set_fields(notes, "meta/embedding", {"model": "other", "dimension": 7})
-    before = await documents(notes, "chunks")
+    before = await read_documents(notes, "chunks")
     with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
         await run(open_app(ScriptedEmbedder(accept_all)))
-    assert await documents(notes, "chunks") == before
-    assert await documents(notes, "meta") == {"embedding": {"model": "other", "dimension": 7}}
+    assert await read_documents(notes, "chunks") == before
+    assert await read_documents(notes, "meta") == {"embedding": {"model": "other", "dimension": 7}}
 
 
 async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
-    await embed(notes, ample_budget())
+    await embed(notes, make_ample_budget())
     meter = Meter()
-    report = await embed(app.context(Caller(), meter), ample_budget())
+    report = await embed(app.context(Caller(), meter), make_ample_budget())
     assert report == Report()
     assert (meter.documents_read, meter.documents_written) == (1, 0)
 
@@ -175,7 +175,7 @@ async def test_note_edited_during_the_run_is_embedded_again(
 
     report = await run(open_app(ScriptedEmbedder(editing)))
     assert report.counts == {"embedded": 10}
-    assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == EMBEDDED
+    assert (await read_chunks_by_text(notes))["Note 3, edited."]["pending"] == EMBEDDED
 
 
 async def test_note_deleted_during_the_run_stays_deleted(
@@ -183,11 +183,11 @@ async def test_note_deleted_during_the_run_stays_deleted(
 ) -> None:
     async def deleting(texts: Sequence[str]) -> None:
         if f"Notes {ODD}" in texts:
-            await Ingestion(notes.database).save([with_chunks(replace(NOTES, sections=()))], NOON)
+            await Ingestion(notes.database).save([chunk_source(replace(NOTES, sections=()))], NOON)
 
     report = await run(open_app(ScriptedEmbedder(deleting)))
     assert report.failures == []
-    left = (await tombstones(notes)).values()
+    left = (await read_tombstones(notes)).values()
     assert ["embedding" in data for data in left] == [False] * 10
     assert await count_pending(notes) == 0
 
@@ -196,7 +196,7 @@ async def test_refused_text_is_deferred_and_blocks_no_other(
     notes: Context, open_app: Callable[..., App]
 ) -> None:
     report = await run(open_app(ScriptedEmbedder(refuse_odd)))
-    chunks = await chunks_by_content(notes)
+    chunks = await read_chunks_by_text(notes)
     odd = chunks.pop(ODD)
     assert [failure.reason for failure in report.failures] == [REFUSAL]
     assert (report.counts, report.finished) == ({"embedded": 9}, True)
@@ -219,7 +219,7 @@ async def test_text_accepted_later_gets_its_vector(
 ) -> None:
     await run(open_app(ScriptedEmbedder(refuse_odd)))
     await run(open_app(ScriptedEmbedder(accept_all), NOON + timedelta(minutes=2)))
-    odd = (await chunks_by_content(notes))[ODD]
+    odd = (await read_chunks_by_text(notes))[ODD]
     assert (set(odd["pending"]), odd["tries"], odd["parked"]) == (set(EMBEDDED), {}, {})
     assert "embedding" in odd
 
@@ -232,7 +232,7 @@ async def test_text_refused_five_times_is_dead_lettered(
         report = await run(open_app(ScriptedEmbedder(refuse_odd), moment))
         assert len(report.failures) == 1
         moment += timedelta(hours=1)
-    odd = (await chunks_by_content(notes))[ODD]
+    odd = (await read_chunks_by_text(notes))[ODD]
     assert (odd["pending"], odd["parked"]) == (OTHERS, {"embed": REFUSAL})
     assert await run(open_app(ScriptedEmbedder(refuse_odd), moment)) == Report()
 
@@ -243,9 +243,9 @@ async def test_edited_dead_letter_is_tried_again(
     parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
     await set_fields(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
     assert await count_pending(notes) == 9
-    await Ingestion(notes.database).save([with_chunks(replace(NOTES, title="Renamed"))], NOON)
+    await Ingestion(notes.database).save([chunk_source(replace(NOTES, title="Renamed"))], NOON)
     await run(open_app(ScriptedEmbedder(accept_all)))
-    odd = (await chunks_by_content(notes))[ODD]
+    odd = (await read_chunks_by_text(notes))[ODD]
     assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
     assert "embedding" in odd
 
@@ -255,7 +255,7 @@ async def test_outage_stops_the_run_and_loses_nothing(
 ) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
         await run(open_app(ScriptedEmbedder(fail_after(2))))
-    chunks = (await documents(notes, "chunks")).values()
+    chunks = (await read_documents(notes, "chunks")).values()
     assert {"embedding" in data for data in chunks} == {True, False}
     for data in chunks:
         waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
@@ -267,7 +267,7 @@ async def test_outage_stops_the_run_and_loses_nothing(
 async def test_stopped_run_releases_its_lease(notes: Context, open_app: Callable[..., App]) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
         await run_job(JOB, open_app(ScriptedEmbedder(fail_after(2))))
-    assert await leases(notes) == set()
+    assert await read_leased_jobs(notes) == set()
 
 
 async def test_run_without_its_lease_stores_no_vectors(
@@ -282,13 +282,13 @@ async def test_run_without_its_lease_stores_no_vectors(
     with pytest.raises(LeaseLost):
         await run_job(JOB, open_app(ScriptedEmbedder(overtaken, batch_size=20)))
     assert await count_pending(notes) == 10
-    assert await leases(notes) == {"embed"}
+    assert await read_leased_jobs(notes) == {"embed"}
 
 
 async def test_run_without_time_embeds_nothing(
     notes: Context, open_app: Callable[..., App]
 ) -> None:
-    report = await run(open_app(ScriptedEmbedder(accept_all)), spent_budget())
+    report = await run(open_app(ScriptedEmbedder(accept_all)), make_spent_budget())
     assert (report.counts, report.finished) == ({}, False)
     assert await count_pending(notes) == 10
 
@@ -303,7 +303,7 @@ async def test_run_out_of_time_keeps_its_vectors(
             await stored.wait()
 
     report = await run(
-        open_app(ScriptedEmbedder(after_the_first)), one_step(lambda _: stored.set())
+        open_app(ScriptedEmbedder(after_the_first)), make_one_step_budget(lambda _: stored.set())
     )
     assert (report.counts, report.finished) == ({"embedded": 8}, False)
     assert await count_pending(notes) == 2
@@ -313,7 +313,9 @@ async def test_run_out_of_time_keeps_its_vectors(
 async def test_progress_ends_at_the_total(notes: Context, open_app: Callable[..., App]) -> None:
     done: list[int] = []
     announce_migration = await count_pending(notes)
-    await run(open_app(ScriptedEmbedder(accept_all)), Budget(ample_budget().deadline, done.append))
+    await run(
+        open_app(ScriptedEmbedder(accept_all)), Budget(make_ample_budget().deadline, done.append)
+    )
     assert announce_migration == sum(done) == 10
 
 
@@ -342,7 +344,7 @@ async def test_outage_counts_no_attempt(notes: Context, open_app: Callable[..., 
     for _ in range(6):
         with pytest.raises(Unavailable, match="The provider is down"):
             await run(open_app(ScriptedEmbedder(fail_after(0))))
-    chunks = (await documents(notes, "chunks")).values()
+    chunks = (await read_documents(notes, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
@@ -354,7 +356,7 @@ async def test_provider_that_refuses_everything_defers_no_text(
 
     with pytest.raises(InvalidInput, match="No such dimension"):
         await run(open_app(ScriptedEmbedder(refusing)))
-    chunks = (await documents(notes, "chunks")).values()
+    chunks = (await read_documents(notes, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
@@ -362,7 +364,7 @@ async def test_failing_texts_alone_do_not_block_the_queue(
     ctx: Context, open_app: Callable[..., App]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))
-    await Ingestion(ctx.database).save([with_chunks(Source("odd", "Odd", sections=odd))], NOON)
+    await Ingestion(ctx.database).save([chunk_source(Source("odd", "Odd", sections=odd))], NOON)
     report = await run(
         open_app(ScriptedEmbedder(fail_on_odd(PlatformFault("A vector of nothing."))))
     )

@@ -16,8 +16,8 @@ from shared.knowledge.source import Section, Source
 from tests.support.fakes import cloud_storage, vertex_batch
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
-from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import chunks_by_content, documents
+from tests.support.knowledge import chunk_source
+from tests.support.stored_documents import read_chunks_by_text, read_documents
 
 if TYPE_CHECKING:
     from collections import deque
@@ -99,7 +99,7 @@ async def test_no_text_is_paid_twice_after_a_kill(
     ctx: Context, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
 ) -> None:
     sections = tuple(Section(f"Note {number}.") for number in range(NOTES))
-    notes = with_chunks(Source("notes", "Notes", sections=sections))
+    notes = chunk_source(Source("notes", "Notes", sections=sections))
     await Ingestion(ctx.database).save([notes], ctx.clock())
     log = tmp_path / "log"
     for request in STORAGE[:1]:
@@ -114,10 +114,10 @@ async def test_no_text_is_paid_twice_after_a_kill(
     with start_embed(project, vertex, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     assert len(vertex.jobs) == 1
-    assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.paid
-    stored = (await chunks_by_content(ctx)).values()
+    assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.embedding_counts
+    stored = (await read_chunks_by_text(ctx)).values()
     assert [len(data["embedding"]) for data in stored] == [8] * NOTES
-    assert await documents(ctx, "meta") == {
+    assert await read_documents(ctx, "meta") == {
         "embedding": {"model": "gemini-embedding-001", "dimension": 8}
     }
-    assert storage.names("bulk") == []
+    assert storage.list_names("bulk") == []

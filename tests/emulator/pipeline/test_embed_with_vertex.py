@@ -19,8 +19,8 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
-from tests.support.fakes.vertex import FakeVertex, Reply, refusal
-from tests.support.knowledge import BAKING, SAILING, with_chunks
+from tests.support.fakes.vertex import FakeVertex, Reply, make_error_reply
+from tests.support.knowledge import BAKING, SAILING, chunk_source
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -53,7 +53,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     )
     app = App(settings, embedder=embedder)
     ctx = app.context(Caller(), Meter())
-    await Ingestion(ctx.database).save([with_chunks(BAKING), with_chunks(SAILING)], ctx.clock())
+    await Ingestion(ctx.database).save([chunk_source(BAKING), chunk_source(SAILING)], ctx.clock())
     yield ctx
     await embedder.aclose()
     await app.aclose()
@@ -65,7 +65,7 @@ async def run(ctx: Context) -> Report:
 
 async def test_chunks_are_embedded_and_found(cloud: Context) -> None:
     assert (await run(cloud)).counts == {"embedded": 5}
-    text = with_chunks(SAILING).chunks[1].embedding_text
+    text = chunk_source(SAILING).chunks[1].embedding_text
     best = (await search_kb(In(query=text), cloud)).results[0]
     assert (best.title, best.similarity) == ("Under Sail", 1.0)
     assert await EmbeddingSpace(cloud.database).load_space() == ("gemini-embedding-001", 768)
@@ -74,7 +74,7 @@ async def test_chunks_are_embedded_and_found(cloud: Context) -> None:
 async def test_next_run_completes_one_stopped_by_an_outage(
     cloud: Context, vertex: FakeVertex
 ) -> None:
-    vertex.usual = refusal(503, "UNAVAILABLE", retry_after="60")
+    vertex.usual = make_error_reply(503, "UNAVAILABLE", retry_after="60")
     with pytest.raises(Unavailable) as caught:
         await run(cloud)
     assert caught.value.retry_after is not None
@@ -84,7 +84,7 @@ async def test_next_run_completes_one_stopped_by_an_outage(
 
 
 async def test_refused_text_is_deferred(cloud: Context, vertex: FakeVertex) -> None:
-    vertex.refuses = "sourdough"
+    vertex.rejected_words = "sourdough"
     report = await run(cloud)
     assert report.counts == {"embedded": 4}
     [failure] = report.failures

@@ -15,7 +15,7 @@ from shared.core.meter import Meter
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMigration
 from shared.runtime.context import App
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ def reread_space(app: App) -> EmbeddingSpace:
 async def test_migration_is_announced_beside_the_stamp(ctx: Context) -> None:
     space = await migrating_space(ctx)
     state = await space.load_state()
-    assert (state.space, state.move) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
+    assert (state.space, state.migration) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
     assert await space.load_space() == ("model-1", 3)
 
 
@@ -147,15 +147,15 @@ async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
     await space.save_progress("clear_chunks", "chunks/a")
     await space.save_progress("clear_traces", None)
     state = await space.load_state()
-    assert state.move
-    assert state.move.progress == {"clear_chunks": "chunks/a", "clear_traces": None}
+    assert state.migration
+    assert state.migration.progress == {"clear_chunks": "chunks/a", "clear_traces": None}
 
 
 async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -> None:
     space = await migrating_space(ctx)
     await space.complete_migration(SpaceMigration(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
-    assert await documents(ctx, "meta") == expected
+    assert await read_documents(ctx, "meta") == expected
     assert await reread_space(app).expect(PRESENT) is True
     with pytest.raises(Conflict, match=r"embedded with model-2 \(4 dimensions\)"):
         await reread_space(app).expect(FORMER)

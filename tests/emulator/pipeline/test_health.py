@@ -20,12 +20,12 @@ from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp
-from tests.support.database_dump import copy_into, read_root_documents
+from tests.support.database_dump import read_root_documents, write_documents
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.stored_documents import ample_budget, chunks, documents, spent_budget
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tasks import NOON
-from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -46,7 +46,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return job_context(app)
+    return make_job_context(app)
 
 
 LOGBOOK: Final = Source(
@@ -71,11 +71,11 @@ async def stored_logbook(new_base: NewBase) -> Contents:
 @pytest.fixture
 async def logbook(ctx: Context, stored_logbook: Contents) -> None:
     """A base that contains the source."""
-    await copy_into(ctx.database.client, stored_logbook)
+    await write_documents(ctx.database.client, stored_logbook)
 
 
 async def stored_queries(ctx: Context) -> tuple[GoldenQuery, ...]:
-    return (await SearchHealth(ctx.database).golden()).chosen
+    return (await SearchHealth(ctx.database).load_golden_set()).chosen
 
 
 async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
@@ -85,9 +85,9 @@ async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
     assert (report.counts, report.finished) == (Counter(queries=5, found=5), True)
     assert "recall@10 1.00, MRR@10 1.00" in report.note
     assert sum(done) == 5
-    [night] = await SearchHealth(ctx.database).nights()
+    [night] = await SearchHealth(ctx.database).load_nights()
     assert (night.date, night.model, night.recall) == ("2026-03-10", "words", 1.0)
-    assert {query.chunk_id for query in await stored_queries(ctx)} == set(await chunks(ctx))
+    assert {query.chunk_id for query in await stored_queries(ctx)} == set(await read_chunks(ctx))
     assert {query.name for query in await stored_queries(ctx)} == night.ranks.keys()
 
 
@@ -98,7 +98,7 @@ async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> 
         "takeaways": ["Knead the dough until it is smooth", "Work it long, and give it time."],
     }
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     query_texts = {query.chunk_id: query.query for query in await stored_queries(ctx)}
     assert card["takeaways"][1] == query_texts[first.chunk_id]
 
@@ -106,23 +106,23 @@ async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> 
 async def test_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> None:
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
     [chunk] = await store_sources(ctx, Source("rye", "Rye", sections=(Section(text),)))
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     query = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
     assert await stored_queries(ctx) == (query,)
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: SettableClock) -> None:
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     chosen = await stored_queries(ctx)
     assert len({query.chunk_id for query in chosen}) == SET_SIZE
     await store_sources(ctx, BAKING, SAILING)
     await set_fields(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
         clock.advance(days=1)
-        await health(ctx, ample_budget())
+        await health(ctx, make_ample_budget())
     assert await stored_queries(ctx) == chosen
-    nights = await SearchHealth(ctx.database).nights()
+    nights = await SearchHealth(ctx.database).load_nights()
     assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
 
 
@@ -130,20 +130,22 @@ async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: Settab
 async def test_only_queries_of_deleted_chunks_are_replaced(
     ctx: Context, clock: SettableClock
 ) -> None:
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     before = await stored_queries(ctx)
     gone = {query.chunk_id for query in before[:2]}
     sections = [
-        Section(data["content"]) for name, data in (await chunks(ctx)).items() if name not in gone
+        Section(data["content"])
+        for name, data in (await read_chunks(ctx)).items()
+        if name not in gone
     ]
     await store_sources(ctx, replace(LOGBOOK, sections=tuple(sections)))
     clock.advance(days=1)
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     after = await stored_queries(ctx)
     assert before[2:] == after[: SET_SIZE - 2]
     assert len({query.chunk_id for query in after} - gone) == SET_SIZE
-    former, latter = await SearchHealth(ctx.database).nights()
-    assert latter.gain_since(former) == 0.0
+    former, latter = await SearchHealth(ctx.database).load_nights()
+    assert latter.compute_gain(former) == 0.0
 
 
 async def test_sample_is_deterministic(settings: Settings, stored_logbook: Contents) -> None:
@@ -152,25 +154,40 @@ async def test_sample_is_deterministic(settings: Settings, stored_logbook: Conte
         project = f"{settings.google_cloud_project}-{number}"
         own = settings.model_copy(update={"google_cloud_project": project})
         app = App(own, embedder=WordEmbedder())
-        await copy_into(job_context(app).database.client, stored_logbook)
-        await health(job_context(app), ample_budget())
-        samples.append(await stored_queries(job_context(app)))
+        await write_documents(make_job_context(app).database.client, stored_logbook)
+        await health(make_job_context(app), make_ample_budget())
+        samples.append(await stored_queries(make_job_context(app)))
         await app.aclose()
     assert samples[0] == samples[1]
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_users_queries_are_run_and_never_overwritten(ctx: Context) -> None:
-    first, second, *_ = sorted(await chunks(ctx))
+    first, second, *_ = sorted(await read_chunks(ctx))
     given = [
         {"query": "whose net was it?", "chunk_id": first},
         {"query": "nobody knows", "chunk_id": "gone"},
         *({"query": f"{number} nets", "chunk_id": second} for number in range(8)),
     ]
     await set_fields(ctx, "meta/golden_queries", {"given": given})
-    assert (await health(ctx, ample_budget())).counts["queries"] == MAX_QUERIES
-    assert (await documents(ctx, "meta"))["golden_queries"]["given"] == given
+    assert (await health(ctx, make_ample_budget())).counts["queries"] == MAX_QUERIES
+    assert (await read_documents(ctx, "meta"))["golden_queries"]["given"] == given
     assert MAX_QUERIES - 9 <= len(await stored_queries(ctx)) <= SET_SIZE
+
+
+@pytest.mark.usefixtures("logbook")
+async def test_users_queries_do_not_change_the_chosen_ones(
+    ctx: Context, clock: SettableClock
+) -> None:
+    """With many queries of the user, only some of the chosen ones are run."""
+    await health(ctx, make_ample_budget())
+    chosen = await stored_queries(ctx)
+    [first, *_] = sorted(await read_chunks(ctx))
+    given = [{"query": f"{number} nets", "chunk_id": first} for number in range(10)]
+    await set_fields(ctx, "meta/golden_queries", {"given": given})
+    clock.advance(days=1)
+    assert (await health(ctx, make_ample_budget())).counts["queries"] == MAX_QUERIES
+    assert await stored_queries(ctx) == chosen
 
 
 def log_lines(printed: str) -> list[dict[str, Any]]:
@@ -183,15 +200,15 @@ async def test_worse_recall_is_logged_as_numbers_only(
     ctx: Context, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
-        await health(ctx, ample_budget())
+        await health(ctx, make_ample_budget())
         clock.advance(days=1)
     assert log_lines(capfd.readouterr().err) == []
     lost: dict[str, Any] = {"facets": [], "embedding": None}
     for query in (await stored_queries(ctx))[:3]:
         await ctx.database.client.document(f"chunks/{query.chunk_id}").update(lost)
-    for term in await documents(ctx, "lexicon"):
+    for term in await read_documents(ctx, "lexicon"):
         await ctx.database.client.document(f"lexicon/{term}").delete()
-    report = await health(ctx, ample_budget())
+    report = await health(ctx, make_ample_budget())
     assert report.counts["found"] == SET_SIZE - 3
     [warning] = log_lines(capfd.readouterr().err)
     numbers = {name: value for name, value in warning.items() if name not in ("message", "time")}
@@ -211,7 +228,7 @@ async def test_no_query_text_is_logged_or_stored_with_the_run(
     await store_sources(ctx, BAKING)
     capfd.readouterr()
     await run_job(JOB, app)
-    printed = capfd.readouterr().err + str(await documents(ctx, "runs"))
+    printed = capfd.readouterr().err + str(await read_documents(ctx, "runs"))
     assert [word for word in ("dough", "Knead", "sourdough", "oven") if word in printed] == []
 
 
@@ -219,25 +236,27 @@ async def test_later_measurement_of_a_day_replaces_the_first(
     ctx: Context, clock: SettableClock
 ) -> None:
     await store_sources(ctx, BAKING)
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     await store_sources(ctx, SAILING)
     clock.advance(hours=1)
-    await health(ctx, ample_budget())
-    assert [len(night.ranks) for night in await SearchHealth(ctx.database).nights()] == [5]
+    await health(ctx, make_ample_budget())
+    assert [len(night.ranks) for night in await SearchHealth(ctx.database).load_nights()] == [5]
 
 
 async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> None:
     await store_sources(
         ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),))
     )
-    await health(ctx, ample_budget())
+    await health(ctx, make_ample_budget())
     stored = SearchHealth(ctx.database)
-    [night] = await stored.nights()
-    await stored.save([replace(night, date=f"2026-01-{day:02}") for day in range(1, MAX_NIGHTS)])
+    [night] = await stored.load_nights()
+    await stored.store_nights(
+        [replace(night, date=f"2026-01-{day:02}") for day in range(1, MAX_NIGHTS)]
+    )
     for _ in range(2):
         clock.advance(days=1)
-        await health(ctx, ample_budget())
-    nights = await stored.nights()
+        await health(ctx, make_ample_budget())
+    nights = await stored.load_nights()
     assert nights[0].date == "2026-01-02"
     assert len(nights) == MAX_NIGHTS
     assert nights[-1].date == f"{clock():%Y-%m-%d}"
@@ -247,42 +266,44 @@ async def test_nothing_is_stored_without_semantic_search(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await store_sources(ctx, BAKING)
-    embedder.down = True
-    report = await health(ctx, ample_budget())
+    embedder.is_down = True
+    report = await health(ctx, make_ample_budget())
     assert (
         replace(report, note=""),
         report.note,
     ) == (Report(), "Semantic search is not available: nothing was measured.")
-    assert await SearchHealth(ctx.database).nights() == []
+    assert await SearchHealth(ctx.database).load_nights() == []
 
 
 async def test_run_without_time_stores_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    assert await health(ctx, spent_budget()) == Report(finished=False)
-    assert await SearchHealth(ctx.database).nights() == []
+    assert await health(ctx, make_spent_budget()) == Report(finished=False)
+    assert await SearchHealth(ctx.database).load_nights() == []
 
 
 async def test_unindexed_chunks_are_not_chosen(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    some = min(await chunks(ctx))
+    some = min(await read_chunks(ctx))
     await set_fields(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
-    await health(ctx, ample_budget())
-    assert {*await chunks(ctx)} - {some} == {query.chunk_id for query in await stored_queries(ctx)}
+    await health(ctx, make_ample_budget())
+    assert {*await read_chunks(ctx)} - {some} == {
+        query.chunk_id for query in await stored_queries(ctx)
+    }
 
 
 async def test_empty_base_costs_a_few_reads(app: App) -> None:
     meter = Meter()
-    assert await health(app.context(Caller(), meter), ample_budget()) == Report()
+    assert await health(app.context(Caller(), meter), make_ample_budget()) == Report()
     assert (meter.documents_written, meter.documents_read <= 5) == (0, True)
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_cost_is_that_of_the_searches(app: App, clock: SettableClock) -> None:
-    ctx = job_context(app)
-    await health(ctx, ample_budget())
+    ctx = make_job_context(app)
+    await health(ctx, make_ample_budget())
     clock.advance(days=1)
     meter = Meter()
-    await health(app.context(Caller(), meter), ample_budget())
+    await health(app.context(Caller(), meter), make_ample_budget())
     assert meter.documents_written == 1
     assert meter.documents_read < SET_SIZE * (50 + 30 + 20)
 
@@ -301,11 +322,11 @@ async def test_next_run_after_a_kill_measures_the_same(
     for _ in range(3):
         dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
         with pytest.raises(DiedError):
-            await health(job_context(dying), ample_budget())
+            await health(make_job_context(dying), make_ample_budget())
         await dying.aclose()
-    chosen = await stored_queries(job_context(app))
-    [night] = await SearchHealth(job_context(app).database).nights()
-    await health(job_context(app), ample_budget())
-    assert await stored_queries(job_context(app)) == chosen
-    [again] = await SearchHealth(job_context(app).database).nights()
+    chosen = await stored_queries(make_job_context(app))
+    [night] = await SearchHealth(make_job_context(app).database).load_nights()
+    await health(make_job_context(app), make_ample_budget())
+    assert await stored_queries(make_job_context(app)) == chosen
+    [again] = await SearchHealth(make_job_context(app).database).load_nights()
     assert night.ranks == again.ranks

@@ -12,8 +12,9 @@ from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import summarize_extractions, topic_count_writes
 from shared.extractions.model import Decision, Extraction, Pitfall
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.jobs import make_ample_budget
+from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.extractions.model import Content
@@ -55,7 +56,7 @@ async def store_extractions(ctx: Context, chunk: Chunk, *extractions: Extraction
 
 
 async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
-    stored = await documents(ctx, "topics")
+    stored = await read_documents(ctx, "topics")
     return {data["name"]: {**data["counts"], "all": data["total"]} for data in stored.values()}
 
 
@@ -73,9 +74,9 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
         "weather": {"decision": 1, "warning": 2, "all": 3},
     }
     fewer = replace(SAILING, sections=SAILING.sections[1:])
-    await Ingestion(ctx.database).save([with_chunks(fewer)], utc_now())
-    await index(ctx, ample_budget())
-    assert set(await documents(ctx, "extractions")) == {f"warning-{second.chunk_id}"}
+    await Ingestion(ctx.database).save([chunk_source(fewer)], utc_now())
+    await index(ctx, make_ample_budget())
+    assert set(await read_documents(ctx, "extractions")) == {f"warning-{second.chunk_id}"}
     assert await topic_counts(ctx) == {
         "sailing": {"decision": 0, "all": 0},
         "weather": {"decision": 0, "warning": 1, "all": 1},
@@ -88,7 +89,7 @@ async def test_unlisted_extractions_of_the_chunk_are_deleted_too(ctx: Context) -
         ctx, first, make_extraction(first, GALE, "weather", duplicate_of="another")
     )
     assert await topic_counts(ctx) == {}
-    await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], utc_now())
-    await index(ctx, ample_budget())
-    assert await documents(ctx, "extractions") == {}
+    await Ingestion(ctx.database).save([chunk_source(replace(BAKING, sections=()))], utc_now())
+    await index(ctx, make_ample_budget())
+    assert await read_documents(ctx, "extractions") == {}
     assert await topic_counts(ctx) == {}

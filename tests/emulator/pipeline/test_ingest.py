@@ -21,16 +21,19 @@ from shared.core.settings import Settings
 from shared.knowledge.chunk_repository import FIRST_STEPS
 from shared.knowledge.source import Source
 from shared.runtime.job import Budget, Failure, Report
-from tests.support.source_files import json_lines, make_book, write_export, write_file
+from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
+from tests.support.source_files import (
+    format_json_lines,
+    make_readwise_book,
+    write_export,
+    write_file,
+)
 from tests.support.stored_documents import (
-    ample_budget,
-    chunks,
-    chunks_by_content,
-    documents,
-    one_step,
-    snapshots,
-    spent_budget,
-    tombstones,
+    read_chunks,
+    read_chunks_by_text,
+    read_documents,
+    read_snapshots,
+    read_tombstones,
 )
 
 if TYPE_CHECKING:
@@ -58,25 +61,25 @@ def highlights(*texts: str) -> list[dict[str, Any]]:
 
 
 async def run_ingest(ctx: Context) -> Report:
-    return await ingest(ctx, ample_budget())
+    return await ingest(ctx, make_ample_budget())
 
 
 async def embedded(ctx: Context) -> None:
     await run_ingest(ctx)
-    await embed(ctx, ample_budget())
+    await embed(ctx, make_ample_budget())
 
 
 async def ingest_and_settle(ctx: Context) -> None:
     """Ingest, and clear all pending steps, as if every job had run."""
     await embedded(ctx)
-    for chunk_id in await chunks(ctx):
+    for chunk_id in await read_chunks(ctx):
         await ctx.database.document("chunks", chunk_id).update({"pending": {}})
 
 
 async def chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:
     """Return the chunks' documents by their texts."""
-    stored = await snapshots(ctx, "chunks")
-    names = await chunks(ctx)
+    stored = await read_snapshots(ctx, "chunks")
+    names = await read_chunks(ctx)
     return {data["content"]: stored[name] for name, data in names.items()}
 
 
@@ -97,9 +100,9 @@ async def test_highlight_becomes_a_chunk_with_all_fields(ctx: Context, tmp_path:
         "source_url": "https://example.com/sails",
         "readwise_url": "https://readwise.io/bookreview/7",
     }
-    write_export(tmp_path, make_book(**fields, title="Sails", highlights=[highlight]))
+    write_export(tmp_path, make_readwise_book(**fields, title="Sails", highlights=[highlight]))
     await run_ingest(ctx)
-    ((chunk_id, data),) = (await documents(ctx, "chunks")).items()
+    ((chunk_id, data),) = (await read_documents(ctx, "chunks")).items()
     assert chunk_id.startswith("readwise-7-")
     bookkeeping = {"content_hash", "fingerprint", "created_at", "updated_at"}
     assert {key: value for key, value in data.items() if key not in bookkeeping} == {
@@ -130,12 +133,12 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
 ) -> None:
     paragraphs = (f"Paragraph {number} says \U0001f600 this. " * 40 for number in range(30))
     write_file(tmp_path, "long.md", "# Long\n\n" + "\n\n".join(paragraphs))
-    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, DOUGH)))
     texts = {
         source.source_id: source.text for source in read(tmp_path) if isinstance(source, Source)
     }
     await run_ingest(ctx)
-    stored = list((await chunks(ctx)).values())
+    stored = list((await read_chunks(ctx)).values())
     assert [texts[chunk["source_id"]][chunk["start"] : chunk["end"]] for chunk in stored] == [
         chunk["content"] for chunk in stored
     ]
@@ -148,7 +151,7 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
 
 async def test_unchanged_source_costs_one_read_and_no_write(app: App, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
-    write_file(tmp_path, "notes.jsonl", json_lines(*records))
+    write_file(tmp_path, "notes.jsonl", format_json_lines(*records))
     await run_ingest(app.context(Caller(), Meter()))
     meter = Meter()
     report = await run_ingest(app.context(Caller(), meter))
@@ -159,11 +162,11 @@ async def test_unchanged_source_costs_one_read_and_no_write(app: App, tmp_path: 
 
 
 async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, TESTS)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, DOUGH, TESTS)))
     await embedded(ctx)
     before = await chunk_snapshots(ctx)
     edited = DOUGH.replace("well", "long")
-    write_export(tmp_path, make_book(highlights=highlights(REEF, edited, TESTS)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, edited, TESTS)))
     report = await run_ingest(ctx)
     after = await chunk_snapshots(ctx)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
@@ -174,12 +177,12 @@ async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path
 
 
 async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_book(highlights=highlights(REEF, TESTS)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, TESTS)))
     await ingest_and_settle(ctx)
-    before = await chunks_by_content(ctx)
-    write_export(tmp_path, make_book(highlights=highlights("Something new.", REEF, TESTS)))
+    before = await read_chunks_by_text(ctx)
+    write_export(tmp_path, make_readwise_book(highlights=highlights("Something new.", REEF, TESTS)))
     await run_ingest(ctx)
-    after = await chunks_by_content(ctx)
+    after = await read_chunks_by_text(ctx)
     assert [after[text]["position"] for text in (REEF, TESTS)] == [2, 3]
     for text in (REEF, TESTS):
         assert after[text]["start"] == before[text]["start"] + len("Something new.\n\n")
@@ -188,12 +191,16 @@ async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path
 
 
 async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)), make_book(user_book_id=8))
+    write_export(
+        tmp_path,
+        make_readwise_book(highlights=highlights(REEF, DOUGH)),
+        make_readwise_book(user_book_id=8),
+    )
     await ingest_and_settle(ctx)
-    changed = make_book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
-    write_export(tmp_path, changed, make_book(user_book_id=8))
+    changed = make_readwise_book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
+    write_export(tmp_path, changed, make_readwise_book(user_book_id=8))
     assert (await run_ingest(ctx)).counts == {"read": 2, "sources": 1, "updated": 2}
-    after = await chunks_by_content(ctx)
+    after = await read_chunks_by_text(ctx)
     assert {text: (chunk["title"], set(chunk["pending"])) for text, chunk in after.items()} == {
         REEF: ("Walden Pond", {"embed", "index"}),
         DOUGH: ("Walden Pond", {"embed", "index"}),
@@ -202,40 +209,50 @@ async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Pat
 
 
 async def test_changed_tags_are_indexed_but_not_embedded(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_book(highlights=highlights(REEF)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF)))
     await ingest_and_settle(ctx)
-    before = await chunks_by_content(ctx)
-    write_export(tmp_path, make_book(book_tags=[{"name": "new"}], highlights=highlights(REEF)))
+    before = await read_chunks_by_text(ctx)
+    write_export(
+        tmp_path, make_readwise_book(book_tags=[{"name": "new"}], highlights=highlights(REEF))
+    )
     assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
-    after = await chunks_by_content(ctx)
+    after = await read_chunks_by_text(ctx)
     assert (after[REEF]["tags"], set(after[REEF]["pending"])) == (["new"], {"index"})
     assert after[REEF]["embedding"] == before[REEF]["embedding"]
 
 
 async def test_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, TESTS)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, DOUGH, TESTS)))
     await run_ingest(ctx)
-    write_export(tmp_path, make_book(highlights=highlights(REEF)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF)))
     assert (await run_ingest(ctx)).counts["deleted"] == 2
-    assert set(await chunks_by_content(ctx)) == {REEF}
-    assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
+    assert set(await read_chunks_by_text(ctx)) == {REEF}
+    assert (await read_documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
 
 
 async def test_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)), make_book(user_book_id=8))
+    write_export(
+        tmp_path,
+        make_readwise_book(highlights=highlights(REEF, DOUGH)),
+        make_readwise_book(user_book_id=8),
+    )
     await run_ingest(ctx)
-    write_export(tmp_path, make_book(is_deleted=True, highlights=[]), make_book(user_book_id=8))
+    write_export(
+        tmp_path,
+        make_readwise_book(is_deleted=True, highlights=[]),
+        make_readwise_book(user_book_id=8),
+    )
     await run_ingest(ctx)
-    assert set(await documents(ctx, "sources")) == {"readwise-8"}
-    assert set(await chunks_by_content(ctx)) == {"Simplify."}
-    assert len(await tombstones(ctx)) == 2
+    assert set(await read_documents(ctx, "sources")) == {"readwise-8"}
+    assert set(await read_chunks_by_text(ctx)) == {"Simplify."}
+    assert len(await read_tombstones(ctx)) == 2
 
 
 async def test_removed_book_costs_no_further_write(app: App, tmp_path: Path) -> None:
     """One write says when the export was read."""
-    write_export(tmp_path, make_book())
+    write_export(tmp_path, make_readwise_book())
     await run_ingest(app.context(Caller(), Meter()))
-    write_export(tmp_path, make_book(is_deleted=True))
+    write_export(tmp_path, make_readwise_book(is_deleted=True))
     await run_ingest(app.context(Caller(), Meter()))
     meter = Meter()
     report = await run_ingest(app.context(Caller(), meter))
@@ -243,37 +260,39 @@ async def test_removed_book_costs_no_further_write(app: App, tmp_path: Path) -> 
 
 
 async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, REEF)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, DOUGH, REEF)))
     await run_ingest(ctx)
-    stored = (await chunks(ctx)).values()
+    stored = (await read_chunks(ctx)).values()
     assert sorted(chunk["content"] for chunk in stored) == [DOUGH, REEF, REEF]
     assert sorted(chunk["position"] for chunk in stored) == [1, 2, 3]
 
 
 async def test_book_larger_than_a_commit_is_stored_whole(ctx: Context, tmp_path: Path) -> None:
     many = [f"Highlight {number}." for number in range(450)]
-    write_export(tmp_path, make_book(highlights=highlights(*many)))
+    write_export(tmp_path, make_readwise_book(highlights=highlights(*many)))
     assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "created": 450}
-    assert set(await chunks_by_content(ctx)) == set(many)
-    assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 450
+    assert set(await read_chunks_by_text(ctx)) == set(many)
+    assert (await read_documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 450
 
 
 async def test_broken_item_is_reported_and_the_rest_is_stored(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "a.md", REEF)
     write_file(tmp_path, "b.md", b"caf\0")
-    write_export(tmp_path, make_book(highlights=None), make_book(user_book_id=8))
+    write_export(tmp_path, make_readwise_book(highlights=None), make_readwise_book(user_book_id=8))
     report = await run_ingest(ctx)
     assert report.failures == [
         Failure("b.md", "is not text: there is a NUL byte at position 3"),
         Failure("export.json: Walden", "has no `highlights`"),
     ]
     assert (report.finished, report.counts["read"]) == (True, 2)
-    assert set(await chunks_by_content(ctx)) == {REEF, "Simplify."}
+    assert set(await read_chunks_by_text(ctx)) == {REEF, "Simplify."}
 
 
 async def test_partly_stored_item_is_a_warning(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
-    write_export(tmp_path, make_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
+    write_export(
+        tmp_path, make_readwise_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}])
+    )
     report = await run_ingest(ctx)
     reason = "is not an ISO 8601 date such as 2024-05-31; field ignored"
     assert report.failures == []
@@ -281,7 +300,7 @@ async def test_partly_stored_item_is_a_warning(ctx: Context, tmp_path: Path) -> 
         Failure("a.md", f"line 2: date: “soon” {reason}"),
         Failure("export.json: Walden", f"highlights.0.highlighted_at: “later” {reason}"),
     ]
-    assert set(await chunks_by_content(ctx)) == {REEF, DOUGH}
+    assert set(await read_chunks_by_text(ctx)) == {REEF, DOUGH}
 
 
 async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Path) -> None:
@@ -298,17 +317,19 @@ async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Pat
     for name in [*names, ".hidden.docx", ".obsidian/plugins/f.css"]:
         write_file(tmp_path, name, REEF)
     report = await run_ingest(ctx)
-    assert report.note == "Not read: 3 .docx, 2 .xlsx, 2 without an ending."
+    assert report.note == "Not read: 3 .docx, 2 .xlsx, 2 without an extension."
     assert (report.counts["read"], report.failures) == (1, [])
 
 
 async def test_followed_readwise_books_cause_no_warning(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "note.md", REEF)
-    write_export(tmp_path, make_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
+    write_export(
+        tmp_path, make_readwise_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}])
+    )
     token = {"readwise_token": SecretStr("of-nobody")}
     ctx = replace(ctx, settings=ctx.settings.model_copy(update=token))
     report = Report()
-    await ingest_path(str(tmp_path), ctx, ample_budget(), report)
+    await ingest_path(str(tmp_path), ctx, make_ample_budget(), report)
     assert (report.counts["read"], report.warnings) == (1, [])
 
 
@@ -316,45 +337,45 @@ async def test_unstorable_item_is_reported_and_the_rest_stored(
     ctx: Context, tmp_path: Path
 ) -> None:
     line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}
-    write_file(tmp_path, "a.jsonl", json_lines(line))
+    write_file(tmp_path, "a.jsonl", format_json_lines(line))
     write_file(tmp_path, "b.md", REEF)
     report = await run_ingest(ctx)
     assert [failure.name for failure in report.failures] == ["a.jsonl line 1"]
-    assert set(await chunks_by_content(ctx)) == {REEF}
+    assert set(await read_chunks_by_text(ctx)) == {REEF}
 
 
 async def test_many_long_tags_fit_a_commit(ctx: Context, tmp_path: Path) -> None:
     tags = [f"{number} {'t' * 1000}" for number in range(40)]
     many = [f"Highlight {number}." for number in range(150)]
-    write_export(tmp_path, make_book(book_tags=tags, highlights=highlights(*many)))
+    write_export(tmp_path, make_readwise_book(book_tags=tags, highlights=highlights(*many)))
     async with asyncio.timeout(120):  # Firestore's client tries a refused commit for a minute
         await run_ingest(ctx)
-    assert set(await chunks_by_content(ctx)) == set(many)
+    assert set(await read_chunks_by_text(ctx)) == set(many)
 
 
 async def test_next_run_completes_one_without_time(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "note.md", REEF)
-    assert await ingest(ctx, spent_budget()) == Report(finished=False)
-    assert await documents(ctx, "chunks") == {}
+    assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
+    assert await read_documents(ctx, "chunks") == {}
     assert (await run_ingest(ctx)).finished
-    assert set(await chunks_by_content(ctx)) == {REEF}
+    assert set(await read_chunks_by_text(ctx)) == {REEF}
 
 
 async def test_run_out_of_time_keeps_its_sources(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
-    write_file(tmp_path, "notes.jsonl", json_lines(*records))
-    report = await ingest(ctx, one_step())
+    write_file(tmp_path, "notes.jsonl", format_json_lines(*records))
+    report = await ingest(ctx, make_one_step_budget())
     assert (report.finished, report.counts["created"]) == (False, 30)
     assert (await run_ingest(ctx)).counts == {"read": 40, "sources": 10, "created": 10}
-    assert len(await documents(ctx, "sources")) == 40
+    assert len(await read_documents(ctx, "sources")) == 40
 
 
 async def test_progress_ends_at_the_total(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(35)]
-    write_file(tmp_path, "notes.jsonl", json_lines(*records))
+    write_file(tmp_path, "notes.jsonl", format_json_lines(*records))
     write_file(tmp_path, "reef.md", REEF)
     done: list[int] = []
-    await ingest(ctx, Budget(ample_budget().deadline, done.append))
+    await ingest(ctx, Budget(make_ample_budget().deadline, done.append))
     assert done == [30, 6]
     assert await count(ctx) == 36
 

@@ -17,10 +17,16 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
-from tests.support.notes import RYE, save
-from tests.support.readwise_runs import run_ingest, stored_state, stored_texts
-from tests.support.source_files import json_lines, write_file
-from tests.support.stored_documents import ample_budget, chunks, documents, one_step, spent_budget
+from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
+from tests.support.notes import NOTE_TEXT, save_note
+from tests.support.readwise_runs import (
+    read_ingested_documents,
+    read_texts,
+    run_confirmed_ingest,
+    run_ingest,
+)
+from tests.support.source_files import format_json_lines, write_file
+from tests.support.stored_documents import read_chunks, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,17 +76,17 @@ def upload(storage: Storage, name: str, content: str | bytes) -> None:
 
 
 def remove(storage: Storage, name: str) -> None:
-    storage.remove(BUCKET, f"notes/{name}")
+    storage.delete(BUCKET, f"notes/{name}")
 
 
 def record_lines(**texts: str) -> str:
     """Return these records as JSON Lines."""
-    return json_lines(*({"id": name, "text": text} for name, text in texts.items()))
+    return format_json_lines(*({"id": name, "text": text} for name, text in texts.items()))
 
 
 async def chunk_texts(ctx: Context) -> list[str]:
     """Return the texts of all chunks."""
-    return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
+    return sorted(chunk["content"] for chunk in (await read_chunks(ctx)).values())
 
 
 async def test_files_of_every_kind_are_ingested(app: App, ctx: Context, storage: Storage) -> None:
@@ -103,7 +109,7 @@ async def test_folder_and_bucket_give_the_same_base(
 ) -> None:
     dated = f"---\ndate: 2024-05-31\n---\n{REEF}"
     record = {"id": "x", "text": "One.", "date": "2024-05-31"}
-    notes = {"a.md": dated, "deep/b.txt": dated, "c.jsonl": json_lines(record)}
+    notes = {"a.md": dated, "deep/b.txt": dated, "c.jsonl": format_json_lines(record)}
     for name, content in notes.items():
         upload(storage, name, content)
         write_file(tmp_path / "notes", name, content)
@@ -111,7 +117,9 @@ async def test_folder_and_bucket_give_the_same_base(
     settings = Settings(google_cloud_project=f"{project}-disk", ingest_path=f"{tmp_path}/notes")
     by_path = App(settings)
     await run_ingest(by_path)
-    assert await stored_state(by_path.context(Caller(), Meter())) == await stored_state(ctx)
+    assert await read_ingested_documents(
+        by_path.context(Caller(), Meter())
+    ) == await read_ingested_documents(ctx)
     await by_path.aclose()
 
 
@@ -161,35 +169,35 @@ async def test_files_missing_from_the_prefix_are_deleted(
     upload(storage, "a.md", REEF)
     upload(storage, "b.md", DOUGH)
     upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     remove(storage, "b.md")
     remove(storage, "c.jsonl")
-    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert (await run_confirmed_ingest(app)).failures == []
     assert await chunk_texts(ctx) == [REEF]
-    assert len(await documents(ctx, "sources")) == 1
+    assert len(await read_documents(ctx, "sources")) == 1
     upload(storage, "b.md", DOUGH)
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == [DOUGH, REEF]
 
 
 async def test_a_missing_file_deletes_no_note(app: App, ctx: Context, storage: Storage) -> None:
-    note = await save(app)
+    note = await save_note(app)
     upload(storage, "a.md", REEF)
     upload(storage, "b.md", DOUGH)
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     remove(storage, "b.md")
-    await run_ingest(app, forgets_all=True)
-    assert await chunk_texts(ctx) == [REEF, RYE]
-    assert note["source_id"] in await documents(ctx, "sources")
+    await run_confirmed_ingest(app)
+    assert await chunk_texts(ctx) == [REEF, NOTE_TEXT]
+    assert note["source_id"] in await read_documents(ctx, "sources")
 
 
 async def test_record_missing_from_its_file_is_deleted(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     upload(storage, "c.jsonl", record_lines(y="Two.", z="Three."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == ["Three.", "Two."]
 
 
@@ -217,7 +225,7 @@ async def test_suddenly_empty_prefix_deletes_nothing(
     for _ in range(2):
         assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"1 of 1 files{ALARM}")]
         assert await chunk_texts(ctx) == [REEF]
-    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert (await run_confirmed_ingest(app)).failures == []
     assert await chunk_texts(ctx) == []
     assert await run_ingest(app) == Report()
 
@@ -238,7 +246,7 @@ async def test_more_than_a_third_must_be_confirmed(
     assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 6 files{ALARM}")]
     assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 7 files{ALARM}")]
     assert len(await chunk_texts(ctx)) == 7
-    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert (await run_confirmed_ingest(app)).failures == []
     assert await chunk_texts(ctx) == ["Note 6.", "Note 7.", "Note 8.", REEF]
     assert await run_ingest(app) == Report()
 
@@ -256,7 +264,7 @@ async def test_many_records_that_left_a_file_must_be_confirmed(
     for _ in range(2):
         assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 6 texts{ALARM}")]
         assert len(await chunk_texts(ctx)) == 6
-    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert (await run_confirmed_ingest(app)).failures == []
     assert await chunk_texts(ctx) == ["Record 0.", "Record 4.", "Record 5."]
     await run_ingest(app)  # what two files had is read again
     assert await run_ingest(app) == Report()
@@ -311,7 +319,7 @@ async def test_broken_file_deletes_nothing(app: App, ctx: Context, storage: Stor
     assert await chunk_texts(ctx) == ["One.", REEF, "Three.", "Two."]
     upload(storage, "c.jsonl", record_lines(z="Three."))
     remove(storage, "a.md")
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == ["Three."]
 
 
@@ -319,24 +327,20 @@ async def test_last_read_file_defines_a_shared_record(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     upload(storage, "old.jsonl", record_lines(x="One."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     upload(storage, "new.jsonl", record_lines(x="Two.", y="Three."))
     reason = "has a record of old.jsonl too; its text was read later and is used; keep one of them"
-    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (
-        await run_ingest(app, forgets_all=True)
-    ).warnings
+    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await run_confirmed_ingest(app)).warnings
     assert await chunk_texts(ctx) == ["Three.", "Two."]
-    assert await run_ingest(app, forgets_all=True) == Report()
+    assert await run_confirmed_ingest(app) == Report()
     remove(storage, "new.jsonl")
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == ["Two."]
-    await run_ingest(
-        app, forgets_all=True
-    )  # the file that is left is read again, and its text comes back
+    await run_confirmed_ingest(app)  # the file that is left is read again, and its text comes back
     assert await chunk_texts(ctx) == ["One."]
     remove(storage, "old.jsonl")
     upload(storage, "other.md", REEF)
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == [REEF]
 
 
@@ -346,16 +350,16 @@ async def test_shared_record_is_deleted_with_its_last_file(
     names = [f"{number}.jsonl" for number in range(5)]
     for name in names:
         upload(storage, name, record_lines(x=f"As {name} says.", **{name: name}))
-    report = await run_ingest(app, forgets_all=True)
+    report = await run_confirmed_ingest(app)
     assert len(report.warnings) == 10  # each says which of the others was read before
     [text] = set(await chunk_texts(ctx)) - set(names)
-    assert await run_ingest(app, forgets_all=True) == Report()
+    assert await run_confirmed_ingest(app) == Report()
     for name in names:
         assert text.startswith("As ")
         remove(storage, name)
         upload(storage, "other.md", REEF)
-        await run_ingest(app, forgets_all=True)
-        await run_ingest(app, forgets_all=True)
+        await run_confirmed_ingest(app)
+        await run_confirmed_ingest(app)
         left = names[names.index(name) + 1 :]
         texts = {f"As {other} says." for other in left}
         assert bool(left) == bool(texts.intersection(await chunk_texts(ctx)))
@@ -378,15 +382,15 @@ async def test_record_stays_while_another_file_has_it(
 
 async def test_renamed_file_keeps_its_records(app: App, ctx: Context, storage: Storage) -> None:
     upload(storage, "old.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     remove(storage, "old.jsonl")
     upload(storage, "new.jsonl", record_lines(x="One.", y="Two."))
-    report = await run_ingest(app, forgets_all=True)
+    report = await run_confirmed_ingest(app)
     assert report == Report(Counter({"read": 2}))
     assert await chunk_texts(ctx) == ["One.", "Two."]
     remove(storage, "new.jsonl")
     upload(storage, "other.md", REEF)
-    await run_ingest(app, forgets_all=True)
+    await run_confirmed_ingest(app)
     assert await chunk_texts(ctx) == [REEF]
 
 
@@ -417,7 +421,7 @@ async def test_file_changed_while_read_is_read_again_next_time(
 async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storage: Storage) -> None:
     for number in range(70):
         upload(storage, f"{number}.md", f"Note {number}.")
-    report = await ingest(ctx, one_step())
+    report = await ingest(ctx, make_one_step_budget())
     assert (report.finished, report.counts["read"]) == (False, 30)
     assert (await run_ingest(app)).counts == {"read": 40, "sources": 40, "created": 40}
     assert len(await chunk_texts(ctx)) == 70
@@ -425,7 +429,7 @@ async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storag
 
 
 async def test_run_without_time_lists_nothing(ctx: Context, storage: Storage) -> None:
-    assert await ingest(ctx, spent_budget()) == Report(finished=False)
+    assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
     assert storage.calls == {}
 
 
@@ -442,11 +446,9 @@ async def test_exports_are_skipped_if_readwise_is_followed(
     settings = app.settings.model_copy(update=token)
     with_token = replace(app.context(Caller(), Meter()), settings=settings)
     report = Report()
-    await sync_bucket(ADDRESS, with_token, ample_budget(), report)
+    await sync_bucket(ADDRESS, with_token, make_ample_budget(), report)
     assert report.failures == []
-    assert {name for name in await stored_texts(ctx) if name.startswith("readwise")} == {
-        "readwise-7"
-    }
+    assert {name for name in await read_texts(ctx) if name.startswith("readwise")} == {"readwise-7"}
 
 
 async def test_bucket_of_unknown_size_has_no_total(ctx: Context) -> None:

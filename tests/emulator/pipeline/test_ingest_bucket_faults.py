@@ -13,7 +13,7 @@ from shared.core.settings import Settings
 from shared.runtime.job import Failure
 from tests.support.fakes.cloud_storage import (
     BROKEN,
-    CUT,
+    CUT_CONNECTION,
     FORBIDDEN,
     HANG,
     THROTTLED,
@@ -21,7 +21,7 @@ from tests.support.fakes.cloud_storage import (
     Fault,
 )
 from tests.support.readwise_runs import run_ingest
-from tests.support.stored_documents import chunks
+from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG0
 
 async def chunk_texts(ctx: Context) -> list[str]:
     """Return the texts of all chunks."""
-    return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
+    return sorted(chunk["content"] for chunk in (await read_chunks(ctx)).values())
 
 
 async def download_text(path: Path, **seconds: float) -> str:
@@ -64,7 +64,7 @@ async def download_text(path: Path, **seconds: float) -> str:
     return await asyncio.to_thread(path.read_text)
 
 
-@pytest.mark.parametrize("fault", [BROKEN, THROTTLED, CUT])
+@pytest.mark.parametrize("fault", [BROKEN, THROTTLED, CUT_CONNECTION])
 @pytest.mark.parametrize("operation", ["list", "download"])
 async def test_temporary_error_is_retried(
     storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
@@ -86,7 +86,7 @@ async def test_hanging_request_is_retried(
 async def test_lasting_error_is_an_outage(
     storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
 ) -> None:
-    storage.always[operation] = fault  # type: ignore[index]  # one of the literals
+    storage.lasting_faults[operation] = fault  # type: ignore[index]  # one of the literals
     with pytest.raises(Unavailable, match="try again later"):
         await download_text(tmp_path / "a.md", attempt_seconds=0.1, retry_seconds=0.2)
 
@@ -96,11 +96,11 @@ async def test_outage_deletes_nothing_and_the_next_run_continues(
 ) -> None:
     await run_ingest(app)
     storage.put(BUCKET, "notes/c.md", "Trim the jib.")
-    storage.always["list"] = FORBIDDEN
+    storage.lasting_faults["list"] = FORBIDDEN
     with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
         await run_ingest(app)
     assert await chunk_texts(ctx) == ["Knead well.", "Reef early."]
-    storage.always.clear()
+    storage.lasting_faults.clear()
     await run_ingest(app)
     assert await chunk_texts(ctx) == ["Knead well.", "Reef early.", "Trim the jib."]
 
@@ -131,7 +131,7 @@ async def test_missing_bucket_is_named(app: App, storage: FakeCloudStorage) -> N
 async def test_forbidden_file_is_reported_and_retried_next_time(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
-    storage.remove(BUCKET, "notes/b.md")
+    storage.delete(BUCKET, "notes/b.md")
     await run_ingest(app)
     storage.put(BUCKET, "notes/b.md", "Knead well.")
     storage.faults["download"].append(FORBIDDEN)

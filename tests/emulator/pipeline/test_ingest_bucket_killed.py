@@ -12,10 +12,10 @@ from shared.core.settings import Settings
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.cloud_storage import FakeCloudStorage
-from tests.support.killable_children import killable_children
-from tests.support.readwise_runs import run_ingest, stored_state
-from tests.support.source_files import json_lines
-from tests.support.stored_documents import chunks
+from tests.support.killable_children import start_killable_children
+from tests.support.readwise_runs import read_ingested_documents, run_confirmed_ingest, run_ingest
+from tests.support.source_files import format_json_lines
+from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def upload_records(storage: FakeCloudStorage, name: str, *ids: str) -> None:
     records = (
         {"id": record_id, "text": f"Record {record_id}.", "date": "2024-05-31"} for record_id in ids
     )
-    storage.put(BUCKET, f"notes/{name}", json_lines(*records))
+    storage.put(BUCKET, f"notes/{name}", format_json_lines(*records))
 
 
 def change_files(storage: FakeCloudStorage) -> None:
@@ -63,7 +63,7 @@ def change_files(storage: FakeCloudStorage) -> None:
         upload(storage, f"{number}.md", f"Note {number}, again.")
     upload_records(storage, "renamed.jsonl", "a", "b", "c")
     for name in ("0.md", "1.md", "records.jsonl"):
-        storage.remove(BUCKET, f"notes/{name}")
+        storage.delete(BUCKET, f"notes/{name}")
 
 
 async def test_next_run_completes_one_killed_after_any_commit(
@@ -80,12 +80,14 @@ async def test_next_run_completes_one_killed_after_any_commit(
     change_files(storage)
     calm.commits = 0
     await run_ingest(calm)
-    with killable_children() as dying:
+    with start_killable_children() as dying:
         # One more: `renamed.jsonl` is read again after the run that was killed before it could
         # forget `records.jsonl`.
-        assert calm.commits + 1 == dying.ingests_killed(fields(project))
+        assert calm.commits + 1 == dying.count_ingest_kills(fields(project))
     assert await run_ingest(app) == Report()
-    assert await stored_state(calm.context(Caller(), Meter())) == await stored_state(ctx)
+    assert await read_ingested_documents(
+        calm.context(Caller(), Meter())
+    ) == await read_ingested_documents(ctx)
     await calm.aclose()
 
 
@@ -96,10 +98,10 @@ async def test_records_of_a_killed_run_and_deleted_file_go(
     project = settings.google_cloud_project
     upload(storage, "a.md", "Reef early.")
     upload_records(storage, "records.jsonl", "a", "b")
-    with killable_children() as dying:
+    with start_killable_children() as dying:
         assert not dying.survives(fields(project), 2, ingest=True)
-    assert len(await chunks(ctx)) == 3
-    storage.remove(BUCKET, "notes/a.md")
+    assert len(await read_chunks(ctx)) == 3
+    storage.delete(BUCKET, "notes/a.md")
     upload_records(storage, "records.jsonl", "b")
-    await run_ingest(app, forgets_all=True)
-    assert [chunk["content"] for chunk in (await chunks(ctx)).values()] == ["Record b."]
+    await run_confirmed_ingest(app)
+    assert [chunk["content"] for chunk in (await read_chunks(ctx)).values()] == ["Record b."]

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.knowledge.followed_files import SHARDS, FileState, FollowedFiles, assign_shard, digest
+from shared.knowledge.followed_files import (
+    SHARDS,
+    FileState,
+    FollowedFiles,
+    assign_shard,
+    compute_digest,
+)
 from tests.support.database_dump import read_all_documents
 
 if TYPE_CHECKING:
@@ -24,7 +30,7 @@ ADDRESS: Final = "gs://library/notes"
 async def open_sync(ctx: Context, address: str = ADDRESS) -> FollowedFiles:
     """Return the stored state."""
     sync = FollowedFiles(ctx.database, address)
-    await sync.digests()
+    await sync.load_digests()
     return sync
 
 
@@ -35,7 +41,7 @@ async def test_many_records_are_sharded_below_a_megabyte(
     shard = assign_shard("many.jsonl")
     states = {"many.jsonl": FileState(3, tuple(ids))}
     await (await open_sync(ctx)).store({shard: states})
-    assert await (await open_sync(ctx)).objects([shard]) == states
+    assert await (await open_sync(ctx)).load_objects([shard]) == states
     paths = list(await read_all_documents(ctx.database.client))
     assert sum(path.startswith("buckets") for path in paths) == 5
 
@@ -46,10 +52,10 @@ async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
     await sync.store({shard: {"a.md": FileState(1, ("file-a",))}})
     await sync.store({shard: {"a.md": FileState(2, ("file-a",))}})
     again = await open_sync(ctx)
-    assert await again.objects([shard]) == {"a.md": FileState(2, ("file-a",))}
-    assert {shard: digest({"a.md": 2})} == await again.digests()
+    assert await again.load_objects([shard]) == {"a.md": FileState(2, ("file-a",))}
+    assert {shard: compute_digest({"a.md": 2})} == await again.load_digests()
     await again.store({shard: {}})
-    assert await (await open_sync(ctx)).digests() == {}
+    assert await (await open_sync(ctx)).load_digests() == {}
     remaining = await read_all_documents(ctx.database.client)
     assert len(remaining) == 1
 
@@ -57,11 +63,11 @@ async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
 async def test_prefixes_have_separate_state(ctx: Context) -> None:
     await (await open_sync(ctx)).store({assign_shard("a.md"): {"a.md": FileState(1, ("file-a",))}})
     other = await open_sync(ctx, "gs://library/other")
-    assert await other.objects(range(SHARDS)) == {}
+    assert await other.load_objects(range(SHARDS)) == {}
 
 
 async def test_empty_shards_cost_no_reads(ctx: Context, meter: Meter) -> None:
-    await (await open_sync(ctx)).objects(range(SHARDS))
+    await (await open_sync(ctx)).load_objects(range(SHARDS))
     assert meter.documents_read == 1
 
 
@@ -78,4 +84,4 @@ async def test_object_with_omitted_records_is_read_again(
     assert objects == {"a.jsonl": [7, ["a"], False]}
     stored = zlib.compress(json.dumps([layout, {"a.jsonl": [7, ["a"], True]}]).encode())
     await ctx.database.client.document(path).set({"data": stored})
-    assert await (await open_sync(ctx)).objects([shard]) == {"a.jsonl": FileState(0, ("a",))}
+    assert await (await open_sync(ctx)).load_objects([shard]) == {"a.jsonl": FileState(0, ("a",))}

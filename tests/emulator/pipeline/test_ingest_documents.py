@@ -12,11 +12,11 @@ from functions.tools.knowledge.get_chunk.tool import get_chunk
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.settings import Settings
 from tests.support.epub_files import make_epub, make_nav
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import embed_all, index_all
 from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.source_files import write_file
-from tests.support.stored_documents import ample_budget
-from tests.support.web_pages import make_page
+from tests.support.web_pages import make_article_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def settings(project: str, tmp_path: Path) -> Settings:
 
 
 async def ingest_folder(ctx: Context) -> None:
-    report = await ingest(ctx, ample_budget())
+    report = await ingest(ctx, make_ample_budget())
     assert (report.failures, report.note) == ([], "")
     await embed_all(ctx)
     await index_all(ctx)
@@ -51,7 +51,7 @@ async def first_hit(ctx: Context, query: str) -> Out:
 
 
 async def test_a_page_is_found_with_its_heading_and_address(ctx: Context, tmp_path: Path) -> None:
-    write_file(tmp_path, "saved.html", make_page())
+    write_file(tmp_path, "saved.html", make_article_page())
     await ingest_folder(ctx)
     chunk = await first_hit(ctx, "a reef taken early costs a minute")
     assert (chunk.title, chunk.author) == ("Reefing early", "Ann Helm, Bob Reef")

@@ -10,9 +10,9 @@ from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.readwise import FakeReadwise
-from tests.support.readwise_runs import readwise_settings, run_ingest
+from tests.support.readwise_runs import make_readwise_settings, run_ingest
 from tests.support.source_files import write_file
-from tests.support.stored_documents import chunks, documents
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Bucket(Origin):
         self._storage.put(BUCKET, "a.md", markdown(title, author, tags))
 
     def remove(self) -> None:
-        self._storage.remove(BUCKET, "a.md")
+        self._storage.delete(BUCKET, "a.md")
 
     def put_others(self) -> None:
         for number in range(3):
@@ -86,18 +86,18 @@ class Bucket(Origin):
 
 class Library(Origin):
     def __init__(self, project: str, readwise: FakeReadwise) -> None:
-        self.settings = readwise_settings(readwise, project)
+        self.settings = make_readwise_settings(readwise, project)
         self._readwise = readwise
 
     def put(self, title: str, author: str, tags: Sequence[str]) -> None:
         names = [{"id": number, "name": tag} for number, tag in enumerate(tags)]
         self._readwise.advance(hours=1)
         fields = {"title": title, "readable_title": title, "author": author, "book_tags": names}
-        self._readwise.put(7, "Reef early.", **fields, is_deleted=False)
+        self._readwise.put_book(7, "Reef early.", **fields, is_deleted=False)
 
     def remove(self) -> None:
         self._readwise.advance(hours=1)
-        self._readwise.delete(7)
+        self._readwise.delete_book(7)
 
 
 def markdown(title: str, author: str, tags: Sequence[str]) -> str:
@@ -133,7 +133,7 @@ def settings(origin: Origin) -> Settings:
 
 async def edit(app: App, ctx: Context, revision: int, **fields: Any) -> dict[str, Any]:
     """Edit the source."""
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     [source_id] = {
         chunk["source_id"] for chunk in stored.values() if chunk["content"] == "Reef early."
     }
@@ -143,8 +143,8 @@ async def edit(app: App, ctx: Context, revision: int, **fields: Any) -> dict[str
 
 async def fields_of_both(ctx: Context) -> list[tuple[Any, ...]]:
     """Return title, author and tags of the only source, and those of its passage."""
-    [source] = (await documents(ctx, "sources")).values()
-    [chunk] = (await chunks(ctx)).values()
+    [source] = (await read_documents(ctx, "sources")).values()
+    [chunk] = (await read_chunks(ctx)).values()
     return [(data["title"], data["author"], data["tags"]) for data in (source, chunk)]
 
 
@@ -173,10 +173,10 @@ async def test_an_edit_survives_absence_at_the_origin(
     out = await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
     origin.remove()
     await run_ingest(app)
-    assert out["source_id"] not in await documents(ctx, "sources")
+    assert out["source_id"] not in await read_documents(ctx, "sources")
     origin.put("Sails II", "A. Helm", ["sea"])
     assert (await run_ingest(app)).counts["edits kept"] == 1
-    source = (await documents(ctx, "sources"))[out["source_id"]]
+    source = (await read_documents(ctx, "sources"))[out["source_id"]]
     assert (source["title"], source["author"]) == ("Under Sail", "A. Helm")
     assert source["origin_values"] == {"title": "Sails II", "tags": ["sea"]}
 
@@ -194,8 +194,8 @@ async def test_a_renamed_file_keeps_its_edits(app: App, ctx: Context, origin: Fo
 async def test_ingest_leaves_saved_notes_alone(app: App, ctx: Context, origin: Origin) -> None:
     """Neither what an origin has nor what it no longer has changes a note."""
     note = await call_result(app, "save_note", OWNER, text="Reef early.", tags=["sea"])
-    before = (await documents(ctx, "sources"))[note["source_id"]]
-    chunks_before = (await chunks(ctx))[note["chunk_ids"][0]]
+    before = (await read_documents(ctx, "sources"))[note["source_id"]]
+    chunks_before = (await read_chunks(ctx))[note["chunk_ids"][0]]
     origin.put("Reefing", "Ida Loaf", ["boats"])
     origin.put_others()
     await run_ingest(app)
@@ -203,5 +203,5 @@ async def test_ingest_leaves_saved_notes_alone(app: App, ctx: Context, origin: O
     await run_ingest(app)
     origin.remove()
     assert (await run_ingest(app)).counts["deleted"] == 1
-    assert (await documents(ctx, "sources"))[note["source_id"]] == before
-    assert (await chunks(ctx))[note["chunk_ids"][0]] == chunks_before
+    assert (await read_documents(ctx, "sources"))[note["source_id"]] == before
+    assert (await read_chunks(ctx))[note["chunk_ids"][0]] == chunks_before

@@ -15,8 +15,14 @@ from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
-from tests.support.source_files import make_book, read_one, write_export, write_file
-from tests.support.stored_documents import ample_budget, chunks_by_content
+from tests.support.jobs import make_ample_budget
+from tests.support.source_files import (
+    make_readwise_book,
+    read_only_source,
+    write_export,
+    write_file,
+)
+from tests.support.stored_documents import read_chunks_by_text
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -75,10 +81,10 @@ def settings(project: str, tmp_path: Path) -> Settings:
 
 async def first_hit(ctx: Context, query: str) -> dict[str, Any]:
     """Ingest the folder, run the jobs that new passages wait for, and search."""
-    report = await ingest(ctx, ample_budget())
+    report = await ingest(ctx, make_ample_budget())
     assert report.failures == []
-    await embed(ctx, ample_budget())
-    await index(ctx, ample_budget())
+    await embed(ctx, make_ample_budget())
+    await index(ctx, make_ample_budget())
     results = (await search_kb(In(query=query, detail="full"), ctx)).results
     return results[0].model_dump(mode="json")
 
@@ -105,7 +111,9 @@ async def test_highlight_of_a_readwise_csv_is_found(ctx: Context, tmp_path: Path
 async def test_note_about_a_book_of_readwise_is_found(ctx: Context, tmp_path: Path) -> None:
     """Its snippet and its summary are the words of the note, without a label."""
     note = "Lent to Bo, who crossed the Channel with it."
-    write_export(tmp_path, make_book(document_note=note, readwise_url="https://readwise.io/b/7"))
+    write_export(
+        tmp_path, make_readwise_book(document_note=note, readwise_url="https://readwise.io/b/7")
+    )
     hit = await first_hit(ctx, "who borrowed it to cross the Channel?")
     assert shown(hit, "snippet", "tags", "readwise_url") | {"date": None} == {
         "content": note,
@@ -126,15 +134,15 @@ async def test_passage_forgotten_with_a_label_stays_forgotten(
         {"id": 2, "location": 2, "text": "Heave to.", "note": "Mine, too."},
         {"id": 3, "location": 3, "text": "Wait."},
     ]
-    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
+    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=highlights)))
     labelled = [replace(part, text=part.former_text or part.text) for part in source.sections]
     former = chunk_source(replace(source, sections=tuple(labelled)))
     await Ingestion(ctx.database).save([former], ctx.clock())
     owner = Caller.of("anna", role=Role.OWNER)
     await call_result(app, "forget", owner, chunk_id=former.chunks[0].chunk_id)
     for _ in range(2):
-        await ingest(ctx, ample_budget())
-        stored = sorted(await chunks_by_content(ctx))
+        await ingest(ctx, make_ample_budget())
+        stored = sorted(await read_chunks_by_text(ctx))
         assert stored == ["Heave to.\n\nMine, too.", "Wait."]
 
 

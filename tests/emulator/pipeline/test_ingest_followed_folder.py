@@ -16,12 +16,18 @@ from functions.jobs.ingest.path import compare_path, ingest_confirmed, ingest_pa
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.runtime.job import Failure, Report
-from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.jobs import make_ample_budget, make_one_step_budget
 from tests.support.knowledge import set_fields
-from tests.support.notes import RYE, save
-from tests.support.readwise_runs import stored_state
-from tests.support.source_files import json_lines, make_book, write_export, write_file
-from tests.support.stored_documents import ample_budget, chunks, documents, one_step
+from tests.support.notes import NOTE_TEXT, save_note
+from tests.support.readwise_runs import read_ingested_documents
+from tests.support.source_files import (
+    format_json_lines,
+    make_readwise_book,
+    write_export,
+    write_file,
+)
+from tests.support.stored_documents import read_chunks, read_documents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,8 +60,8 @@ async def run(ctx: Context, path: Path, confirmed: frozenset[str] | None = None)
     """Ingest a path."""
     context = replace(ctx, settings=replace_settings(ctx, ingest_path=str(path)))
     if confirmed is None:
-        return await ingest(context, ample_budget())
-    return await ingest_confirmed(str(path), confirmed, context, ample_budget())
+        return await ingest(context, make_ample_budget())
+    return await ingest_confirmed(str(path), confirmed, context, make_ample_budget())
 
 
 async def run_cleanly(ctx: Context, path: Path) -> Report:
@@ -66,17 +72,19 @@ async def run_cleanly(ctx: Context, path: Path) -> Report:
 
 async def sources_by_text(ctx: Context) -> dict[str, str]:
     """Return the ids of the stored sources by their texts."""
-    return {chunk["content"]: chunk["source_id"] for chunk in (await chunks(ctx)).values()}
+    return {chunk["content"]: chunk["source_id"] for chunk in (await read_chunks(ctx)).values()}
 
 
 async def add_card(ctx: Context, text: str) -> None:
-    [chunk_id] = [name for name, chunk in (await chunks(ctx)).items() if chunk["content"] == text]
+    [chunk_id] = [
+        name for name, chunk in (await read_chunks(ctx)).items() if chunk["content"] == text
+    ]
     await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": CARD})
 
 
 async def card_of(ctx: Context, text: str) -> Any:
     """Return the card of the passage with this text."""
-    [chunk] = [chunk for chunk in (await chunks(ctx)).values() if chunk["content"] == text]
+    [chunk] = [chunk for chunk in (await read_chunks(ctx)).values() if chunk["content"] == text]
     return chunk.get("knowledge_card")
 
 
@@ -90,7 +98,7 @@ async def test_missing_files_are_forgotten(ctx: Context, tmp_path: Path) -> None
     assert report.counts == {"read": 4, "sources": 2, "deleted": 2}
     remaining = {text: name for text, name in before.items() if text not in {"Note 1.", "Note 2."}}
     assert await sources_by_text(ctx) == remaining
-    assert len(await documents(ctx, "forgotten_sources")) == 2
+    assert len(await read_documents(ctx, "forgotten_sources")) == 2
     assert (await run_cleanly(ctx, vault)).counts == {"read": 4}
 
 
@@ -112,13 +120,13 @@ async def test_renamed_and_moved_files_keep_ids_and_cards(ctx: Context, tmp_path
     write_file(vault, "twin.md", "Note 2.")
     await run_cleanly(ctx, vault)
     await add_card(ctx, "Note 1.")
-    before = await chunks(ctx)
+    before = await read_chunks(ctx)
     (vault / "1.md").rename(vault / "other.txt")
     (vault / "sub").mkdir()
     (vault / "2.md").rename(vault / "sub/2.md")
     report = await run_cleanly(ctx, vault)
     assert report.counts == {"read": 7, "sources": 1, "updated": 1}  # the title of `other`
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     assert stored.keys() == before.keys()
     assert await card_of(ctx, "Note 1.") == CARD
     assert {chunk["title"] for chunk in stored.values()} >= {"other", "2", "twin"}
@@ -150,16 +158,16 @@ async def test_files_that_take_each_others_names_keep_ids(
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
     await add_card(ctx, "Note 1.")
-    before = await chunks(ctx)
+    before = await read_chunks(ctx)
     rename(vault, names)
     changes = await compare_path(vault, ctx.database)
     renamed = {vault / new: vault / old for old, new in names.items()}
     assert (changes.renamed, changes.new, changes.edited) == (renamed, [], [])
     for _ in range(2):
         assert (await run_cleanly(ctx, vault)).counts["deleted"] == 0
-        assert (await chunks(ctx)).keys() == before.keys()
+        assert (await read_chunks(ctx)).keys() == before.keys()
     assert await card_of(ctx, "Note 1.") == CARD
-    assert await documents(ctx, "forgotten_sources") == {}
+    assert await read_documents(ctx, "forgotten_sources") == {}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -234,7 +242,7 @@ async def test_twins_that_swap_with_another_keep_their_ids(ctx: Context, tmp_pat
     vault = make_vault(tmp_path)
     write_file(vault, "0.md", "Note 2.")
     await run_cleanly(ctx, vault)
-    before = await documents(ctx, "sources")
+    before = await read_documents(ctx, "sources")
     by_text = await sources_by_text(ctx)
     rename(vault, {"1.md": "2.md", "2.md": "1.md"})
     write_file(vault, "0.md", "Edited.")
@@ -242,7 +250,7 @@ async def test_twins_that_swap_with_another_keep_their_ids(ctx: Context, tmp_pat
     assert changes.renamed == {vault / "1.md": vault / "2.md", vault / "2.md": vault / "1.md"}
     assert changes.edited == [vault / "0.md"]
     await run_cleanly(ctx, vault)
-    assert (await documents(ctx, "sources")).keys() == before.keys()
+    assert (await read_documents(ctx, "sources")).keys() == before.keys()
     assert (await sources_by_text(ctx))["Note 1."] == by_text["Note 1."]
 
 
@@ -331,7 +339,7 @@ async def test_the_next_run_forgets_what_one_had_no_time_for(ctx: Context, tmp_p
     await run_cleanly(ctx, vault)
     (vault / "1.md").unlink()
     missing = (await compare_path(vault, ctx.database)).missing_ids
-    report = await ingest_confirmed(str(vault), missing, ctx, one_step())
+    report = await ingest_confirmed(str(vault), missing, ctx, make_one_step_budget())
     assert not report.finished
     assert len(await sources_by_text(ctx)) == 6
     await run_cleanly(ctx, vault)
@@ -370,30 +378,34 @@ async def test_a_file_that_cannot_be_read_stays(ctx: Context, tmp_path: Path) ->
 
 async def test_records_missing_from_a_file_are_forgotten(ctx: Context, tmp_path: Path) -> None:
     lines = {str(number): {"id": str(number), "text": f"Record {number}."} for number in NUMBERS}
-    docs = write_file(tmp_path, "data/docs.jsonl", json_lines(*lines.values()))
+    docs = write_file(tmp_path, "data/docs.jsonl", format_json_lines(*lines.values()))
     for name in ("a", "b"):
         write_file(docs.parent, f"{name}.md", f"Note {name}.")
     notes = {"Note a.", "Note b."}
     await run_cleanly(ctx, docs.parent)
-    write_file(docs.parent, "docs.jsonl", json_lines(*(lines[name] for name in "3456")) + "broken")
+    write_file(
+        docs.parent, "docs.jsonl", format_json_lines(*(lines[name] for name in "3456")) + "broken"
+    )
     assert len((await run(ctx, docs.parent)).failures) == 1
     assert len(await sources_by_text(ctx)) == 8
-    write_file(docs.parent, "docs.jsonl", json_lines(*(lines[name] for name in "3456")))
+    write_file(docs.parent, "docs.jsonl", format_json_lines(*(lines[name] for name in "3456")))
     await run_cleanly(ctx, docs.parent)
     assert set(await sources_by_text(ctx)) == notes | {f"Record {name}." for name in "3456"}
     docs.rename(docs.parent / "renamed.jsonl")
-    write_file(docs.parent, "more.jsonl", json_lines(lines["2"]))
-    write_file(docs.parent, "renamed.jsonl", json_lines(*(lines[name] for name in "345")))
+    write_file(docs.parent, "more.jsonl", format_json_lines(lines["2"]))
+    write_file(docs.parent, "renamed.jsonl", format_json_lines(*(lines[name] for name in "345")))
     report = await run(ctx, docs.parent)
     assert report.failures == []
     assert set(await sources_by_text(ctx)) == notes | {f"Record {name}." for name in "2345"}
 
 
 async def source_ids(ctx: Context) -> set[str]:
-    return set(await documents(ctx, "sources"))
+    return set(await read_documents(ctx, "sources"))
 
 
-BOOKS: Final = [make_book(user_book_id=number, title=f"Book {number}") for number in range(1, 7)]
+BOOKS: Final = [
+    make_readwise_book(user_book_id=number, title=f"Book {number}") for number in range(1, 7)
+]
 BOOK_IDS: Final = {f"readwise-{number}" for number in range(1, 7)}
 
 
@@ -445,7 +457,9 @@ async def test_an_export_that_is_not_whole_forgets_no_book(
 
 async def test_a_deleted_export_is_forgotten(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
-    export = write_export(vault, make_book(), make_book(user_book_id=8, title="Bread"))
+    export = write_export(
+        vault, make_readwise_book(), make_readwise_book(user_book_id=8, title="Bread")
+    )
     await run_cleanly(ctx, vault)
     export.rename(vault / "renamed.json")
     assert (await run_cleanly(ctx, vault)).counts == {"read": 8}
@@ -474,7 +488,7 @@ async def test_books_of_a_followed_library_are_left_to_it(ctx: Context, tmp_path
     write_export(tmp_path, *BOOKS[1:])
     report = Report()
     settings = replace_settings(ctx, readwise_token="t")
-    await ingest_path(str(export), replace(ctx, settings=settings), ample_budget(), report)
+    await ingest_path(str(export), replace(ctx, settings=settings), make_ample_budget(), report)
     assert (report.failures, await source_ids(ctx)) == ([], BOOK_IDS)
     changes = await compare_path(export, ctx.database, follows_readwise=True)
     assert changes.missing_ids == frozenset()
@@ -483,13 +497,15 @@ async def test_books_of_a_followed_library_are_left_to_it(ctx: Context, tmp_path
 
 
 async def test_ingest_leaves_notes_alone(app: App, ctx: Context, tmp_path: Path) -> None:
-    note = await save(app)
-    before = (await documents(ctx, "sources"))[note["source_id"]]
+    note = await save_note(app)
+    before = (await read_documents(ctx, "sources"))[note["source_id"]]
     vault = make_vault(tmp_path)
-    export = write_export(tmp_path, make_book(), make_book(user_book_id=8, title="Bread"))
+    export = write_export(
+        tmp_path, make_readwise_book(), make_readwise_book(user_book_id=8, title="Bread")
+    )
     for path in (vault, export):
         await run_cleanly(ctx, path)
-    write_export(tmp_path, make_book(is_deleted=True))
+    write_export(tmp_path, make_readwise_book(is_deleted=True))
     (vault / "1.md").unlink()
     await run_cleanly(ctx, vault)
     assert len((await run(ctx, export)).failures) == 1  # one of two books left the export
@@ -500,8 +516,8 @@ async def test_ingest_leaves_notes_alone(app: App, ctx: Context, tmp_path: Path)
     await run(ctx, vault, changes.missing_ids)
     stored = await sources_by_text(ctx)
     assert set(stored.values()) == {note["source_id"], "readwise-8"}
-    assert RYE in stored
-    assert (await documents(ctx, "sources"))[note["source_id"]] == before
+    assert NOTE_TEXT in stored
+    assert (await read_documents(ctx, "sources"))[note["source_id"]] == before
 
 
 async def test_one_file_or_inner_folder_forgets_nothing_else(ctx: Context, tmp_path: Path) -> None:
@@ -544,9 +560,9 @@ async def test_folders_with_the_same_files_are_followed_apart(ctx: Context, tmp_
     await run_cleanly(ctx, second)
     (first / "1.md").unlink()
     await run_cleanly(ctx, second)
-    assert len(await documents(ctx, "sources")) == 12
+    assert len(await read_documents(ctx, "sources")) == 12
     await run_cleanly(ctx, first)
-    assert len(await documents(ctx, "sources")) == 11
+    assert len(await read_documents(ctx, "sources")) == 11
 
 
 async def test_a_moved_folder_keeps_ids_of_renamed_files(ctx: Context, tmp_path: Path) -> None:
@@ -588,7 +604,7 @@ async def test_next_run_completes_one_killed_after_a_commit(
     (vault / "1.md").rename(vault / "renamed.md")
     (vault / "2.md").unlink()
     write_file(vault, "3.md", "Note 3, edited.")
-    dying = WatchedApp(settings, after(commit, die))
+    dying = WatchedApp(settings, call_after(commit, die))
     try:
         with pytest.raises(Killed):
             await run(replace(ctx, database=dying.context(ctx.caller, ctx.meter).database), vault)
@@ -596,5 +612,5 @@ async def test_next_run_completes_one_killed_after_a_commit(
         await dying.aclose()
     for target in (calmly, ctx):
         await run_cleanly(target, vault)
-    assert await stored_state(ctx) == await stored_state(calmly)
+    assert await read_ingested_documents(ctx) == await read_ingested_documents(calmly)
     await calm.aclose()

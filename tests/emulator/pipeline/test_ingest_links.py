@@ -17,8 +17,9 @@ from functions.tools.knowledge.search_kb.tool import In as SearchIn
 from functions.tools.knowledge.search_kb.tool import search_kb
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
+from tests.support.jobs import make_ample_budget
 from tests.support.source_files import write_file
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -51,14 +52,14 @@ async def run(ctx: Context, path: Path) -> dict[str, int]:
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
-    report = await ingest(replace(ctx, settings=settings), ample_budget())
+    report = await ingest(replace(ctx, settings=settings), make_ample_budget())
     assert report.failures == []
     return {kind: count for kind, count in report.counts.items() if kind != "read"}
 
 
 async def links_by_title(ctx: Context) -> dict[str, list[str]]:
     """Return the titles of the sources that each source links to."""
-    sources = await documents(ctx, "sources")
+    sources = await read_documents(ctx, "sources")
     outs = [await get_source(GetSourceIn(source_id=name), ctx) for name in sorted(sources)]
     return {out.title: [linked.title for linked in out.links_to] for out in outs}
 
@@ -66,7 +67,7 @@ async def links_by_title(ctx: Context) -> dict[str, list[str]]:
 async def test_a_vault_is_found_with_clean_texts_and_links(ctx: Context, vault: Path) -> None:
     await run(ctx, vault)
     for job in (embed, cards, index):
-        await job(ctx, ample_budget())
+        await job(ctx, make_ample_budget())
     arguments = SearchIn.model_validate(
         {"query": "feed the starter", "filters": {"tags": ["baking"]}}
     )
@@ -81,17 +82,17 @@ async def test_a_vault_is_found_with_clean_texts_and_links(ctx: Context, vault: 
     ]
     assert [linked.title for linked in out.links_to] == ["Rye"]
     assert [linking.title for linking in out.linked_from] == ["Rye"]
-    assert len(await documents(ctx, "sources")) == 2
+    assert len(await read_documents(ctx, "sources")) == 2
 
 
 async def test_links_follow_a_renamed_note(ctx: Context, vault: Path) -> None:
     await run(ctx, vault)
-    before = await documents(ctx, "sources")
+    before = await read_documents(ctx, "sources")
     (vault / "Grain/Rye.md").rename(vault / "Secale.md")
     text = (vault / "Sourdough.md").read_text()
     write_file(vault, "Sourdough.md", text.replace("[[roggen|", "[[Secale|"))
     await run(ctx, vault)
-    after = await documents(ctx, "sources")
+    after = await read_documents(ctx, "sources")
     assert after.keys() == before.keys()
     assert await links_by_title(ctx) == {"Secale": ["Sourdough"], "Sourdough": ["Secale"]}
 
@@ -118,13 +119,13 @@ async def test_a_changed_link_changes_the_source_alone(ctx: Context, vault: Path
     write_file(vault, "Plan.md", "Next: [[Rye|this]].")
     await run(ctx, vault)
     write_file(vault, "Plan.md", "Next: [[Sourdough|this]].")
-    before = await chunks(ctx)
+    before = await read_chunks(ctx)
     assert await run(ctx, vault) == {"sources": 1}
-    assert await chunks(ctx) == before
+    assert await read_chunks(ctx) == before
     assert (await links_by_title(ctx))["Plan"] == ["Sourdough"]
     write_file(vault, "Plan.md", "Next: this.")
     assert await run(ctx, vault) == {"sources": 1}
-    assert [data.get("links_to") for data in (await documents(ctx, "sources")).values()].count(
+    assert [data.get("links_to") for data in (await read_documents(ctx, "sources")).values()].count(
         None
     ) == 1
 
@@ -133,7 +134,7 @@ async def test_a_forgotten_note_is_not_linked_and_an_edited_one_is(
     app: App, ctx: Context, vault: Path
 ) -> None:
     await run(ctx, vault)
-    ids = {data["title"]: name for name, data in (await documents(ctx, "sources")).items()}
+    ids = {data["title"]: name for name, data in (await read_documents(ctx, "sources")).items()}
     arguments = {"source_id": ids["Sourdough"], "revision": 0, "title": "Bread"}
     await call_result(app, "edit_source", OWNER, **arguments)
     await run(ctx, vault)
@@ -152,4 +153,4 @@ async def test_an_emptied_note_is_no_failure_and_its_text_is_gone(
     await run(ctx, vault)
     write_file(vault, "Sourdough.md", "---\ntags: [baking]\n---\n")
     await run(ctx, vault)
-    assert [chunk["title"] for chunk in (await chunks(ctx)).values()] == ["Rye"]
+    assert [chunk["title"] for chunk in (await read_chunks(ctx)).values()] == ["Rye"]

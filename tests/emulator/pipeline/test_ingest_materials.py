@@ -18,27 +18,28 @@ from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import DocumentErased, Workspace
-from tests.support.commit_hooks import WatchedApp, after
-from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
+from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, make_error_reply
+from tests.support.jobs import make_ample_budget
 from tests.support.materials import STRANGER, extract_error, extract_result
-from tests.support.stored_documents import ample_budget, leases
+from tests.support.stored_documents import read_leased_jobs
 from tests.support.stored_materials import (
-    PARAGRAPHS,
+    PARAGRAPH_COUNT,
     QUERY,
-    ask,
-    embedded_passages,
+    call_extract_with_deadline,
+    list_embedded_passages,
+    make_openai_settings,
+    make_paragraph,
     make_text,
-    openai_settings,
-    paragraph,
-    stored_contents,
-    texts_with_vectors,
+    read_texts_with_vectors,
+    read_workspaces,
 )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from shared.runtime.context import Context
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
     Open = Callable[..., App]
 
@@ -66,7 +67,7 @@ async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
     def make_app(kind: Callable[..., App] = App, *how: Any, **fields: Any) -> App:
         short = {"extract_materials_characters": 500}
         embedder = fields.pop("embedder", None)
-        settings = openai_settings(fake, project, **(short | fields))
+        settings = make_openai_settings(fake, project, **(short | fields))
         apps.append(kind(settings, *how, embedder=embedder))
         return apps[-1]
 
@@ -105,12 +106,12 @@ async def test_a_deferred_text_is_found_like_an_immediate_one(
     assert (pending["status"], pending["document"]) == ("pending", ID)
     assert await count_waiting(job_context(app)) == 1
     report = await run_job(JOB, app)
-    assert report == Report(Counter(embedded=PARAGRAPHS, ready=1))
+    assert report == Report(Counter(embedded=PARAGRAPH_COUNT, ready=1))
     assert await count_waiting(job_context(app)) == 0
     calm = open_app(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
     expected = await extract_result(calm, QUERY, materials=TEXT)
     assert await extract_result(app, QUERY, document=ID) == expected | {"known": True}
-    assert await stored_contents(calm) == await stored_contents(app)
+    assert await read_workspaces(calm) == await read_workspaces(app)
 
 
 async def test_a_run_with_nothing_to_do_embeds_nothing(app: App, fake: FakeOpenAI) -> None:
@@ -119,14 +120,14 @@ async def test_a_run_with_nothing_to_do_embeds_nothing(app: App, fake: FakeOpenA
 
 
 async def test_the_job_embeds_shared_passages_once(app: App, fake: FakeOpenAI) -> None:
-    other = f"{TEXT}\n\n{paragraph(777)}"
+    other = f"{TEXT}\n\n{make_paragraph(777)}"
     for text in (TEXT, other):
         await extract_result(app, QUERY, materials=text)
     await extract_result(app, QUERY, caller=STRANGER, materials=TEXT)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert report.counts == {"embedded": 2 * PARAGRAPHS + 1, "ready": 3}
-    assert len(embedded_passages(fake)) == 2 * PARAGRAPHS + 1
+    assert report.counts == {"embedded": 2 * PARAGRAPH_COUNT + 1, "ready": 3}
+    assert len(list_embedded_passages(fake)) == 2 * PARAGRAPH_COUNT + 1
 
 
 async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: FakeOpenAI) -> None:
@@ -134,16 +135,17 @@ async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: Fak
     first = await ingest_materials(job_context(app), after_batches(fake, 1))
     assert (first.counts, first.finished) == ({"embedded": FIRST_BATCH}, False)
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
-    second = await ingest_materials(job_context(app), ample_budget())
-    assert second.counts == {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1}
-    assert TEXT.split("\n\n") == embedded_passages(fake)
+    second = await ingest_materials(job_context(app), make_ample_budget())
+    assert second.counts == {"embedded": PARAGRAPH_COUNT - FIRST_BATCH, "ready": 1}
+    assert TEXT.split("\n\n") == list_embedded_passages(fake)
 
 
 @pytest.mark.parametrize(
-    "reply", [refusal(429, retry_after="60"), refusal(500, retry_after="60"), HANG]
+    "reply",
+    [make_error_reply(429, retry_after="60"), make_error_reply(500, retry_after="60"), HANG],
 )
 async def test_an_outage_ends_a_run_and_the_next_resumes(
-    app: App, open_app: Open, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
+    app: App, open_app: Open, fake: FakeOpenAI, reply: Reply, monotonic: MonotonicClock
 ) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     fake.script.append(OK)
@@ -152,23 +154,25 @@ async def test_an_outage_ends_a_run_and_the_next_resumes(
     with pytest.raises(Unavailable) as error:
         await run_job(JOB, open_app())
     assert error.value.retry_after
-    assert await leases(job_context(app)) == set()
+    assert await read_leased_jobs(job_context(app)) == set()
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
-    fake.usual, before = OK, len(embedded_passages(fake))
-    assert {paragraph(number) for number in range(FIRST_BATCH)} == await texts_with_vectors(app)
+    fake.usual, before = OK, len(list_embedded_passages(fake))
+    assert {
+        make_paragraph(number) for number in range(FIRST_BATCH)
+    } == await read_texts_with_vectors(app)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert report.counts == {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1}
-    assert TEXT.split("\n\n")[FIRST_BATCH:] == embedded_passages(fake)[before:]
+    assert report.counts == {"embedded": PARAGRAPH_COUNT - FIRST_BATCH, "ready": 1}
+    assert TEXT.split("\n\n")[FIRST_BATCH:] == list_embedded_passages(fake)[before:]
 
 
 async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
-    fake.refuses = paragraph(35)
+    fake.rejected_words = make_paragraph(35)
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
     report = await run_job(JOB, app)
-    start = TEXT.index(fake.refuses)
-    message = f"characters {start} to {start + len(fake.refuses)}"
+    start = TEXT.index(fake.rejected_words)
+    message = f"characters {start} to {start + len(fake.rejected_words)}"
     assert isinstance(report, Report)
     assert report.counts == {"embedded": 62, "failed": 1, "ready": 1}
     assert [failure.name for failure in report.failures] == [ID]
@@ -180,7 +184,7 @@ async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpen
     result = await extract_result(app, QUERY, scope="task")
     assert result["considered"] == 30
     assert await count_waiting(job_context(app)) == 0
-    fake.refuses = ""
+    fake.rejected_words = ""
     second = await extract_result(app, QUERY, materials=TEXT)
     assert second["status"] == "pending"
     await run_job(JOB, app)
@@ -191,14 +195,14 @@ async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: Fa
     """The provider sends an invalid answer to one text only."""
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
-    fake.omits_vector_for = paragraph(35)
+    fake.words_without_vector = make_paragraph(35)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert report.counts == {"embedded": 62, "ready": 1}
     assert [failure.name for failure in report.failures] == [ID]
     assert await count_waiting(job_context(app)) == 1
     assert await run_job(JOB, app) == Report()
-    fake.omits_vector_for = ""
+    fake.words_without_vector = ""
     assert (await extract_result(app, QUERY, document=ID))["status"] == "ready"
 
 
@@ -215,7 +219,7 @@ async def test_a_text_of_another_model_must_be_uploaded_again(
     ready = await extract_result(
         open_app(extract_materials_characters=10**6), QUERY, materials=TEXT
     )
-    assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
+    assert ("ready", make_paragraph(31)) == (ready["status"], ready["contexts"][0])
 
 
 async def test_a_run_out_of_time_keeps_what_a_call_completed(
@@ -227,7 +231,7 @@ async def test_a_run_out_of_time_keeps_what_a_call_completed(
     async def ask_document() -> None:
         answers.append(await extract_result(app, QUERY, document=ID))
 
-    running = open_app(WatchedApp, after(1, ask_document))
+    running = open_app(WatchedApp, call_after(1, ask_document))
     await ingest_materials(job_context(running), after_batches(fake, 1))
     assert [answer["status"] for answer in answers] == ["ready"]
     result = await extract_result(app, QUERY, scope="task")
@@ -241,7 +245,7 @@ async def test_concurrent_runs_exclude_each_other(app: App, open_app: Open) -> N
     async def run() -> None:
         others.append(await run_job(JOB, app))
 
-    await run_job(JOB, open_app(WatchedApp, after(2, run)))
+    await run_job(JOB, open_app(WatchedApp, call_after(2, run)))
     assert [type(extraction) for extraction in others] == [AlreadyRunning]
     assert (await extract_result(app, QUERY, document=ID))["status"] == "ready"
 
@@ -251,10 +255,10 @@ async def test_a_call_and_a_run_embedding_one_text_both_end(app: App, open_app: 
     answers: list[Any] = []
 
     async def ask_document() -> None:
-        answers.append((await ask(app, document=ID)).result)
+        answers.append((await call_extract_with_deadline(app, document=ID)).result)
 
     async with asyncio.timeout(60):
-        report = await run_job(JOB, open_app(WatchedApp, after(2, ask_document)))
+        report = await run_job(JOB, open_app(WatchedApp, call_after(2, ask_document)))
     assert isinstance(report, Report)
     assert report.finished
     assert [answer["status"] for answer in answers] == ["ready"]

@@ -14,8 +14,9 @@ from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.job import ingest
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
+from tests.support.jobs import make_ample_budget
 from tests.support.source_files import read_sources, write_file
-from tests.support.stored_documents import ample_budget, chunks_by_content
+from tests.support.stored_documents import read_chunks_by_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,22 +37,28 @@ def settings(project: str, tmp_path: Path) -> Settings:
 async def test_date_of_a_note_is_set_when_first_stored(ctx: Context, tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.md", REEF)
     os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
-    await ingest(ctx, ample_budget())
+    await ingest(ctx, make_ample_budget())
     os.utime(path)  # as a checkout does
-    assert (await ingest(ctx, ample_budget())).counts == {"read": 1}
-    assert (await chunks_by_content(ctx))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
+    assert (await ingest(ctx, make_ample_budget())).counts == {"read": 1}
+    assert (await read_chunks_by_text(ctx))[REEF]["dated_at"] == datetime(
+        2019, 3, 2, 12, tzinfo=UTC
+    )
     for line, day in (("date: 2018-01-01", 1), ("date: 2018-01-02", 2), ("author: Ann", 2)):
         write_file(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
-        assert (await ingest(ctx, ample_budget())).counts == {"read": 1, "sources": 1, "updated": 1}
-        stored = (await chunks_by_content(ctx))[REEF]
+        assert (await ingest(ctx, make_ample_budget())).counts == {
+            "read": 1,
+            "sources": 1,
+            "updated": 1,
+        }
+        stored = (await read_chunks_by_text(ctx))[REEF]
         assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
 
 
 async def test_date_changed_by_each_save_writes_nothing(ctx: Context, tmp_path: Path) -> None:
     for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
         write_file(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
-        assert (await ingest(ctx, ample_budget())).counts == counts
-    stored = (await chunks_by_content(ctx))[REEF]
+        assert (await ingest(ctx, make_ample_budget())).counts == counts
+    stored = (await read_chunks_by_text(ctx))[REEF]
     assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
 
 
@@ -59,12 +66,16 @@ async def test_inline_tags_of_stored_notes_embed_nothing(ctx: Context, tmp_path:
     text = f"{REEF} #sailing"
     (source,) = read_sources(write_file(tmp_path, "note.md", text))
     await Ingestion(ctx.database).save([chunk_source(replace(source, tags=()))], ctx.clock())
-    await embed(ctx, ample_budget())
-    before = await chunks_by_content(ctx)
+    await embed(ctx, make_ample_budget())
+    before = await read_chunks_by_text(ctx)
     assert "embed" not in before[text]["pending"]
     assert before[text]["tags"] == []
-    assert (await ingest(ctx, ample_budget())).counts == {"read": 1, "sources": 1, "updated": 1}
-    after = await chunks_by_content(ctx)
+    assert (await ingest(ctx, make_ample_budget())).counts == {
+        "read": 1,
+        "sources": 1,
+        "updated": 1,
+    }
+    after = await read_chunks_by_text(ctx)
     assert after[text]["tags"] == ["sailing"]
     assert after[text]["pending"].keys() == before[text]["pending"].keys()
     assert after[text]["pending"]["index"] > before[text]["pending"]["index"]

@@ -11,8 +11,8 @@ from shared.core.meter import Meter
 from shared.runtime.context import App
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
-from tests.support.killable_children import killable_children
-from tests.support.readwise_runs import readwise_settings, run_ingest, stored_state
+from tests.support.killable_children import start_killable_children
+from tests.support.readwise_runs import make_readwise_settings, read_ingested_documents, run_ingest
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -25,19 +25,19 @@ BOOKS: Final = 65
 def change_library(readwise: FakeReadwise) -> None:
     """Edit every book of a library, and delete from it."""
     for number in range(1, BOOKS + 1):
-        readwise.highlight(number, 1, f"Thought {number}, again.")
+        readwise.put_highlight(number, 1, f"Thought {number}, again.")
     readwise.delete_highlight(5, 0)
-    readwise.delete(35)
+    readwise.delete_book(35)
 
 
 async def test_next_run_completes_one_killed_after_any_commit(project: str, ctx: Context) -> None:
     with FakeReadwise(page_size=40) as readwise:
         for number in range(1, BOOKS + 1):
-            readwise.put(number, f"Thought {number}.")
+            readwise.put_book(number, f"Thought {number}.")
         readwise.advance(days=1)
         calmly, stormily = (
-            readwise_settings(readwise, f"{project}-calm"),
-            readwise_settings(readwise, project),
+            make_readwise_settings(readwise, f"{project}-calm"),
+            make_readwise_settings(readwise, project),
         )
         calm, stormy = WatchedApp(calmly), App(stormily)
         for app in (calm, stormy):
@@ -52,9 +52,9 @@ async def test_next_run_completes_one_killed_after_any_commit(project: str, ctx:
             "readwise_url": readwise.base_url,
             "readwise_token": TOKEN,
         }
-        with killable_children() as dying:
-            assert calm.commits == dying.ingests_killed(fields)
-    expected = await stored_state(calm.context(Caller(), Meter()), "meta")
-    assert await stored_state(ctx, "meta") == expected
+        with start_killable_children() as dying:
+            assert calm.commits == dying.count_ingest_kills(fields)
+    expected = await read_ingested_documents(calm.context(Caller(), Meter()), "meta")
+    assert await read_ingested_documents(ctx, "meta") == expected
     await calm.aclose()
     await stormy.aclose()

@@ -19,8 +19,14 @@ from shared.firestore.database import WriteConflict
 from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure
-from tests.support.source_files import json_lines, make_book, write_export, write_file
-from tests.support.stored_documents import ample_budget, chunks
+from tests.support.jobs import make_ample_budget
+from tests.support.source_files import (
+    format_json_lines,
+    make_readwise_book,
+    write_export,
+    write_file,
+)
+from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +41,7 @@ async def run(ctx: Context, path: Path) -> Report:
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
-    return await ingest(replace(ctx, settings=settings), ample_budget())
+    return await ingest(replace(ctx, settings=settings), make_ample_budget())
 
 
 async def ingest_cleanly(ctx: Context, path: Path) -> Report:
@@ -46,7 +52,7 @@ async def ingest_cleanly(ctx: Context, path: Path) -> Report:
 
 async def stored_texts(ctx: Context) -> dict[str, str]:
     """Return the stored sources by id."""
-    return {chunk["source_id"]: chunk["content"] for chunk in (await chunks(ctx)).values()}
+    return {chunk["source_id"]: chunk["content"] for chunk in (await read_chunks(ctx)).values()}
 
 
 def make_vault(folder: Path, text: str) -> Path:
@@ -76,7 +82,7 @@ async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
     ctx: Context, tmp_path: Path
 ) -> None:
     for folder in ("a", "b"):
-        line = json_lines({"id": "7", "text": f"In {folder}."})
+        line = format_json_lines({"id": "7", "text": f"In {folder}."})
         await ingest_cleanly(ctx, write_file(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
     stored = await stored_texts(ctx)
     assert stored["data-7"] == "In a."
@@ -85,7 +91,7 @@ async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
 
 async def test_ids_of_a_namesake_folder_are_unique(ctx: Context, tmp_path: Path) -> None:
     for path, record_id in (("a/data", "2-7"), ("b/data", "7"), ("data-2", "8")):
-        line = json_lines({"id": record_id, "text": path})
+        line = format_json_lines({"id": record_id, "text": path})
         await ingest_cleanly(ctx, write_file(tmp_path, f"{path}/docs.jsonl", line).parent)
     assert sorted((await stored_texts(ctx)).values()) == ["a/data", "b/data", "data-2"]
     assert {"data-2-7", "data-2-8"} < set(await stored_texts(ctx))
@@ -94,11 +100,15 @@ async def test_ids_of_a_namesake_folder_are_unique(ctx: Context, tmp_path: Path)
 async def test_json_lines_of_an_inner_folder_overwrite_nothing(
     ctx: Context, tmp_path: Path
 ) -> None:
-    outer = write_file(tmp_path, "v/a.jsonl", json_lines({"id": "1", "text": "Outer."})).parent
+    outer = write_file(
+        tmp_path, "v/a.jsonl", format_json_lines({"id": "1", "text": "Outer."})
+    ).parent
     inner = write_file(
-        outer, "sub/b.jsonl", json_lines({"id": "1", "text": "Inner."}, {"id": "2", "text": "Two."})
+        outer,
+        "sub/b.jsonl",
+        format_json_lines({"id": "1", "text": "Inner."}, {"id": "2", "text": "Two."}),
     )
-    write_file(outer, "z.jsonl", json_lines({"id": "2", "text": "Later."}))
+    write_file(outer, "z.jsonl", format_json_lines({"id": "2", "text": "Later."}))
     refusal = "has the id of a.jsonl line 1; keep one of the two"
     refused = [Failure("sub/b.jsonl line 1", refusal)]
     assert (await run(ctx, outer)).failures[:1] == refused
@@ -187,17 +197,17 @@ async def test_moved_folder_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["archive", "new/archive"])
 async def test_renamed_folder_keeps_its_ids(ctx: Context, tmp_path: Path, path: str) -> None:
     vault = make_vault(tmp_path, "Text")
-    write_file(vault, "inner/docs.jsonl", json_lines({"id": "7", "text": "Line."}))
+    write_file(vault, "inner/docs.jsonl", format_json_lines({"id": "7", "text": "Line."}))
     await ingest_cleanly(ctx, vault / "inner")
     await ingest_cleanly(ctx, vault)
-    before = await chunks(ctx)
+    before = await read_chunks(ctx)
     renamed = tmp_path / path
     renamed.parent.mkdir(exist_ok=True)
     vault.rename(renamed)
     write_file(renamed, "0.md", "Edited.")
     report = await ingest_cleanly(ctx, renamed)
     assert report.note == "vault is now called archive: its sources keep their ids."
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     assert {chunk["source_id"] for chunk in stored.values()} == {
         chunk["source_id"] for chunk in before.values()
     }
@@ -285,9 +295,9 @@ async def test_folder_counts_as_moved_if_half_is_stored(
 
 
 async def test_folder_of_json_lines_counts_as_moved_if_stored(ctx: Context, tmp_path: Path) -> None:
-    line = json_lines({"id": "7", "text": "Line."})
+    line = format_json_lines({"id": "7", "text": "Line."})
     data = write_file(tmp_path, "old/data/docs.jsonl", line).parent
-    write_export(data, make_book())
+    write_export(data, make_readwise_book())
     await ingest_cleanly(ctx, data)
     (tmp_path / "old").rename(tmp_path / "new")
     assert (await ingest_cleanly(ctx, tmp_path / "new/data")).counts == {"read": 2}
@@ -296,7 +306,7 @@ async def test_folder_of_json_lines_counts_as_moved_if_stored(ctx: Context, tmp_
 async def test_exports_are_no_evidence_of_a_move(ctx: Context, tmp_path: Path) -> None:
     for name in ("old", "new"):
         folder = write_file(tmp_path, f"{name}/vault/note.md", f"{name}.").parent
-        write_export(folder, make_book())
+        write_export(folder, make_readwise_book())
         await ingest_cleanly(ctx, folder)
         shutil.rmtree(folder)
     assert {"old.", "new."} < set((await stored_texts(ctx)).values())
@@ -311,9 +321,9 @@ async def test_single_file_does_not_take_over_a_root(ctx: Context, tmp_path: Pat
 
 
 async def test_exports_need_no_name(ctx: Context, tmp_path: Path) -> None:
-    await ingest_cleanly(ctx, write_export(tmp_path, make_book()))
+    await ingest_cleanly(ctx, write_export(tmp_path, make_readwise_book()))
     other = tmp_path / "other" / tmp_path.name
-    report = await ingest_cleanly(ctx, write_export(other, make_book(user_book_id=8)))
+    report = await ingest_cleanly(ctx, write_export(other, make_readwise_book(user_book_id=8)))
     assert report.note == ""
 
 
@@ -380,7 +390,7 @@ def previous_vault(folder: Path) -> Path:
     write_file(folder, "vault/dough.txt", "Knead #well.")
     write_file(folder, "vault/Books/Noise.md", "Noise.")
     write_file(folder, "vault/docs.jsonl", line)
-    write_export(folder / "vault", make_book(highlights=[highlight]))
+    write_export(folder / "vault", make_readwise_book(highlights=[highlight]))
     return folder / "vault"
 
 

@@ -21,23 +21,24 @@ from shared.links.model import RETENTION, LinkState
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.https_server import Page
+from tests.support.jobs import make_ample_budget, make_spent_budget
 from tests.support.knowledge import embed_all, index_all
 from tests.support.links import (
     EDITOR,
     ESSAY,
     OWNER,
     SITE,
-    fetch_due,
-    fetcher_for,
-    only_link,
+    fetch_due_links,
+    make_link_fetcher,
+    make_text_page,
+    read_only_link,
     serve_site,
-    text_page,
 )
 from tests.support.pdf_files import Annotation, make_pdf
-from tests.support.stored_documents import ample_budget, chunks, documents, spent_budget
-from tests.support.tool_calls import call_result, make_call_request, tool_named
-from tests.support.web_pages import make_page
+from tests.support.public_web_server import Page
+from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.tool_calls import call_result, find_tool, make_call_request
+from tests.support.web_pages import make_article_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 URL = f"{SITE}/essay"
-BUSY = text_page("Later.", status=503)
+BUSY = make_text_page("Later.", status=503)
 
 
 @pytest.fixture
@@ -78,8 +79,8 @@ async def recent_links(app: App) -> list[dict[str, Any]]:
 
 async def test_a_saved_page_is_found_by_a_search(app: App, ctx: Context) -> None:
     source_id = await save(app, title="Reefs", tags=["sea"])
-    with serve_site(essay=text_page(ESSAY)) as site:
-        report = await fetch_due(ctx, site)
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        report = await fetch_due_links(ctx, site)
     assert (report.counts["read"], report.failures, report.finished) == (1, [], True)
     await embed_all(ctx)
     await index_all(ctx)
@@ -91,7 +92,7 @@ async def test_a_saved_page_is_found_by_a_search(app: App, ctx: Context) -> None
     source = await call_result(app, "get_source", EDITOR, source_id=source_id)
     assert (source["source_url"], source["category"]) == (URL, "articles")
     assert source["edited"] == ["title", "tags"]
-    link = await only_link(ctx)
+    link = await read_only_link(ctx)
     assert (link.state, link.due_at, link.error) == (LinkState.STORED, None, None)
 
 
@@ -111,7 +112,7 @@ MANUAL = make_pdf(
     ("page", "query", "expected"),
     [
         (
-            text_page(make_page(), kind="text/html; charset=utf-8"),
+            make_text_page(make_article_page(), kind="text/html; charset=utf-8"),
             "a reef taken early costs a minute",
             {
                 "title": "Reefing early",
@@ -141,7 +142,7 @@ async def test_a_saved_page_is_found_as_its_author_published_it(
 ) -> None:
     await save(app)
     with serve_site(essay=page) as site:
-        await fetch_due(ctx, site)
+        await fetch_due_links(ctx, site)
     await embed_all(ctx)
     await index_all(ctx)
     answer = await call_result(app, "search_kb", EDITOR, query=query, limit=1)
@@ -155,8 +156,8 @@ async def test_recent_links_say_what_became_of_them(app: App, ctx: Context) -> N
     source_id = await save(app)
     [waiting] = await recent_links(app)
     assert (waiting["url"], waiting["state"]) == (URL, "waiting")
-    with serve_site(essay=text_page(ESSAY)) as site:
-        await fetch_due(ctx, site)
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        await fetch_due_links(ctx, site)
     [stored] = await recent_links(app)
     assert (stored["source_id"], stored["state"]) == (source_id, "stored")
 
@@ -168,12 +169,12 @@ async def test_a_failed_link_waits_longer_each_time(
     pauses = []
     with serve_site(essay=BUSY) as site:
         for _ in range(MAX_TRIES):
-            report = await fetch_due(ctx, site)
+            report = await fetch_due_links(ctx, site)
             assert [failure.name for failure in report.failures] == [URL]
-            link = await only_link(ctx)
+            link = await read_only_link(ctx)
             pauses.append(link.due_at and link.due_at - clock())
             assert len(site.requests) == link.tries
-            await fetch_due(ctx, site)
+            await fetch_due_links(ctx, site)
             assert len(site.requests) == link.tries
             clock.now += timedelta(hours=1)
     assert pauses == [*(timedelta(minutes=minutes) for minutes in (2, 4, 8, 16)), None]
@@ -185,15 +186,15 @@ async def test_a_failed_link_waits_longer_each_time(
 @pytest.mark.parametrize(
     ("page", "reason"),
     [
-        (text_page("Gone.", status=410), "cannot be fetched: its server answers 410"),
-        (text_page("Who are you?", status=403), "cannot be fetched: its server answers 403"),
-        (text_page("<svg/>", kind="image/svg+xml"), "is in a format that is not read"),
-        (text_page(" "), "has no text"),
+        (make_text_page("Gone.", status=410), "cannot be fetched: its server answers 410"),
+        (make_text_page("Who are you?", status=403), "cannot be fetched: its server answers 403"),
+        (make_text_page("<svg/>", kind="image/svg+xml"), "is in a format that is not read"),
+        (make_text_page(" "), "has no text"),
         (Page(b"%PDF-1.7 no more", headers={"Content-Type": "application/pdf"}), "is damaged"),
         (Page(status=301, headers={"Location": "http://127.0.0.1/"}), "is not the address of"),
-        (text_page("a" * (FETCH_RULES.max_bytes + 1)), "is larger than 10 MB: download it"),
+        (make_text_page("a" * (FETCH_RULES.max_bytes + 1)), "is larger than 10 MB: download it"),
         (
-            Page(b"a" * 65_536, headers={"Content-Type": "text/plain"}, endless=True),
+            Page(b"a" * 65_536, headers={"Content-Type": "text/plain"}, is_endless=True),
             "is larger than 10 MB: download it",
         ),
     ],
@@ -204,20 +205,20 @@ async def test_a_page_that_stays_unreadable_is_given_up_at_once(
 ) -> None:
     await save(app)
     with serve_site(essay=page) as site:
-        await fetch_due(ctx, site)
+        await fetch_due_links(ctx, site)
     [failed] = await recent_links(app)
     assert (failed["state"], failed["url"]) == ("failed", URL)
     assert reason in failed["error"]
-    link = await only_link(ctx)
+    link = await read_only_link(ctx)
     assert (link.tries, link.due_at) == (1, None)
-    assert await chunks(ctx) == {}
+    assert await read_chunks(ctx) == {}
 
 
 async def give_up(app: App, ctx: Context) -> None:
     """Save a link to a page that is missing."""
     await save(app)
     with serve_site() as site:
-        await fetch_due(ctx, site)
+        await fetch_due_links(ctx, site)
 
 
 async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> None:
@@ -228,9 +229,9 @@ async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> No
     assert "404" in letter.reason
     assert await JOB.dead_letters.retry(ctx) == 1
     assert await JOB.dead_letters.load(ctx, 10) == []
-    with serve_site(essay=text_page(ESSAY)) as site:
-        await fetch_due(ctx, site)
-    assert (await only_link(ctx)).state is LinkState.STORED
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        await fetch_due_links(ctx, site)
+    assert (await read_only_link(ctx)).state is LinkState.STORED
 
 
 async def test_saving_a_failed_link_again_tries_it_again(
@@ -238,120 +239,124 @@ async def test_saving_a_failed_link_again_tries_it_again(
 ) -> None:
     await give_up(app, ctx)
     await save(app)
-    link = await only_link(ctx)
+    link = await read_only_link(ctx)
     assert (link.state, link.tries, link.due_at) == (LinkState.WAITING, 0, clock())
 
 
 async def test_one_bad_page_loses_only_itself(app: App, ctx: Context) -> None:
     for name in ("first", "broken", "last"):
         await save(app, f"{SITE}/{name}")
-    pages = {"first": text_page(ESSAY), "broken": text_page(" "), "last": text_page(ESSAY)}
+    pages = {
+        "first": make_text_page(ESSAY),
+        "broken": make_text_page(" "),
+        "last": make_text_page(ESSAY),
+    }
     with serve_site(**pages) as site:
-        report = await fetch_due(ctx, site)
+        report = await fetch_due_links(ctx, site)
     assert [failure.name for failure in report.failures] == [f"{SITE}/broken"]
-    urls = {source["url"] for source in (await documents(ctx, "sources")).values()}
+    urls = {source["url"] for source in (await read_documents(ctx, "sources")).values()}
     assert urls == {f"{SITE}/first", f"{SITE}/last"}
 
 
 async def test_an_empty_page_keeps_what_is_stored(app: App, ctx: Context) -> None:
     await save(app)
-    with serve_site(essay=text_page(ESSAY)) as site:
-        await fetch_due(ctx, site)
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        await fetch_due_links(ctx, site)
         await save(app)
-        site.pages["/essay"] = text_page("")
-        report = await fetch_due(ctx, site)
+        site.pages["/essay"] = make_text_page("")
+        report = await fetch_due_links(ctx, site)
     assert [failure.reason for failure in report.failures] == ["has no text"]
-    assert len(await chunks(ctx)) == 1
+    assert len(await read_chunks(ctx)) == 1
 
 
 async def test_an_unchanged_page_writes_no_passage(app: App, ctx: Context) -> None:
-    with serve_site(essay=text_page(ESSAY)) as site:
+    with serve_site(essay=make_text_page(ESSAY)) as site:
         await save(app)
-        await fetch_due(ctx, site)
-        before = await documents(ctx, "sources"), await documents(ctx, "chunks")
+        await fetch_due_links(ctx, site)
+        before = await read_documents(ctx, "sources"), await read_documents(ctx, "chunks")
         await save(app)
-        await fetch_due(ctx, site)
-    assert (await documents(ctx, "sources"), await documents(ctx, "chunks")) == before
+        await fetch_due_links(ctx, site)
+    assert (await read_documents(ctx, "sources"), await read_documents(ctx, "chunks")) == before
 
 
 async def test_a_page_forgotten_while_it_waits_stays_out(app: App, ctx: Context) -> None:
     source_id = await save(app)
-    with serve_site(essay=text_page(ESSAY)) as site:
-        await fetch_due(ctx, site)
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        await fetch_due_links(ctx, site)
         await save(app)
         await call_result(app, "forget", OWNER, source_id=source_id)
-        [failure] = (await fetch_due(ctx, site)).failures
+        [failure] = (await fetch_due_links(ctx, site)).failures
         assert len(site.requests) == 1
     assert failure.reason.endswith(f"carrel forget --restore {source_id}")
-    assert await documents(ctx, "sources") == {}
+    assert await read_documents(ctx, "sources") == {}
 
 
 async def test_a_run_out_of_time_leaves_links_waiting(app: App, ctx: Context) -> None:
     await save(app)
-    report = await ingest(ctx, spent_budget())
+    report = await ingest(ctx, make_spent_budget())
     assert report.finished is False
-    assert (await only_link(ctx)).state is LinkState.WAITING
+    assert (await read_only_link(ctx)).state is LinkState.WAITING
 
 
 async def test_the_job_refuses_what_is_not_public(app: App, ctx: Context) -> None:
     """The job itself, without the fetcher of tests."""
     await save(app)
-    report = await ingest(ctx, ample_budget())
+    report = await ingest(ctx, make_ample_budget())
     [failure] = report.failures
     assert failure.reason == "has a host that does not exist: check the address"
 
 
 async def test_waiting_links_are_work_for_the_job(app: App, ctx: Context) -> None:
     with pytest.raises(InvalidInput, match="no link is waiting"):
-        await ingest(ctx, ample_budget())
+        await ingest(ctx, make_ample_budget())
     await save(app)
     assert await count(ctx) == 1
 
 
 async def test_records_of_stored_links_expire(app: App, ctx: Context, clock: SettableClock) -> None:
     await save(app)
-    with serve_site(essay=text_page(ESSAY)) as site:
-        await fetch_due(ctx, site)
-    await purge(ctx, ample_budget())
-    assert len(await documents(ctx, "links")) == 1
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        await fetch_due_links(ctx, site)
+    await purge(ctx, make_ample_budget())
+    assert len(await read_documents(ctx, "links")) == 1
     clock.now += RETENTION
-    await purge(ctx, ample_budget())
-    assert await documents(ctx, "links") == {}
-    assert len(await documents(ctx, "sources")) == 1
+    await purge(ctx, make_ample_budget())
+    assert await read_documents(ctx, "links") == {}
+    assert len(await read_documents(ctx, "sources")) == 1
 
 
 async def test_a_link_cancelled_during_its_fetch_is_gone(app: App, ctx: Context) -> None:
     await save(app)
-    with serve_site(essay=text_page(ESSAY)) as site:
+    with serve_site(essay=make_text_page(ESSAY)) as site:
         site.gate.clear()
-        fetching = asyncio.create_task(fetch_due(ctx, site))
+        fetching = asyncio.create_task(fetch_due_links(ctx, site))
         await asyncio.to_thread(site.arrived.wait)
         await save(app, cancel=True)
         site.gate.set()
         await fetching
-    assert await documents(ctx, "links") == {}
+    assert await read_documents(ctx, "links") == {}
 
 
 async def test_an_address_is_ingested_without_a_queue(ctx: Context) -> None:
-    with serve_site(essay=text_page(ESSAY)) as site:
-        report = await ingest_link(URL, ctx, ample_budget(), fetcher_for(site))
-        await ingest_link(f"{URL}#part", ctx, ample_budget(), fetcher_for(site))
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        report = await ingest_link(URL, ctx, make_ample_budget(), make_link_fetcher(site))
+        await ingest_link(f"{URL}#part", ctx, make_ample_budget(), make_link_fetcher(site))
     assert (report.counts["read"], report.failures) == (1, [])
-    assert await documents(ctx, "links") == {}
-    [source] = (await documents(ctx, "sources")).values()
+    assert await read_documents(ctx, "links") == {}
+    [source] = (await read_documents(ctx, "sources")).values()
     assert (source["title"], source["url"], source["source"]) == ("On Reefing", URL, "link")
 
 
 async def test_an_address_that_is_not_public_is_refused(ctx: Context) -> None:
     with pytest.raises(InvalidInput, match="is not the address of a public web page"):
-        await ingest_link("http://127.0.0.1/", ctx, ample_budget())
+        await ingest_link("http://127.0.0.1/", ctx, make_ample_budget())
 
 
 async def test_a_laptop_fetches_what_was_just_saved(app: App) -> None:
-    with serve_site(essay=text_page(ESSAY)) as site:
-        fetcher = LinkFetcher(app, fetcher_for(site))
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        fetcher = LinkFetcher(app, make_link_fetcher(site))
         dispatcher = LinkFetchingDispatcher(InlineDispatcher(app), fetcher)
-        tool = tool_named("save_link")
+        tool = find_tool("save_link")
         request = make_call_request(tool, EDITOR, {"url": URL})
         answer = await dispatcher.call(Declaration.model_validate(tool.declaration()), request)
         assert answer.error is None

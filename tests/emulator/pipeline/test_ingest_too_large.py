@@ -20,16 +20,22 @@ from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.readwise import START, FakeReadwise
-from tests.support.readwise_runs import progress, readwise_settings, run_ingest, stored_texts
+from tests.support.jobs import make_ample_budget
+from tests.support.readwise_runs import (
+    make_readwise_settings,
+    read_progress,
+    read_texts,
+    run_ingest,
+)
 from tests.support.source_files import (
-    json_lines,
-    make_book,
+    format_json_lines,
+    make_readwise_book,
     read_problems,
     read_sources,
     write_export,
     write_file,
 )
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,22 +90,22 @@ def failure_reasons(failures: list[Failure]) -> dict[str, str]:
 async def test_oversized_book_is_dead_lettered(
     app: App, ctx: Context, readwise: FakeReadwise, project: str
 ) -> None:
-    app.settings = readwise_settings(readwise, project)
+    app.settings = make_readwise_settings(readwise, project)
     for number in range(1, 41):
-        readwise.put(number, "Reef early.")
-    readwise.put(7, book_tags=LONG_TAGS)
+        readwise.put_book(number, "Reef early.")
+    readwise.put_book(7, book_tags=LONG_TAGS)
     report = await run_ingest(app)
     assert failure_reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
     assert report.counts == Counter({"read": 39, "sources": 39, "created": 39})
-    assert (await progress(ctx)).updated_after == START - MARGIN
+    assert (await read_progress(ctx)).updated_after == START - MARGIN
     for _ in range(MAX_TRIES - 1):
         assert len((await run_ingest(app)).failures) == 1
     assert failure_reasons(list(await DEAD_LETTERS.load(ctx, 10))) == {"Readwise: Book 7": TOO_LONG}
-    assert len(await stored_texts(ctx)) == 39
+    assert len(await read_texts(ctx)) == 39
     readwise.advance(hours=1)
-    readwise.put(7, book_tags=LONG_TAGS[:2])
+    readwise.put_book(7, book_tags=LONG_TAGS[:2])
     assert (await run_ingest(app)).failures == []
-    assert len(await stored_texts(ctx)) == 40
+    assert len(await read_texts(ctx)) == 40
 
 
 async def test_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: Path) -> None:
@@ -107,13 +113,17 @@ async def test_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: 
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(tmp_path)
     )
     ctx = replace(ctx, settings=settings)
-    write_export(tmp_path, make_book(user_book_id=1, title="Ledger", highlights=MANY), make_book())
-    report = await ingest(ctx, ample_budget())
+    write_export(
+        tmp_path,
+        make_readwise_book(user_book_id=1, title="Ledger", highlights=MANY),
+        make_readwise_book(),
+    )
+    report = await ingest(ctx, make_ample_budget())
     assert failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
-    assert [chunk["source_id"] for chunk in (await documents(ctx, "chunks")).values()] == [
+    assert [chunk["source_id"] for chunk in (await read_documents(ctx, "chunks")).values()] == [
         "readwise-7"
     ]
-    assert list(await documents(ctx, "sources")) == ["readwise-7"]
+    assert list(await read_documents(ctx, "sources")) == ["readwise-7"]
 
 
 async def test_oversized_record_is_reported_as_broken(
@@ -122,13 +132,13 @@ async def test_oversized_record_is_reported_as_broken(
     """Earlier records stay, other files are ingested, and the file is not read again."""
     app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
     first: dict[str, Any] = {"id": "a", "text": "Reef early."}
-    storage.put(BUCKET, "docs.jsonl", json_lines(first))
+    storage.put(BUCKET, "docs.jsonl", format_json_lines(first))
     await run_ingest(app)
     second = {"id": "b", "text": "Knead well."}
-    storage.put(BUCKET, "docs.jsonl", json_lines(first | {"tags": LONG_TAGS}, second))
+    storage.put(BUCKET, "docs.jsonl", format_json_lines(first | {"tags": LONG_TAGS}, second))
     report = await run_ingest(app)
     assert [failure.name for failure in report.failures] == [f"gs://{BUCKET}/docs.jsonl line 1"]
-    assert sorted((await stored_texts(ctx)).values()) == [["Knead well."], ["Reef early."]]
+    assert sorted((await read_texts(ctx)).values()) == [["Knead well."], ["Reef early."]]
     report = await run_ingest(app)
     assert (report.failures, report.counts) == ([], Counter())
 
@@ -142,7 +152,7 @@ async def test_oversized_object_is_not_downloaded(
     failures = (await run_ingest(app)).failures
     assert failure_reasons(failures) == {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"}
     assert storage.calls["download"] == 1
-    assert list((await stored_texts(ctx)).values()) == [["Reef early."]]
+    assert list((await read_texts(ctx)).values()) == [["Reef early."]]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +168,7 @@ def test_oversized_file_is_not_opened(
 def test_overlong_line_is_skipped(tmp_path: Path) -> None:
     long = json.dumps({"id": "1", "text": "x" * 2 * LINE_BYTES}) + "\n"
     path = write_file(
-        tmp_path, "docs.jsonl", long + json_lines({"id": "2", "text": "Reef early."}) + long
+        tmp_path, "docs.jsonl", long + format_json_lines({"id": "2", "text": "Reef early."}) + long
     )
     reason = "is larger than 8 MB: split it"
     assert read_problems(path) == [("docs.jsonl line 1", reason), ("docs.jsonl line 3", reason)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +11,7 @@ from google.oauth2.credentials import Credentials
 
 from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.embed.job import JOB as EMBED
+from infra.build.discovery import jobs
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core import telemetry
@@ -17,23 +20,37 @@ from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.core.telemetry import SpanKind
 from shared.runtime.context import App
-from shared.runtime.job import run_job
-from tests.support.cards import card_reply, make_generator, make_source_of_notes, store_and_prepare
+from shared.runtime.job import AlreadyRunning, Report, run_job
+from tests.support.bulk_embedding import (
+    open_bulk_services,
+    open_pending_base,
+    run_bulk_embedding,
+)
+from tests.support.cards import make_card_reply, make_generator, make_source_of_notes
+from tests.support.clock import NOON, SettableClock
 from tests.support.fakes import openai
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.otlp import FakeCollector
-from tests.support.fakes.vertex import MODEL, FakeVertex, refusal
+from tests.support.fakes.vertex import MODEL, FakeVertex, make_error_reply
+from tests.support.fakes.vertex_batch import FakeVertexBatch
+from tests.support.knowledge import ingest_sources
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from shared.ai.embedding import Embedder
-    from shared.runtime.job import Job
+    from shared.runtime.context import Context
+    from shared.runtime.job import Budget, Job
     from tests.support.fakes.otlp import CollectedSpan
 
 pytestmark = pytest.mark.anyio
 
+BATCH_MODEL = "gemini-embedding-001"
 WORDS = (b"Dough", b"baker", b"oven", b"sk-secret", b"Bread")
 
 
@@ -51,7 +68,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
 def vertex() -> Iterator[FakeVertex]:
     """A fake of Vertex AI."""
     with FakeVertex() as server:
-        server.answers["GeneratedCard"] = card_reply
+        server.answers["GeneratedCard"] = make_card_reply
         yield server
 
 
@@ -80,17 +97,42 @@ async def embedder(
 
 async def record(job: Job, app: App, collector: FakeCollector) -> dict[str, CollectedSpan]:
     """Store three chunks, run a job, and return its spans by name."""
-    await store_and_prepare(app.context(Caller(), Meter()), make_source_of_notes(3))
+    await ingest_sources(app.context(Caller(), Meter()), make_source_of_notes(3))
     try:
         await run_job(job, app)
     finally:
         await telemetry.flush()
         await app.aclose()
+    return {span.name: span for span in require_one_trace(collector)}
+
+
+def require_one_trace(collector: FakeCollector) -> list[CollectedSpan]:
+    """Return the spans, after checks that all belong to one job and that none has content."""
     spans = collector.spans
-    assert len({span.trace_id for span in spans}) == 1
+    ids = {span.span_id for span in spans}
+    [root] = [span for span in spans if span.parent_id not in ids]
+    assert root.name.startswith("job ")
     exported = b"".join(collector.bodies)
     assert [word for word in WORDS if word in exported] == []
-    return {span.name: span for span in spans}
+    return spans
+
+
+@pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
+async def test_every_commit_of_a_job_is_a_span_of_its_trace(
+    project: str, collector: FakeCollector, vertex: FakeVertex, tmp_path: Path, job: Job
+) -> None:
+    (tmp_path / "bread.md").write_text("# Bread\n\nDough rises.")
+    settings = Settings(google_cloud_project=project, ingest_path=str(tmp_path))
+    generator = make_generator(vertex)
+    app = App(settings, embedder=WordEmbedder(), generator=generator)
+    await ingest_sources(app.context(Caller(), Meter()), make_source_of_notes(3))
+    report = await run_job(job, app)
+    await telemetry.flush()
+    await generator.aclose()
+    await app.aclose()
+    assert isinstance(report, Report)
+    names = [span.name for span in require_one_trace(collector)]
+    assert names.count("commit") == report.cost.commits
 
 
 async def test_an_embedding_is_a_span_of_its_job(
@@ -108,7 +150,72 @@ async def test_an_embedding_is_a_span_of_its_job(
         "gen_ai.request.model": configured.model,
         "gen_ai.embeddings.dimension.count": configured.dimension,
         "carrel.embedding.texts": 3,
+        "gen_ai.usage.input_tokens": 3 * openai.TOKENS_PER_TEXT,
     }
+
+
+async def test_a_cancelled_operation_did_not_fail(collector: FakeCollector) -> None:
+    """At the end of a job, for example, its heartbeat is cancelled, maybe during a commit."""
+
+    async def wait() -> None:
+        with telemetry.span("commit", kind=SpanKind.CLIENT):
+            await asyncio.sleep(60)
+
+    with telemetry.span("job embed", kind=SpanKind.SERVER):
+        heartbeat = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        heartbeat.cancel()
+        await asyncio.wait([heartbeat])
+    await telemetry.flush()
+    assert [(span.name, span.is_error) for span in collector.spans] == [
+        ("commit", False),
+        ("job embed", False),
+    ]
+
+
+async def test_a_run_that_does_not_start_says_so(
+    settings: Settings, collector: FakeCollector
+) -> None:
+    app = App(settings)
+
+    async def run_again(_ctx: Context, _budget: Budget) -> Report:
+        assert isinstance(await run_job(CARDS, app), AlreadyRunning)
+        return Report()
+
+    await run_job(replace(CARDS, run=run_again), app)
+    await telemetry.flush()
+    await app.aclose()
+    jobs_by_end = [span for span in collector.spans if span.name == "job cards"]
+    outcomes = [span.attributes["carrel.job.outcome"] for span in jobs_by_end]
+    assert outcomes == ["busy", "finished"]
+
+
+async def test_the_calls_of_a_batch_job_are_spans(
+    settings: Settings, collector: FakeCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeCloudStorage("bulk") as storage, FakeVertexBatch(storage) as batch:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", storage.base_url)
+        async with (
+            open_bulk_services(batch) as services,
+            open_pending_base(settings, batch, SettableClock(NOON)) as ctx,
+        ):
+            commits_before = ctx.meter.commits
+            with telemetry.span("job embed", kind=SpanKind.SERVER):
+                await run_bulk_embedding(ctx, services)
+            await telemetry.flush()
+    spans = {span.name: span for span in require_one_trace(collector)}
+    [job, *calls] = [
+        spans[name]
+        for name in ("job embed", f"submit_batch {BATCH_MODEL}", f"get_batch_state {BATCH_MODEL}")
+    ]
+    assert {call.parent_id for call in calls} == {job.span_id}
+    assert calls[0].attributes == {
+        "gen_ai.operation.name": "submit_batch",
+        "gen_ai.provider.name": "gcp.vertex_ai",
+        "gen_ai.request.model": BATCH_MODEL,
+    }
+    commits = [span for span in collector.spans if span.name == "commit"]
+    assert len(commits) == ctx.meter.commits - commits_before
 
 
 async def test_a_request_to_a_language_model_has_its_tokens(
@@ -132,7 +239,7 @@ async def test_a_request_to_a_language_model_has_its_tokens(
 async def test_a_failed_job_has_the_code_of_its_error_not_its_message(
     settings: Settings, collector: FakeCollector, vertex: FakeVertex
 ) -> None:
-    vertex.usual = refusal(403, "PERMISSION_DENIED", "Dough is not allowed.")
+    vertex.usual = make_error_reply(403, "PERMISSION_DENIED", "Dough is not allowed.")
     embedder = VertexEmbedder(
         project="p",
         location="europe-west1",
@@ -145,7 +252,7 @@ async def test_a_failed_job_has_the_code_of_its_error_not_its_message(
         await record(EMBED, app, collector)
     await embedder.aclose()
     spans = {span.name: span for span in collector.spans}
-    errors = {span.attributes.get("error.type") for span in spans.values() if span.failed}
-    assert spans["job embed"].failed
+    errors = {span.attributes.get("error.type") for span in spans.values() if span.is_error}
+    assert spans["job embed"].is_error
     assert errors == {"INTERNAL_ERROR"}
     assert b"allowed" not in b"".join(collector.bodies)

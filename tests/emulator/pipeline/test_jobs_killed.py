@@ -22,8 +22,8 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import run_job
-from tests.support.source_files import make_book, write_export
-from tests.support.stored_documents import documents, leases, snapshots
+from tests.support.source_files import make_readwise_book, write_export
+from tests.support.stored_documents import read_documents, read_leased_jobs, read_snapshots
 
 if TYPE_CHECKING:
     import random
@@ -60,7 +60,7 @@ def _make_numbered_book(number: int, size: int) -> dict[str, Any]:
     highlights = [
         {"id": place, "text": text, "highlighted_at": day} for place, text in enumerate(texts)
     ]
-    return make_book(user_book_id=number, title=f"Book {number}", highlights=highlights)
+    return make_readwise_book(user_book_id=number, title=f"Book {number}", highlights=highlights)
 
 
 async def database_contents(ctx: Context) -> dict[str, dict[str, Any]]:
@@ -68,7 +68,7 @@ async def database_contents(ctx: Context) -> dict[str, dict[str, Any]]:
     return {
         f"{collection}/{name}": {key: without_times(key, value) for key, value in data.items()}
         for collection in COLLECTIONS
-        for name, data in (await documents(ctx, collection)).items()
+        for name, data in (await read_documents(ctx, collection)).items()
     }
 
 
@@ -120,7 +120,7 @@ async def run_and_kill(ctx: Context, path: Path, sign: Sign, delay: float) -> st
             pass
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=delay)
-    (job,) = await leases(ctx)
+    (job,) = await read_leased_jobs(ctx)
     return job
 
 
@@ -128,7 +128,7 @@ def lease_sign(job: str) -> Sign:
     """Return a value that changes when the job begins to work."""
 
     async def sign(ctx: Context) -> object:
-        lease = (await snapshots(ctx, "leases")).get(job)
+        lease = (await read_snapshots(ctx, "leases")).get(job)
         return lease.update_time if lease else None
 
     return sign
@@ -143,7 +143,7 @@ async def vector_sign(ctx: Context) -> object:
 
 async def postings_sign(ctx: Context) -> object:
     """Return a value that changes when index has stored its first postings."""
-    return (await documents(ctx, "meta")).get("lexicon", {}).get("documents")
+    return (await read_documents(ctx, "meta")).get("lexicon", {}).get("documents")
 
 
 async def test_next_run_completes_one_killed_at_any_moment(

@@ -33,7 +33,7 @@ async def live(app: KillableApp, seed: int, events: int) -> None:
     history = KnowledgeHistory(app, seed)
     for _ in range(3):
         for _ in range(events):
-            await history.event()
+            await history.make_change()
             await history.check()
         await history.settle()
         await history.check_settled()

@@ -12,11 +12,12 @@ from functions.jobs.purge.job import purge
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import WatchedApp, call_after
 from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import set_fields
 from tests.support.readwise_runs import run_ingest
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ async def source_id(app: App, ctx: Context, storage: FakeCloudStorage) -> str:
     for number, text in enumerate(sorted(OTHERS)):
         storage.put(BUCKET, f"{number}.md", text)
     await run_ingest(app)
-    stored = await chunks(ctx)
+    stored = await read_chunks(ctx)
     [chunk_id] = [name for name, chunk in stored.items() if chunk["content"] == "Reef early."]
     await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": CARD})
     return str(stored[chunk_id]["source_id"])
@@ -67,21 +68,21 @@ async def source_id(app: App, ctx: Context, storage: FakeCloudStorage) -> str:
 
 async def card_of(ctx: Context, text: str) -> Any:
     """Return the card of the passage with this text."""
-    [chunk] = [chunk for chunk in (await chunks(ctx)).values() if chunk["content"] == text]
+    [chunk] = [chunk for chunk in (await read_chunks(ctx)).values() if chunk["content"] == text]
     return chunk.get("knowledge_card")
 
 
 async def texts(ctx: Context) -> set[str]:
-    return {chunk["content"] for chunk in (await chunks(ctx)).values()}
+    return {chunk["content"] for chunk in (await read_chunks(ctx)).values()}
 
 
 async def test_a_missing_source_can_be_restored_by_hand(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     assert (await run_ingest(app)).counts == {"sources": 1, "deleted": 1}
     assert await texts(ctx) == OTHERS
-    record = (await documents(ctx, "forgotten_sources"))[source_id]
+    record = (await read_documents(ctx, "forgotten_sources"))[source_id]
     assert (record["forgotten_by"], record["missing"]) == ("ingest", True)
     out = await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
     assert out["restored"]["cards"] == 1
@@ -92,32 +93,32 @@ async def test_a_missing_source_can_be_restored_by_hand(
 async def test_a_returned_source_has_its_card_again(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     storage.put(BUCKET, "a.md", "Reef early.")
     report = await run_ingest(app)
     assert report.counts == {"read": 1, "sources": 1, "restored": 1}
     assert await card_of(ctx, "Reef early.") == CARD
-    assert await documents(ctx, "forgotten_sources") == {}
-    assert source_id in await documents(ctx, "sources")
+    assert await read_documents(ctx, "forgotten_sources") == {}
+    assert source_id in await read_documents(ctx, "sources")
 
 
 async def test_a_source_that_returns_edited_has_its_new_text(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     storage.put(BUCKET, "a.md", "Reef before you think of it.")
     await run_ingest(app)
     assert await texts(ctx) == OTHERS | {"Reef before you think of it."}
-    assert source_id in await documents(ctx, "sources")
+    assert source_id in await read_documents(ctx, "sources")
 
 
 async def test_what_a_user_forgot_does_not_return(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
     """That includes what was already missing."""
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     out = await call_result(app, "forget", OWNER, source_id=source_id, reason="wrong")
     assert out["changed"]
@@ -131,15 +132,15 @@ async def test_what_a_user_forgot_does_not_return(
 async def test_a_source_returns_after_it_was_deleted_for_good(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str, clock: SettableClock
 ) -> None:
-    storage.remove(BUCKET, "a.md")
+    storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     clock.now += timedelta(days=31)
-    await purge(ctx, ample_budget())
-    assert await documents(ctx, "forgotten") == {}
+    await purge(ctx, make_ample_budget())
+    assert await read_documents(ctx, "forgotten") == {}
     storage.put(BUCKET, "a.md", "Reef early.")
     await run_ingest(app)
     assert await card_of(ctx, "Reef early.") is None
-    assert source_id in await documents(ctx, "sources")
+    assert source_id in await read_documents(ctx, "sources")
 
 
 @pytest.mark.parametrize("commit", [1, 2])
@@ -149,11 +150,11 @@ async def test_a_source_returns_after_a_killed_forgetting(
     async def die() -> None:
         raise Killed
 
-    dying = WatchedApp(settings, after(commit, die))
+    dying = WatchedApp(settings, call_after(commit, die))
     with pytest.raises(Killed):
         await MissingSources(dying.context(Caller(), ctx.meter), Report()).forget([source_id])
     await dying.aclose()
     await MissingSources(ctx, Report()).restore([source_id])
     assert await card_of(ctx, "Reef early.") == CARD
-    assert await documents(ctx, "forgotten_sources") == {}
+    assert await read_documents(ctx, "forgotten_sources") == {}
     assert (await run_ingest(app)).failures == []

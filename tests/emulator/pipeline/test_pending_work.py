@@ -19,14 +19,9 @@ from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Failure, Report
-from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import (
-    ample_budget,
-    chunks,
-    chunks_by_content,
-    one_step,
-    spent_budget,
-)
+from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
+from tests.support.knowledge import chunk_source
+from tests.support.stored_documents import read_chunks, read_chunks_by_text
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -79,7 +74,7 @@ async def notes(settings: Settings) -> Context:
     """Ten pending notes."""
     ctx = context_at(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
-    source = with_chunks(Source("notes", "Notes", sections=sections))
+    source = chunk_source(Source("notes", "Notes", sections=sections))
     await Ingestion(ctx.database).save([source], NOON)
     return ctx
 
@@ -87,18 +82,18 @@ async def notes(settings: Settings) -> Context:
 async def run(ctx: Context, maker: Maker, budget: Budget | None = None) -> Report:
     report = Report()
     work = StepWork("card", "card", maker.make, maker.probe, batch_size=4)
-    await process_pending(work, ctx, budget or ample_budget(), report)
+    await process_pending(work, ctx, budget or make_ample_budget(), report)
     return report
 
 
 async def count_marked(ctx: Context) -> int:
-    return sum("marked" in data for data in (await chunks(ctx)).values())
+    return sum("marked" in data for data in (await read_chunks(ctx)).values())
 
 
 async def test_every_pending_chunk_is_processed(notes: Context) -> None:
     done: list[int] = []
     maker = Maker()
-    report = await run(notes, maker, Budget(ample_budget().deadline, done.append))
+    report = await run(notes, maker, Budget(make_ample_budget().deadline, done.append))
     assert report == Report(Counter(card=10))
     assert await count_marked(notes) == 10
     assert sum(done) == 10
@@ -111,7 +106,7 @@ async def test_failing_chunk_is_deferred_and_blocks_no_other(
 ) -> None:
     maker = Maker({ODD: InvalidInput("Not this one.")})
     report = await run(notes, maker)
-    ((name, odd),) = [(n, d) for n, d in (await chunks(notes)).items() if d["content"] == ODD]
+    ((name, odd),) = [(n, d) for n, d in (await read_chunks(notes)).items() if d["content"] == ODD]
     assert [Failure(name, "VALIDATION_ERROR: Not this one.")] == report.failures
     assert (report.counts, maker.probes) == ({"card": 9}, 1)
     assert ({"card": 1}, NOON + timedelta(minutes=2)) == (odd["tries"], odd["pending"]["card"])
@@ -137,7 +132,7 @@ async def test_fifth_failure_dead_letters_the_chunk(notes: Context, settings: Se
             len((await run(context_at(settings, NOON + timedelta(hours=number)), maker)).failures)
             == 1
         )
-    odd = (await chunks_by_content(notes))[ODD]
+    odd = (await read_chunks_by_text(notes))[ODD]
     assert odd["parked"] == {"card": "INTERNAL_ERROR: It cannot be read."}
     assert await run(context_at(settings, NOON + timedelta(days=9)), maker) == Report()
 
@@ -147,7 +142,7 @@ async def test_error_common_to_all_chunks_ends_the_run(notes: Context, failures:
     wrong: dict[str, Exception] = {f"Note {n}.": PlatformFault("No.") for n in range(failures)}
     with pytest.raises(Unavailable, match="It is down"):
         await run(notes, Maker(wrong, down=Unavailable("It is down.")))
-    stored = (await chunks(notes)).values()
+    stored = (await read_chunks(notes)).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in stored)
     assert 4 - failures <= await count_marked(notes) < 10
 
@@ -168,11 +163,11 @@ async def test_chunk_that_is_always_unavailable_is_deferred(notes: Context) -> N
 
 async def test_run_without_time_does_nothing(notes: Context) -> None:
     maker = Maker()
-    report = await run(notes, maker, spent_budget())
+    report = await run(notes, maker, make_spent_budget())
     assert (report.finished, maker.made, report.counts) == (False, [], {})
 
 
 async def test_run_out_of_time_keeps_its_results(notes: Context) -> None:
-    report = await run(notes, Maker(), one_step())
+    report = await run(notes, Maker(), make_one_step_budget())
     assert (report.finished, report.counts["card"]) == (False, 4)
     assert await count_marked(notes) == 4

@@ -13,6 +13,7 @@ from functions.jobs.purge.idle_tasks import PAGE_SIZE, erase_idle
 from functions.jobs.purge.job import count_pending, purge
 from shared.runtime.job import Budget, Report
 from shared.workspaces.erasure import PAGE_SIZES
+from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.materials import (
     MAST,
     READER,
@@ -22,15 +23,13 @@ from tests.support.materials import (
     extract_error,
     extract_result,
 )
-from tests.support.stored_documents import ample_budget, spent_budget
 from tests.support.tasks import call_at
 from tests.support.workspaces import (
     QUESTION,
-    job_context,
-    open_app,
     open_workspace,
+    open_workspace_app,
+    read_write_times,
     upload_text,
-    write_times,
 )
 
 if TYPE_CHECKING:
@@ -48,18 +47,20 @@ GONE = Counter(documents=1, parts=2, passages=4, tasks=1)
 
 @pytest.fixture
 async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
-    async with open_app(settings, clock) as app:
+    async with open_workspace_app(settings, clock) as app:
         yield app
 
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return job_context(app)
+    return make_job_context(app)
 
 
 async def remaining_workspaces(ctx: Context) -> set[str]:
     return {
-        path for path in await write_times(ctx) if path.count("/") == 3 and "/rag_tasks/" in path
+        path
+        for path in await read_write_times(ctx)
+        if path.count("/") == 3 and "/rag_tasks/" in path
     }
 
 
@@ -69,23 +70,23 @@ async def test_workspace_unused_for_ninety_days_is_erased(
     await upload_text(app, "old")
     clock.advance(days=1, hours=2)
     await upload_text(app, "young")
-    young = await write_times(ctx, "users/reader/rag_tasks/young")
+    young = await read_write_times(ctx, "users/reader/rag_tasks/young")
     clock.advance(days=89)
     done: list[int] = []
     assert await count_pending(ctx) == 1
     assert await purge(ctx, Budget(math.inf, done.append)) == Report(GONE)
     assert done == [1]
-    assert await write_times(ctx, "users/") == young
-    assert (await count_pending(ctx), await purge(ctx, ample_budget())) == (0, Report())
+    assert await read_write_times(ctx, "users/") == young
+    assert (await count_pending(ctx), await purge(ctx, make_ample_budget())) == (0, Report())
 
 
 async def test_retention_is_a_setting(settings: Settings, clock: SettableClock) -> None:
-    async with open_app(settings.model_copy(update={"materials_days": 2}), clock) as app:
+    async with open_workspace_app(settings.model_copy(update={"materials_days": 2}), clock) as app:
         await upload_text(app, "old")
         clock.advance(days=2, minutes=59)
-        assert await purge(job_context(app), ample_budget()) == Report()
+        assert await purge(make_job_context(app), make_ample_budget()) == Report()
         clock.advance(minutes=2)
-        assert await purge(job_context(app), ample_budget()) == Report(GONE)
+        assert await purge(make_job_context(app), make_ample_budget()) == Report(GONE)
 
 
 async def test_use_within_the_touch_interval_keeps_a_workspace(
@@ -95,9 +96,9 @@ async def test_use_within_the_touch_interval_keeps_a_workspace(
     clock.advance(minutes=59)
     await extract_result(app, QUESTION, document=brought["document"], task_id="notes")
     clock.advance(days=90)
-    assert await purge(ctx, ample_budget()) == Report()
+    assert await purge(ctx, make_ample_budget()) == Report()
     clock.advance(minutes=2)
-    assert await purge(ctx, ample_budget()) == Report(GONE)
+    assert await purge(ctx, make_ample_budget()) == Report(GONE)
 
 
 @pytest.mark.parametrize(
@@ -120,36 +121,36 @@ async def test_every_use_keeps_a_workspace(
     if "document" in use:
         use = use | {"document": brought["document"]}
     await extract_result(app, QUESTION, task_id="notes", **use)
-    whole = await write_times(ctx, "users/")
+    whole = await read_write_times(ctx, "users/")
     clock.advance(days=89)
-    assert await purge(ctx, ample_budget()) == Report()
-    assert await write_times(ctx, "users/") == whole
+    assert await purge(ctx, make_ample_budget()) == Report()
+    assert await read_write_times(ctx, "users/") == whole
     clock.advance(days=2)
-    assert (await purge(ctx, ample_budget())).counts["tasks"] == 1
-    assert await write_times(ctx, "users/") == {}
+    assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1
+    assert await read_write_times(ctx, "users/") == {}
 
 
 async def test_retried_upload_keeps_a_workspace(
     app: App, ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
-    async with open_app(settings, clock) as other:
-        other.embedder.down = True  # type: ignore[attr-defined]
+    async with open_workspace_app(settings, clock) as other:
+        other.embedder.is_down = True  # type: ignore[attr-defined]
         await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=89)
     await upload_text(app, "notes")
     clock.advance(days=2)
-    assert await purge(ctx, ample_budget()) == Report()
+    assert await purge(ctx, make_ample_budget()) == Report()
 
 
 async def test_incomplete_uploads_are_erased_too(
     ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
-    async with open_app(settings, clock) as other:
-        other.embedder.down = True  # type: ignore[attr-defined]
+    async with open_workspace_app(settings, clock) as other:
+        other.embedder.is_down = True  # type: ignore[attr-defined]
         await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=91)
-    assert (await purge(ctx, ample_budget())).counts["tasks"] == 1
-    assert await write_times(ctx, "users/") == {}
+    assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1
+    assert await read_write_times(ctx, "users/") == {}
 
 
 async def test_workspace_used_after_the_query_stays(
@@ -179,17 +180,19 @@ async def test_other_data_is_not_touched(app: App, ctx: Context, clock: Settable
     await upload_text(app, "old-too", idempotency_key="two")
     await upload_text(app, "old", caller=STRANGER, idempotency_key="three")
     await call_at(app, "add_task", "reader", title="bake", idempotency_key="four")
-    before = await write_times(ctx)
+    before = await read_write_times(ctx)
     clock.advance(days=31)
     report = Report()
-    await erase_idle(ctx, ample_budget(), report)
+    await erase_idle(ctx, make_ample_budget(), report)
     assert report.counts == GONE + Counter(answers=1)
-    gone = before.keys() - (await write_times(ctx)).keys()
+    gone = before.keys() - (await read_write_times(ctx)).keys()
     assert {path.split("/")[2] for path in gone} == {"rag_tasks", "replays"}
     assert {path.split("/")[1] for path in gone} == {"reader"}
     assert all("/replays/" in path or "/rag_tasks/old" in path for path in gone)
     assert report.counts.total() == len(gone)
-    assert {path: at for path, at in before.items() if path not in gone} == await write_times(ctx)
+    assert {path: at for path, at in before.items() if path not in gone} == await read_write_times(
+        ctx
+    )
 
 
 async def test_answer_of_an_erased_workspace_is_not_replayed(
@@ -199,7 +202,7 @@ async def test_answer_of_an_erased_workspace_is_not_replayed(
     first = await call_extract(app, QUESTION, **arguments)
     assert (await call_extract(app, QUESTION, **arguments)).receipt.replayed
     clock.advance(days=91)
-    await purge(ctx, ample_budget())
+    await purge(ctx, make_ample_budget())
     fresh = await call_extract(app, QUESTION, **arguments)
     assert (None, first.result) == (fresh.receipt.replayed, fresh.result)
     assert fresh.result
@@ -223,14 +226,14 @@ async def test_next_run_continues_one_without_time(
         await upload_text(app, task)
     await add_passages(ctx, "first", 2 * PAGE_SIZES["passages"])
     clock.advance(days=91)
-    reports = [await purge(ctx, spent_budget())]
+    reports = [await purge(ctx, make_spent_budget())]
     while not reports[-1].finished:
-        reports.append(await purge(ctx, spent_budget()))
+        reports.append(await purge(ctx, make_spent_budget()))
     assert max(report.counts.total() for report in reports) <= max(PAGE_SIZES.values())
     assert len(reports) == 2 * 4 + 2 + 1  # commits for each, two more for pages, and the end
     counts = sum((report.counts for report in reports), Counter[str]())
     assert GONE + GONE + Counter(passages=2 * PAGE_SIZES["passages"]) == counts
-    assert await write_times(ctx, "users/") == {}
+    assert await read_write_times(ctx, "users/") == {}
 
 
 async def test_several_pages_of_workspaces_are_erased(ctx: Context, clock: SettableClock) -> None:
@@ -241,4 +244,4 @@ async def test_several_pages_of_workspaces_are_erased(ctx: Context, clock: Setta
     await batch.commit()
     clock.advance(days=91)
     assert await count_pending(ctx) == PAGE_SIZE + 3
-    assert await purge(ctx, ample_budget()) == Report(Counter(tasks=PAGE_SIZE + 3))
+    assert await purge(ctx, make_ample_budget()) == Report(Counter(tasks=PAGE_SIZE + 3))

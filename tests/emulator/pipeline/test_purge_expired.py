@@ -14,12 +14,13 @@ from shared.core.meter import Meter
 from shared.pipeline.expiry import EXPIRING
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample_budget, documents, spent_budget
-from tests.support.tasks import NOON, add_tasks, expect_result
-from tests.support.workspaces import job_context, write_times
+from tests.support.stored_documents import read_documents
+from tests.support.tasks import NOON, add_tasks, call_for_result
+from tests.support.workspaces import read_write_times
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,31 +44,31 @@ def context_after(app: App, **later: float) -> Context:
     """Return the context of a job that runs this much after noon."""
     moment = NOON + timedelta(**later)
     app.clock = lambda: moment
-    return job_context(app)
+    return make_job_context(app)
 
 
 async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
     first, second, third = await add_tasks(app, "bake", "sail", "read")
-    await expect_result(app, "delete_task", task_id=first)
-    await expect_result(app, "complete_task", task_id=second)
-    await expect_result(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
-    assert (await purge(context_after(app, days=30, seconds=-1), ample_budget())).counts[
+    await call_for_result(app, "delete_task", task_id=first)
+    await call_for_result(app, "complete_task", task_id=second)
+    await call_for_result(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
+    assert (await purge(context_after(app, days=30, seconds=-1), make_ample_budget())).counts[
         "todos"
     ] == 0
     ctx = context_after(app, days=30)
-    assert (await count_pending(ctx), await purge(ctx, ample_budget())) == (
+    assert (await count_pending(ctx), await purge(ctx, make_ample_budget())) == (
         1,
         Report(Counter(todos=1)),
     )
-    assert set(await documents(ctx, "users/anna/tasks")) == {"2", "3"}
-    assert await purge(context_after(app, days=31), ample_budget()) == Report(Counter(todos=1))
+    assert set(await read_documents(ctx, "users/anna/tasks")) == {"2", "3"}
+    assert await purge(context_after(app, days=31), make_ample_budget()) == Report(Counter(todos=1))
 
 
 async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
     [first] = await add_tasks(app, "bake")
-    await expect_result(app, "delete_task", task_id=first)
-    await purge(context_after(app, days=31), ample_budget())
-    assert await documents(job_context(app), "users/anna/tasks") == {}
+    await call_for_result(app, "delete_task", task_id=first)
+    await purge(context_after(app, days=31), make_ample_budget())
+    assert await read_documents(make_job_context(app), "users/anna/tasks") == {}
     [second] = await add_tasks(app, "sail")
     assert first != second
 
@@ -75,7 +76,7 @@ async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
 async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
     app = WatchedApp(settings, embedder=WordEmbedder())
     [first] = await add_tasks(app, "bake")
-    await expect_result(app, "delete_task", task_id=first)
+    await call_for_result(app, "delete_task", task_id=first)
     await app.aclose()
 
     async def restore() -> None:
@@ -83,19 +84,21 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
         reference = app.connection.client.document(TODO.format(1))
         await reference.update(changed)
 
-    app = WatchedApp(settings, before(1, restore), embedder=WordEmbedder())
-    assert (await purge(context_after(app, days=31), ample_budget())).counts["todos"] == 0
-    assert set(await documents(job_context(app), "users/anna/tasks")) == {"1"}
+    app = WatchedApp(settings, call_before(1, restore), embedder=WordEmbedder())
+    assert (await purge(context_after(app, days=31), make_ample_budget())).counts["todos"] == 0
+    assert set(await read_documents(make_job_context(app), "users/anna/tasks")) == {"1"}
     await app.aclose()
 
 
 async def test_expired_answer_is_deleted(app: App) -> None:
-    await expect_result(app, "add_task", title="bake", idempotency_key="one")
+    await call_for_result(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
-    assert await purge(context_after(app, days=2, seconds=-1), ample_budget()) == Report()
-    assert len(await documents(job_context(app), path)) == 1
-    assert await purge(context_after(app, days=2), ample_budget()) == Report(Counter(replays=1))
-    assert await documents(job_context(app), path) == {}
+    assert await purge(context_after(app, days=2, seconds=-1), make_ample_budget()) == Report()
+    assert len(await read_documents(make_job_context(app), path)) == 1
+    assert await purge(context_after(app, days=2), make_ample_budget()) == Report(
+        Counter(replays=1)
+    )
+    assert await read_documents(make_job_context(app), path) == {}
 
 
 async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
@@ -104,15 +107,15 @@ async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
         expiry = {"expires_at": NOON + timedelta(days=day)}
         await set_fields(ctx, f"runs/{day}", expiry)
         await set_fields(ctx, f"leases/{day}", expiry)
-    assert await purge(ctx, ample_budget()) == Report(Counter(runs=2, leases=1))
-    left = (set(await documents(ctx, "runs")), set(await documents(ctx, "leases")))
+    assert await purge(ctx, make_ample_budget()) == Report(Counter(runs=2, leases=1))
+    left = (set(await read_documents(ctx, "runs")), set(await read_documents(ctx, "leases")))
     assert left == ({"1"}, {"-1", "1"})
 
 
 async def test_idle_run_costs_a_few_reads_and_no_write(app: App) -> None:
     await add_tasks(app, "bake", "sail")
     meter = Meter()
-    assert await purge(app.context(Caller(), meter), ample_budget()) == Report()
+    assert await purge(app.context(Caller(), meter), make_ample_budget()) == Report()
     assert meter.documents_written == 0
     assert meter.documents_read <= len(SWEEPS) + 4
 
@@ -131,14 +134,14 @@ async def store_expired(ctx: Context, count: int) -> None:
 async def test_next_run_continues_one_without_time(app: App) -> None:
     ctx, count = context_after(app), 18
     await store_expired(ctx, count)
-    reports = [await purge(ctx, spent_budget())]
+    reports = [await purge(ctx, make_spent_budget())]
     while not reports[-1].finished:
-        reports.append(await purge(ctx, spent_budget()))
+        reports.append(await purge(ctx, make_spent_budget()))
     commits = sum(-(-count // kind.commit_size) for kind in EXPIRING)
     assert commits + 1 == len(reports)
     counts = sum((report.counts for report in reports), Counter[str]())
     assert Counter({kind.name: count for kind in EXPIRING}) == counts
-    assert await write_times(ctx) == {}
+    assert await read_write_times(ctx) == {}
 
 
 async def test_only_expired_documents_are_gone_after_any_commit(settings: Settings) -> None:
@@ -146,8 +149,8 @@ async def test_only_expired_documents_are_gone_after_any_commit(settings: Settin
         pass
 
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
-    await store_expired(job_context(app), 18)
-    await set_fields(job_context(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
+    await store_expired(make_job_context(app), 18)
+    await set_fields(make_job_context(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
     deaths = 0
 
     async def die_after_the_first(_commit: int, send: Any) -> list[Any]:
@@ -157,7 +160,7 @@ async def test_only_expired_documents_are_gone_after_any_commit(settings: Settin
     while True:
         dying = WatchedApp(settings, die_after_the_first, clock=SettableClock(NOON))
         try:
-            await purge(job_context(dying), ample_budget())
+            await purge(make_job_context(dying), make_ample_budget())
         except DiedError:
             deaths += 1
         else:
@@ -165,7 +168,7 @@ async def test_only_expired_documents_are_gone_after_any_commit(settings: Settin
         finally:
             await dying.aclose()
     assert sum(-(-18 // kind.commit_size) for kind in EXPIRING) == deaths
-    assert {TODO.format(7)} == set(await write_times(job_context(app)))
+    assert {TODO.format(7)} == set(await read_write_times(make_job_context(app)))
     await app.aclose()
 
 

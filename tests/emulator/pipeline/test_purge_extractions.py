@@ -17,13 +17,12 @@ from shared.extractions.repository import to_fields
 from shared.extractions.upkeep import PAGE_SIZE
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.job import Report
-from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.clock import NOON, SettableClock
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.index_postings import NOON
-from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
-from tests.support.stored_documents import ample_budget, documents, spent_budget
-from tests.support.workspaces import job_context
+from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
+from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,7 +51,7 @@ async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return job_context(app)
+    return make_job_context(app)
 
 
 def make_extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
@@ -86,13 +85,13 @@ async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
 
 async def visibility(ctx: Context) -> dict[str, bool]:
     """Return the stored extractions' ids, each with whether it is visible."""
-    stored = await documents(ctx, "extractions")
+    stored = await read_documents(ctx, "extractions")
     return {name: bool(data["facets"]) for name, data in stored.items()}
 
 
 async def topic_counts(ctx: Context) -> dict[str, int]:
     """Return the number of extractions that the topics count."""
-    return {data["name"]: data["total"] for data in (await documents(ctx, "topics")).values()}
+    return {data["name"]: data["total"] for data in (await read_documents(ctx, "topics")).values()}
 
 
 async def test_orphaned_extractions_are_deleted_and_uncounted(
@@ -101,15 +100,15 @@ async def test_orphaned_extractions_are_deleted_and_uncounted(
     first, second = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
-    assert await purge(ctx, ample_budget()) == Report(Counter(extractions=1))
+    assert await purge(ctx, make_ample_budget()) == Report(Counter(extractions=1))
     assert (await visibility(ctx), await topic_counts(ctx)) == ({"two": True}, {"weather": 1})
     await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
     clock.now += ROUND_INTERVAL
-    await purge(ctx, ample_budget())
+    await purge(ctx, make_ample_budget())
     clock.now += ROUND_INTERVAL
-    await purge(ctx, ample_budget())
+    await purge(ctx, make_ample_budget())
     assert (await visibility(ctx), await topic_counts(ctx)) == ({}, {})
-    assert await documents(ctx, "gone_extractions") == {}
+    assert await read_documents(ctx, "gone_extractions") == {}
 
 
 async def test_extractions_of_a_tombstone_stay(
@@ -117,10 +116,10 @@ async def test_extractions_of_a_tombstone_stay(
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
-    await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
-    assert await purge(ctx, ample_budget()) == Report()
+    await Ingestion(ctx.database).save([chunk_source(replace(SAILING, sections=()))], NOON)
+    assert await purge(ctx, make_ample_budget()) == Report()
     assert set(await visibility(ctx)) == {"one", "two"}
-    await index(ctx, ample_budget())
+    await index(ctx, make_ample_budget())
     assert await visibility(ctx) == {}
 
 
@@ -136,12 +135,12 @@ async def test_most_confident_duplicate_replaces_a_deleted_one(
     ]
     await store_extractions(ctx, make_extraction("one", first), *repeating)
     assert await topic_counts(ctx) == {"weather": 1}
-    await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
-    report = await index(ctx, ample_budget())
+    await Ingestion(ctx.database).save([chunk_source(replace(SAILING, sections=()))], NOON)
+    report = await index(ctx, make_ample_budget())
     assert (report.counts["shown"], report.failures) == (1, [])
     assert await visibility(ctx) == {"again-0.5": False, "again-0.7": False, "again-0.9": True}
     assert await topic_counts(ctx) == {"weather": 1}
-    stored = await documents(ctx, "extractions")
+    stored = await read_documents(ctx, "extractions")
     assert {stored[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")} == {"again-0.9"}
 
 
@@ -160,10 +159,10 @@ async def test_orphan_rewritten_during_the_run_stays(
         )
         await set_fields(ctx, "extractions/one", {"quote": "again"})
 
-    raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
+    raced = WatchedApp(settings, call_before(1, again), clock=clock, embedder=WordEmbedder())
     # The round through all chunks has its first commit before.
-    await purge(job_context(raced), spent_budget())
-    await purge(job_context(raced), ample_budget())
+    await purge(make_job_context(raced), make_spent_budget())
+    await purge(make_job_context(raced), make_ample_budget())
     await raced.aclose()
     assert await visibility(ctx) == {"one": True}
 
@@ -174,9 +173,9 @@ async def test_round_continues_page_by_page(ctx: Context) -> None:
     for number in range(PAGE_SIZE + 5):
         batch.set(ctx.database.document("extractions", f"orphan-{number}"), orphan)
     await batch.commit()
-    reports = [await purge(ctx, spent_budget())]
+    reports = [await purge(ctx, make_spent_budget())]
     while not reports[-1].finished:
-        reports.append(await purge(ctx, spent_budget()))
+        reports.append(await purge(ctx, make_spent_budget()))
     removed = [report.counts["extractions"] for report in reports]
     assert [count for count in removed if count] == [PAGE_SIZE, 5]
     assert await visibility(ctx) == {}
@@ -206,7 +205,7 @@ async def test_killed_run_ends_in_the_same_state(
         while True:
             dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
             try:
-                await purge(job_context(dying), ample_budget())
+                await purge(make_job_context(dying), make_ample_budget())
             except DiedError:
                 deaths += 1
             else:

@@ -16,12 +16,12 @@ from shared.core.meter import Meter
 from shared.firestore.database import Database, LeaseLost
 from shared.runtime.job import run_job
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, after, before
+from tests.support.commit_hooks import WatchedApp, call_after, call_before
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample_budget
-from tests.support.tcp_proxy import emulator_at, emulator_proxy
-from tests.support.workspaces import job_context, upload_text, write_times
+from tests.support.tcp_proxy import run_emulator_proxy, use_emulator_at
+from tests.support.workspaces import read_write_times, upload_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ async def make_idle_workspaces(settings: Settings, *names: str) -> SettableClock
     for name in names:
         await upload_text(app, name)
         clock.advance(minutes=1)
-    await set_fields(job_context(app), "users/anna/tasks/1", {"purge_at": clock()})
+    await set_fields(make_job_context(app), "users/anna/tasks/1", {"purge_at": clock()})
     await app.aclose()
     clock.advance(days=91)
     return clock
@@ -66,12 +66,12 @@ async def test_failing_workspace_blocks_no_other(
 ) -> None:
     clock = await make_idle_workspaces(settings, "first", "second", "third")
     watched = WatchedApp(settings, failing_commit(SECOND_TASK, kind("no")), clock=clock)
-    report = await purge(job_context(watched), ample_budget())
+    report = await purge(make_job_context(watched), make_ample_budget())
     assert [failure.name for failure in report.failures] == ["rag_tasks/second"]
     assert (report.counts["tasks"], report.counts["todos"], report.finished) == (2, 1, True)
-    left = await write_times(job_context(watched), "users/reader/rag_tasks")
+    left = await read_write_times(make_job_context(watched), "users/reader/rag_tasks")
     assert {path.split("/")[3] for path in left} == {"second"}
-    report = await purge(job_context(watched), ample_budget())
+    report = await purge(make_job_context(watched), make_ample_budget())
     assert (report.counts["tasks"], report.failures) == (1, [])
     await watched.aclose()
 
@@ -80,7 +80,7 @@ async def test_failing_sweep_blocks_no_other(settings: Settings) -> None:
     clock = await make_idle_workspaces(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
     watched = WatchedApp(settings, failing_commit(SECOND_TASK, error), clock=clock)
-    report = await purge(job_context(watched), ample_budget())
+    report = await purge(make_job_context(watched), make_ample_budget())
     assert [failure.name for failure in report.failures] == ["todos"]
     assert (report.counts["todos"], report.counts["tasks"]) == (0, 1)
     await watched.aclose()
@@ -91,18 +91,18 @@ async def test_outage_of_the_database_ends_the_run(
 ) -> None:
     clock = await make_idle_workspaces(settings, "first", "second")
     timeout = asyncio.timeout
-    async with emulator_proxy() as proxy:
+    async with run_emulator_proxy() as proxy:
 
         async def hang() -> None:
             await proxy.hang()
             monkeypatch.setattr(asyncio, "timeout", lambda _: timeout(0))
 
-        watched = WatchedApp(settings, after(4, hang), clock=clock)
-        with emulator_at(proxy.host):
+        watched = WatchedApp(settings, call_after(4, hang), clock=clock)
+        with use_emulator_at(proxy.host):
             database = Database(watched.connection, Meter(), request_seconds=600)
-            ctx = replace(job_context(watched), database=database)
+            ctx = replace(make_job_context(watched), database=database)
         with pytest.raises(Unavailable):
-            await purge(ctx, ample_budget())
+            await purge(ctx, make_ample_budget())
         assert 4 <= watched.commits <= 5
         monkeypatch.undo()
         await proxy.restore()
@@ -114,12 +114,12 @@ async def test_run_without_its_lease_stops(settings: Settings) -> None:
 
     async def take() -> None:
         other = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
-        await set_fields(job_context(calm), "leases/purge", other)
+        await set_fields(make_job_context(calm), "leases/purge", other)
 
     calm = WatchedApp(settings, clock=clock)
-    raced = WatchedApp(settings, before(3, take), clock=clock)
+    raced = WatchedApp(settings, call_before(3, take), clock=clock)
     with pytest.raises(LeaseLost):
         await run_job(JOB, raced)
-    assert await write_times(job_context(calm), "users/reader/rag_tasks")
+    assert await read_write_times(make_job_context(calm), "users/reader/rag_tasks")
     for app in (calm, raced):
         await app.aclose()

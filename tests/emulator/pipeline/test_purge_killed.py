@@ -16,9 +16,9 @@ from functions.jobs.purge.job import purge
 from infra.build.discovery import ROOT
 from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
-from tests.support.database_dump import orphans, read_all_documents
-from tests.support.stored_documents import ample_budget
-from tests.support.workspaces import job_context, make_erasure, open_app, upload_text, write_times
+from tests.support.database_dump import find_orphans, read_all_documents
+from tests.support.jobs import make_ample_budget, make_job_context
+from tests.support.workspaces import make_erasure, open_workspace_app, read_write_times, upload_text
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -65,7 +65,7 @@ class Stopping(Budget):
 
     @classmethod
     def after(cls, commits: int) -> Stopping:
-        budget = cls(ample_budget().deadline)
+        budget = cls(make_ample_budget().deadline)
         object.__setattr__(budget, "left", list(range(commits - 1)))
         return budget
 
@@ -85,12 +85,14 @@ async def make_workspaces(app: App, clock: SettableClock) -> dict[str, int]:
     clock.advance(days=89)
     await upload_text(app, "used", idempotency_key="used")
     clock.advance(days=2)
-    return Counter(path.split("/")[3] for path in await write_times(job_context(app), "users/"))
+    return Counter(
+        path.split("/")[3] for path in await read_write_times(make_job_context(app), "users/")
+    )
 
 
 async def assert_no_orphans(ctx: Context) -> None:
     contents = await read_all_documents(ctx.database.client)
-    assert orphans(contents) == []
+    assert find_orphans(contents) == []
 
 
 async def test_no_commit_leaves_an_orphan(
@@ -99,20 +101,20 @@ async def test_no_commit_leaves_an_orphan(
     for commits in COMMITS:
         project = f"{settings.google_cloud_project}-{commits}"
         clock = SettableClock()
-        async with open_app(
+        async with open_workspace_app(
             settings.model_copy(update={"google_cloud_project": project}), clock
         ) as app:
             await make_workspaces(app, clock)
-            ctx = job_context(app)
-            before = await write_times(ctx, "users/")
+            ctx = make_job_context(app)
+            before = await read_write_times(ctx, "users/")
             with pytest.raises(StoppedError):
                 await erase_idle(ctx, Stopping.after(commits), Report())
             await assert_no_orphans(ctx)
-            left = await write_times(ctx, "users/")
+            left = await read_write_times(ctx, "users/")
             report = Report()
-            await erase_idle(ctx, ample_budget(), report)
+            await erase_idle(ctx, make_ample_budget(), report)
             used = {path: at for path, at in before.items() if at == left.get(path)}
-            ended = await write_times(ctx, "users/")
+            ended = await read_write_times(ctx, "users/")
             assert report.counts.total() == len(left) - len(ended)
             assert len(before) - len(ended) == 2 * 9
             assert ended == {path: used[path] for path in ended}
@@ -122,22 +124,22 @@ async def test_run_killed_before_its_first_deletion_is_completed(
     settings: Settings,
 ) -> None:
     clock = SettableClock()
-    async with open_app(settings, clock) as app:
+    async with open_workspace_app(settings, clock) as app:
         await upload_text(app, "notes")
-        ctx = job_context(app)
+        ctx = make_job_context(app)
         assert await make_erasure(ctx, "notes").begin()
         clock.advance(minutes=1)
-        assert (await purge(ctx, ample_budget())).counts["tasks"] == 1
-        assert await write_times(ctx, "users/") == {}
+        assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1
+        assert await read_write_times(ctx, "users/") == {}
 
 
 @pytest.mark.slow
 async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
     clock = SettableClock()
     clock.advance(days=-92)
-    async with open_app(settings, clock) as app:
+    async with open_workspace_app(settings, clock) as app:
         await make_workspaces(app, clock)
-        ctx = job_context(app)
+        ctx = make_job_context(app)
         for commits in (3, 1):
             assert run_python(project, KILLED_PURGE, str(commits)).returncode == -signal.SIGKILL
             await assert_no_orphans(ctx)
@@ -146,7 +148,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
         # Of the older one, whatever was deleted before is gone with those who counted it.
         message = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
         assert any(line.startswith(message) for line in run.stdout.splitlines())
-        left = await write_times(ctx, "users/reader/rag_tasks")
+        left = await read_write_times(ctx, "users/reader/rag_tasks")
         assert {path.split("/")[3] for path in left} == {"used"}
 
 

@@ -14,24 +14,24 @@ from shared.runtime.job import Report
 from shared.traces.erasure import MAX_FOLLOWERS
 from shared.traces.repository import Traces
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample_budget, spent_budget
+from tests.support.stored_documents import read_app_documents
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tasks import NOON
-from tests.support.tool_calls import STRANGER, call, call_error, call_result
+from tests.support.tool_calls import ANONYMOUS, call, call_error, call_result
 from tests.support.traces import (
     DOWN,
     add_votes,
     contribute,
-    fixed_clock,
-    sample,
-    search_ids,
-    stored_documents,
+    make_fixed_clock,
+    make_sample,
+    search_trace_ids,
     vote,
 )
-from tests.support.workspaces import job_context, write_times
+from tests.support.workspaces import read_write_times
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -51,13 +51,13 @@ async def app(settings: Settings) -> AsyncIterator[App]:
 
 def context_after(app: App, **passed: float) -> Context:
     """Move the clock to this much after noon, and return the context of a job."""
-    app.clock = fixed_clock(NOON + timedelta(**passed))
-    return job_context(app)
+    app.clock = make_fixed_clock(NOON + timedelta(**passed))
+    return make_job_context(app)
 
 
 async def purge_counts(app: App, **passed: float) -> Counter[str]:
     """Purge, and return the deletions by kind, without expired answers."""
-    report = await purge(context_after(app, **passed), ample_budget())
+    report = await purge(context_after(app, **passed), make_ample_budget())
     assert (report.finished, report.failures) == (True, [])
     return Counter({name: n for name, n in report.counts.items() if name != "replays"})
 
@@ -68,7 +68,9 @@ async def withdraw(app: App, trace_id: str, user: str = "anna", **more: Any) -> 
 
 async def trace_paths(app: App) -> set[str]:
     """Return the paths of all documents of traces."""
-    return {path for path in await write_times(job_context(app)) if path.startswith("trace")}
+    return {
+        path for path in await read_write_times(make_job_context(app)) if path.startswith("trace")
+    }
 
 
 async def test_trace_is_erased_thirty_days_after_withdrawal(
@@ -82,11 +84,11 @@ async def test_trace_is_erased_thirty_days_after_withdrawal(
     await vote(app, stays, "ben")
     await withdraw(app, trace_id)
     assert await purge_counts(app, days=30) == Counter()
-    before = await write_times(job_context(app))
+    before = await read_write_times(make_job_context(app))
     ctx = context_after(app, days=30, seconds=1)
     assert await count_pending(ctx) == 1
-    assert await purge(ctx, ample_budget()) == Report(Counter(traces=1, revisions=1, votes=4))
-    after = await write_times(job_context(app))
+    assert await purge(ctx, make_ample_budget()) == Report(Counter(traces=1, revisions=1, votes=4))
+    after = await read_write_times(make_job_context(app))
     assert [path for path in after if trace_id in path] == []
     changed = {path for path, at in before.items() if after.get(path, at) != at}
     assert changed == {"contributors/anna"}
@@ -101,11 +103,11 @@ async def test_erasure_keeps_the_contributors_bad_record(
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 2)
     await add_votes(app, trace_id, 5, name="critic", **DOWN)
-    record = await Traces(job_context(app).database).get_record("anna")
+    record = await Traces(make_job_context(app).database).get_record("anna")
     await withdraw(app, trace_id)
     await purge_counts(app, days=31)
-    assert await Traces(job_context(app).database).get_record("anna") == record
-    fields = (await stored_documents(app, "contributors"))["anna"]
+    assert await Traces(make_job_context(app).database).get_record("anna") == record
+    fields = (await read_app_documents(app, "contributors"))["anna"]
     assert fields == {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5}
 
 
@@ -115,7 +117,7 @@ async def test_restored_trace_stays(app: App) -> None:
     context_after(app, days=29)
     await withdraw(app, trace_id, withdrawn=False)
     assert await purge_counts(app, days=90) == Counter()
-    assert await search_ids(app, query=sample(0)["title"]) == [trace_id]
+    assert await search_trace_ids(app, query=make_sample(0)["title"]) == [trace_id]
 
 
 async def test_trace_restored_during_the_run_stays_complete(settings: Settings) -> None:
@@ -126,14 +128,14 @@ async def test_trace_restored_during_the_run_stays_complete(settings: Settings) 
     whole = await trace_paths(calm)
 
     async def put_back() -> None:
-        calm.clock = fixed_clock(NOON + timedelta(days=40))
+        calm.clock = make_fixed_clock(NOON + timedelta(days=40))
         await withdraw(calm, trace_id, withdrawn=False)
 
-    raced = WatchedApp(settings, before(1, put_back), embedder=WordEmbedder())
+    raced = WatchedApp(settings, call_before(1, put_back), embedder=WordEmbedder())
     assert (await purge_counts(raced, days=31))["traces"] == 0
     await raced.aclose()
     assert whole <= await trace_paths(calm)
-    assert (await stored_documents(calm, "contributors"))["anna"] == {"up": 2}
+    assert (await read_app_documents(calm, "contributors"))["anna"] == {"up": 2}
     await assert_postings_exact(calm)
     await calm.aclose()
 
@@ -144,7 +146,7 @@ async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
     await withdraw(app, trace_id)
     ctx = context_after(app, days=31)
     while f"traces/{trace_id}" in await trace_paths(app):
-        assert not (await purge(ctx, spent_budget())).finished
+        assert not (await purge(ctx, make_spent_budget())).finished
     assert f"traces/{trace_id}/votes/ben" in await trace_paths(app)
     for user, name, more in (
         ("anna", "withdraw_trace", {"withdrawn": False}),
@@ -168,7 +170,7 @@ async def contribute_chain(app: App, length: int, user: str = "anna") -> list[st
 
 async def links(app: App) -> dict[str, tuple[str | None, str | None]]:
     """Return for each trace what it supersedes, and what it is superseded by."""
-    fields = await stored_documents(app, "traces")
+    fields = await read_app_documents(app, "traces")
     return {name: (data["supersedes"], data["superseded_by"]) for name, data in fields.items()}
 
 
@@ -200,7 +202,7 @@ async def test_predecessor_of_the_last_trace_is_listed_again(app: App) -> None:
     assert await links(app) == {first: (None, second), second: (first, None), third: (second, None)}
     assert (await purge_counts(app, days=31))["traces"] == 1
     assert await links(app) == {first: (None, None), third: (first, None)}
-    assert (await search_ids(app, query=sample(0)["title"]))[:1] == [first]
+    assert (await search_trace_ids(app, query=make_sample(0)["title"]))[:1] == [first]
     await assert_postings_exact(app)
     context_after(app, days=32)
     await withdraw(app, third, withdrawn=False)
@@ -216,7 +218,7 @@ async def test_withdrawn_predecessor_stays_hidden(app: App) -> None:
     await withdraw(app, first)
     assert (await purge_counts(app, days=31))["traces"] == 2
     assert await links(app) == {first: (None, None)}
-    assert await search_ids(app, query=sample(0)["title"]) == []
+    assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
     await assert_postings_exact(app)
 
 
@@ -228,7 +230,7 @@ async def test_successor_of_another_contributor_loses_its_link(app: App) -> None
     await withdraw(app, new)
     assert (await purge_counts(app, days=31))["traces"] == 1
     assert await links(app) == {old: (None, None), theirs: (None, None)}
-    read = await call_result(app, "get_trace", STRANGER, trace_id=theirs)
+    read = await call_result(app, "get_trace", ANONYMOUS, trace_id=theirs)
     assert (read["upvotes"], "supersedes" in read) == (1, False)
 
 
@@ -237,19 +239,19 @@ async def test_many_successors_all_lose_their_link(
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    ctx = job_context(app)
+    ctx = make_job_context(app)
     for number in range(MAX_FOLLOWERS + 2):
         claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
         await set_fields(ctx, f"traces/claim-{number:03}", claim)
     assert (await purge_counts(app, days=31))["traces"] == 1
-    claims = {data["supersedes"] for data in (await stored_documents(app, "traces")).values()}
+    claims = {data["supersedes"] for data in (await read_app_documents(app, "traces")).values()}
     assert claims == {None}
 
 
 async def test_several_pages_of_traces_are_erased(app: App) -> None:
-    ctx = job_context(app)
+    ctx = make_job_context(app)
     trace_id = await contribute(app)
-    data = (await stored_documents(app, "traces"))[trace_id]
+    data = (await read_app_documents(app, "traces"))[trace_id]
     for number in range(PAGE_SIZE + 3):
         withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
         await set_fields(ctx, f"traces/old-{number}", data | withdrawn)
@@ -259,16 +261,16 @@ async def test_several_pages_of_traces_are_erased(app: App) -> None:
 async def test_unreadable_trace_blocks_no_other(
     app: App,
 ) -> None:
-    ctx = job_context(app)
+    ctx = make_job_context(app)
     for number in range(PAGE_SIZE + 1):
         broken = {"withdrawn_at": NOON - RESTORABLE, "title": number}
         await set_fields(ctx, f"traces/broken-{number}", broken)
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    report = await purge(context_after(app, days=31), ample_budget())
+    report = await purge(context_after(app, days=31), make_ample_budget())
     assert (report.counts["traces"], len(report.failures)) == (1, PAGE_SIZE + 1)
     assert {failure.reason for failure in report.failures} == {"the document is malformed"}
-    assert trace_id not in await stored_documents(app, "traces")
+    assert trace_id not in await read_app_documents(app, "traces")
 
 
 async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
@@ -277,11 +279,11 @@ async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
     _, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
-    embedder.down = True
-    report = await purge(context_after(app, days=31), ample_budget())
+    embedder.is_down = True
+    report = await purge(context_after(app, days=31), make_ample_budget())
     assert report.counts["traces"] == 1
     assert [failure.name for failure in report.failures] == [f"traces/{second}"]
-    embedder.down = False
+    embedder.is_down = False
     assert (await purge_counts(app, days=31))["traces"] == 1
     await assert_postings_exact(app)
     await app.aclose()

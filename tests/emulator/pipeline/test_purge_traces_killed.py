@@ -13,14 +13,14 @@ from functions.jobs.purge.job import purge
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
-from tests.support.database_dump import orphans, read_all_documents
+from tests.support.database_dump import find_orphans, read_all_documents
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.killable_children import killable_children
-from tests.support.stored_documents import ample_budget
+from tests.support.jobs import make_ample_budget, make_job_context
+from tests.support.killable_children import start_killable_children
+from tests.support.stored_documents import read_app_documents
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call_result
-from tests.support.traces import add_votes, contribute, stored_documents, vote
-from tests.support.workspaces import job_context
+from tests.support.traces import add_votes, contribute, vote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ LEASE: Final = {"lease_seconds": 0.001}
 
 @pytest.fixture
 def children() -> Iterator[KillableChildren]:
-    with killable_children() as them:
+    with start_killable_children() as them:
         yield them
 
 
@@ -64,9 +64,9 @@ async def make_traces(fields: dict[str, Any]) -> None:
 async def state(app: App) -> tuple[Any, ...]:
     """Return the number of documents by kind, the links between traces, and the records."""
     contents = await read_all_documents(app.connection.client)
-    assert orphans(contents) == []
+    assert find_orphans(contents) == []
     await assert_postings_exact(app)
-    traces = await stored_documents(app, "traces")
+    traces = await read_app_documents(app, "traces")
     titles = {name: data["title"] for name, data in traces.items()}
     links = {
         (data["title"], titles.get(data["supersedes"]), titles.get(data["superseded_by"]))
@@ -74,7 +74,7 @@ async def state(app: App) -> tuple[Any, ...]:
     }
     kinds = Counter(path.split("/")[0] for path in contents)
     del kinds["runs"]
-    return kinds, links, await stored_documents(app, "contributors")
+    return kinds, links, await read_app_documents(app, "contributors")
 
 
 async def run_ends(children: KillableChildren, fields: dict[str, Any], commits: int) -> bool:
@@ -96,7 +96,7 @@ async def test_killed_run_ends_in_the_same_state(
     calm = LEASE | {"google_cloud_project": project}
     await make_traces(calm)
     app = open_app(calm)
-    await purge(job_context(app), ample_budget())
+    await purge(make_job_context(app), make_ample_budget())
     expected = await state(app)
     await app.aclose()
     for commits in points:
@@ -104,7 +104,7 @@ async def test_killed_run_ends_in_the_same_state(
         await make_traces(fields)
         done = await run_ends(children, fields, commits)
         app = open_app(fields)
-        assert (await purge(job_context(app), ample_budget())).failures == []
+        assert (await purge(make_job_context(app), make_ample_budget())).failures == []
         final = await state(app)
         del final[0]["leases"]
         assert (commits, expected) == (commits, final)

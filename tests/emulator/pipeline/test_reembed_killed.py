@@ -18,18 +18,18 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.clock import NOON, SettableClock
-from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
 from tests.support.model_migration import (
     announce_migration,
-    database_contents,
     fill_knowledge_base,
-    job_context,
-    new_model,
-    previous_model,
+    make_new_model,
+    make_previous_model,
+    read_database,
     run_reembed,
 )
-from tests.support.stored_documents import ample_budget, snapshots
+from tests.support.stored_documents import read_snapshots
 
 if TYPE_CHECKING:
     import random
@@ -64,9 +64,9 @@ def clock() -> SettableClock:
 async def migrating_settings(project: str, clock: SettableClock) -> Settings:
     """Return a base of the old model whose migration was announced long enough ago."""
     settings = Settings(google_cloud_project=project)
-    app = App(settings, embedder=previous_model(), clock=clock)
+    app = App(settings, embedder=make_previous_model(), clock=clock)
     await fill_knowledge_base(app)
-    newer = App(settings, embedder=new_model(), clock=clock)
+    newer = App(settings, embedder=make_new_model(), clock=clock)
     await announce_migration(newer)
     await app.aclose()
     await newer.aclose()
@@ -81,13 +81,13 @@ async def test_migration_killed_after_any_commit_completes(
         await migrating_settings(project, clock),
     )
     clock.advance(minutes=2)
-    undisturbed = App(calm, embedder=new_model(), clock=clock)
+    undisturbed = App(calm, embedder=make_new_model(), clock=clock)
     await run_reembed(undisturbed)
-    model, deaths = new_model(), 0
+    model, deaths = make_new_model(), 0
     while True:
-        app = WatchedApp(wild, after(1, die), embedder=model, clock=clock)
+        app = WatchedApp(wild, call_after(1, die), embedder=model, clock=clock)
         try:
-            report = await reembed(job_context(app), ample_budget())
+            report = await reembed(make_job_context(app), make_ample_budget())
         except Killed:
             deaths += 1
         else:
@@ -96,8 +96,8 @@ async def test_migration_killed_after_any_commit_completes(
             await app.aclose()
     assert (report, deaths > 12) == (Report(), True)
     again = App(wild, embedder=model, clock=clock)
-    assert without_random_names(await database_contents(undisturbed)) == without_random_names(
-        await database_contents(again)
+    assert without_random_names(await read_database(undisturbed)) == without_random_names(
+        await read_database(again)
     )
     assert max(model.embedding_counts.values()) == 2  # the batch that was being embedded meanwhile
     await again.aclose()
@@ -139,7 +139,7 @@ async def test_next_run_completes_a_killed_migration(
     kill_generator: random.Random,
 ) -> None:
     settings = Settings(google_cloud_project=project)
-    older = App(settings, embedder=previous_model())
+    older = App(settings, embedder=make_previous_model())
     await fill_knowledge_base(older)
     move_state = {
         "model": local_embedder.model,
@@ -147,7 +147,7 @@ async def test_next_run_completes_a_killed_migration(
         "since": LONG_AGO,
     }
     change = {"moving_to": move_state | {"cleared": False, "places": {}}}
-    await set_fields(job_context(older), "meta/embedding", change)
+    await set_fields(make_job_context(older), "meta/embedding", change)
     log = tmp_path / "log"
     for _ in range(KILLS):
         before = await progress_sign(older)
@@ -160,7 +160,7 @@ async def test_next_run_completes_a_killed_migration(
     with start_reembed(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     newer = App(settings, embedder=local_embedder)
-    contents_now = await database_contents(newer)
+    contents_now = await read_database(newer)
     space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
     assert contents_now["meta/embedding"] == space
     vectors = [
@@ -175,4 +175,7 @@ async def test_next_run_completes_a_killed_migration(
 
 async def progress_sign(app: App) -> object:
     """Return a value that changes with each step of a migration."""
-    return [target.update_time for target in (await snapshots(job_context(app), "meta")).values()]
+    return [
+        target.update_time
+        for target in (await read_snapshots(make_job_context(app), "meta")).values()
+    ]

@@ -19,16 +19,17 @@ from shared.index.bm25 import Totals, select_best
 from shared.index.posting_changes import select_newest
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.index_postings import (
     History,
-    assert_exact,
-    assert_sound,
-    expected_postings,
-    stored_postings,
+    assert_postings_are_exact,
+    assert_postings_are_sound,
+    compute_expected_postings,
+    read_postings,
 )
+from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.stored_documents import ample_budget, documents, leases, one_step, spent_budget
+from tests.support.stored_documents import read_documents, read_leased_jobs
 
 if TYPE_CHECKING:
     import random
@@ -47,7 +48,7 @@ SEEDS: Final = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed i
 
 async def damage(ctx: Context, chance: random.Random) -> None:
     """Damage some postings, and perhaps the totals, in various ways."""
-    stored = await stored_postings(ctx)
+    stored = await read_postings(ctx)
     for name in chance.sample(sorted(stored), min(len(stored), 15)):
         path, data = "/".join(name), stored[name]
         chunk = chance.choice(sorted(data.get("postings", {})) or ["nobody"])
@@ -75,25 +76,27 @@ async def damaged_base(ctx: Context, seed: int, **limits: int) -> History:
     """Make a base with edited chunks, pending chunks and damaged postings."""
     history = History(ctx, seed, **limits)
     for _ in range(12):
-        await history.event()
-    await damage(ctx, history.chance)
+        await history.make_change()
+    await damage(ctx, history.generator)
     return history
 
 
 async def count_writes(app: App, limits: RebuildLimits = RebuildLimits()) -> int:  # noqa: B008 - frozen
     """Return the number of documents that another run writes."""
     meter = Meter()
-    assert await repair_within(limits, app.context(Caller(), meter), ample_budget()) == Report()
+    assert (
+        await repair_within(limits, app.context(Caller(), meter), make_ample_budget()) == Report()
+    )
     return meter.documents_written
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_damaged_postings_equal_rebuilt_ones(ctx: Context, app: App, seed: int) -> None:
     history = await damaged_base(ctx, seed)
-    assert (await repair(ctx, ample_budget())).finished
+    assert (await repair(ctx, make_ample_budget())).finished
     assert await count_writes(app) == 0
     await history.index()
-    await assert_exact(ctx)
+    await assert_postings_are_exact(ctx)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -102,12 +105,12 @@ async def test_truncated_postings_regain_their_best_entries(
 ) -> None:
     history = await damaged_base(ctx, seed, **CAP)
     await history.index()
-    await repair_within(SMALL, ctx, ample_budget())
+    await repair_within(SMALL, ctx, make_ample_budget())
     assert await count_writes(app, SMALL) == 0
-    await assert_sound(ctx)
-    expected = await expected_postings(ctx)
+    await assert_postings_are_sound(ctx)
+    expected = await compute_expected_postings(ctx)
     average = Totals(**expected.totals).average
-    for name, data in (await stored_postings(ctx)).items():
+    for name, data in (await read_postings(ctx)).items():
         entries = expected.entries[name]
         if data["df"] >= SMALL.truncate_at:
             keep = select_best if name[0] == "lexicon" else select_newest
@@ -118,7 +121,7 @@ async def test_truncated_postings_regain_their_best_entries(
 async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -> None:
     history = await damaged_base(ctx, 1)
     await history.index()
-    await damage(ctx, history.chance)
+    await damage(ctx, history.generator)
     for pages in range(4):
         left = iter(range(pages))
 
@@ -128,37 +131,37 @@ async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -
 
         with pytest.raises(KeyError):
             await repair_within(SMALL_UNCUT, ctx, Budget(math.inf, stop))
-    await repair(ctx, ample_budget())
-    await assert_exact(ctx)
+    await repair(ctx, make_ample_budget())
+    await assert_postings_are_exact(ctx)
     assert await count_writes(app) == 0
 
 
 async def test_run_without_time_continues_the_previous_one(ctx: Context, app: App) -> None:
     history = await damaged_base(ctx, 2)
     await history.index()
-    await damage(ctx, history.chance)
+    await damage(ctx, history.generator)
     runs = 0
-    while not (await repair_within(SMALL_UNCUT, ctx, one_step())).finished:
+    while not (await repair_within(SMALL_UNCUT, ctx, make_one_step_budget())).finished:
         runs += 1
     assert runs > 2
-    assert "repair" not in await documents(ctx, "meta")
-    await assert_exact(ctx)
+    assert "repair" not in await read_documents(ctx, "meta")
+    await assert_postings_are_exact(ctx)
     assert await count_writes(app) == 0
 
 
 async def test_run_without_any_time_repairs_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    assert await repair(ctx, spent_budget()) == Report(finished=False)
+    assert await repair(ctx, make_spent_budget()) == Report(finished=False)
 
 
 async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
-    before = await stored_postings(ctx)
+    before = await read_postings(ctx)
     for name in before:
         await ctx.database.client.document("/".join(name)).delete()
-    report = await repair(ctx, ample_budget())
+    report = await repair(ctx, make_ample_budget())
     assert report == Report(Counter(mended=len(before)))
-    assert await stored_postings(ctx) == before
+    assert await read_postings(ctx) == before
 
 
 async def test_concurrent_write_is_not_undone_by_repair(
@@ -166,20 +169,20 @@ async def test_concurrent_write_is_not_undone_by_repair(
 ) -> None:
     """Chunks that are indexed between repair's reads and its commit stay indexed."""
     await store_sources(ctx, BAKING)
-    for name, data in (await stored_postings(ctx)).items():
+    for name, data in (await read_postings(ctx)).items():
         await set_fields(ctx, "/".join(name), {"df": data["df"] + 1})
 
     async def meanwhile() -> None:
         await store_sources(ctx, SAILING)
 
-    raced = WatchedApp(settings, before(1, meanwhile), embedder=app.embedder)
-    await repair(raced.context(Caller(), Meter()), ample_budget())
+    raced = WatchedApp(settings, call_before(1, meanwhile), embedder=app.embedder)
+    await repair(raced.context(Caller(), Meter()), make_ample_budget())
     await raced.aclose()
-    stored = await stored_postings(ctx)
-    for name, entries in (await expected_postings(ctx)).entries.items():
+    stored = await read_postings(ctx)
+    for name, entries in (await compute_expected_postings(ctx)).entries.items():
         assert entries == stored[name]["postings"]
-    assert (await repair(ctx, ample_budget())).counts["mended"] > 0
-    await assert_exact(ctx)
+    assert (await repair(ctx, make_ample_budget())).counts["mended"] > 0
+    await assert_postings_are_exact(ctx)
 
 
 async def test_intact_postings_cost_no_write_but_the_lease(ctx: Context, app: App) -> None:
@@ -194,7 +197,7 @@ async def test_intact_postings_cost_no_write_but_the_lease(ctx: Context, app: Ap
     assert await run_job(JOB, make_metered_context) == Report()
     await make_metered_context.aclose()
     assert meter.documents_written == 3  # and what is kept of the run
-    assert await leases(ctx) == set()
+    assert await read_leased_jobs(ctx) == set()
 
 
 async def test_empty_base_has_nothing_to_repair(ctx: Context, app: App) -> None:

@@ -16,14 +16,14 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.postings import TRACES
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget, make_job_context, make_one_step_budget
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample_budget, documents, one_step
+from tests.support.stored_documents import read_app_documents, read_documents
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import contribute, sample, stored_documents
-from tests.support.workspaces import job_context
+from tests.support.traces import contribute, make_sample
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return job_context(app)
+    return make_job_context(app)
 
 
 async def make_traces(app: App) -> list[str]:
@@ -61,7 +61,7 @@ async def make_traces(app: App) -> list[str]:
 async def damage_postings(ctx: Context, chance: random.Random) -> None:
     """Damage some postings, and the totals, in various ways."""
     for collection in COLLECTIONS:
-        stored = await documents(ctx, collection)
+        stored = await read_documents(ctx, collection)
         for name in chance.sample(sorted(stored), min(len(stored), 12)):
             trace = chance.choice(sorted(stored[name].get("postings", {})) or ["nobody"])
             wrong: list[dict[str, Any] | None] = [
@@ -82,7 +82,7 @@ async def damage_postings(ctx: Context, chance: random.Random) -> None:
 async def count_writes(app: App) -> int:
     """Return the number of documents that another run writes."""
     meter = Meter()
-    assert (await repair(app.context(Caller(), meter), ample_budget())).finished
+    assert (await repair(app.context(Caller(), meter), make_ample_budget())).finished
     return meter.documents_written
 
 
@@ -92,7 +92,7 @@ async def count_writes(app: App) -> int:
 async def test_damaged_postings_equal_rebuilt_ones(app: App, ctx: Context, seed: int) -> None:
     await make_traces(app)
     await damage_postings(ctx, random.Random(seed))  # noqa: S311 - no secret
-    report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, ample_budget())
+    report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, make_ample_budget())
     assert report.finished
     assert report.counts["mended"] > 10
     await assert_postings_exact(app)
@@ -104,7 +104,7 @@ async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> No
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id)
     empty = await count_postings(ctx)
     assert empty > 10
-    assert Report(Counter(removed=empty)) == await repair(ctx, ample_budget())
+    assert Report(Counter(removed=empty)) == await repair(ctx, make_ample_budget())
     assert await count_postings(ctx) == 0
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     await assert_postings_exact(app)
@@ -120,10 +120,10 @@ async def test_run_without_time_continues_the_previous_one(app: App, ctx: Contex
     await make_traces(app)
     await damage_postings(ctx, random.Random(7))  # noqa: S311 - no secret
     runs = 0
-    while not (await repair_within(SMALL, ctx, one_step())).finished:
+    while not (await repair_within(SMALL, ctx, make_one_step_budget())).finished:
         runs += 1
     assert runs > 2
-    assert "repair" not in await documents(ctx, "meta")
+    assert "repair" not in await read_documents(ctx, "meta")
     await assert_postings_exact(app)
 
 
@@ -137,14 +137,14 @@ async def test_concurrent_write_is_not_undone_by_repair(
         await damage_postings(ctx, chance)
 
         async def meanwhile(number: int = number) -> None:
-            await call(app, "contribute_trace", "ben", **sample(10 + number, tags=["python"]))
+            await call(app, "contribute_trace", "ben", **make_sample(10 + number, tags=["python"]))
             more = {"trace_id": made[2], "tags": ["python", f"at-{number}"]}
             await call_result(app, "amend_trace", "anna", **more)
 
-        raced = WatchedApp(settings, before(number, meanwhile), embedder=WordEmbedder())
-        await repair(job_context(raced), ample_budget())
+        raced = WatchedApp(settings, call_before(number, meanwhile), embedder=WordEmbedder())
+        await repair(make_job_context(raced), make_ample_budget())
         await raced.aclose()
-        await repair(ctx, ample_budget())
+        await repair(ctx, make_ample_budget())
         await assert_postings_exact(app)
 
 
@@ -170,10 +170,10 @@ async def test_postings_are_exact_after_repair_among_writers(app: App, ctx: Cont
     async def run() -> None:
         for _ in range(5):
             await damage_postings(ctx, chance)
-            await repair(ctx, ample_budget())
+            await repair(ctx, make_ample_budget())
 
     await asyncio.gather(people(), run())
-    await repair(ctx, ample_budget())
+    await repair(ctx, make_ample_budget())
     await assert_postings_exact(app)
 
 
@@ -193,7 +193,7 @@ async def test_killed_run_ends_in_the_same_state(
     while True:
         dying = WatchedApp(settings, die, embedder=WordEmbedder())
         try:
-            await repair_within(SMALL, job_context(dying), ample_budget())
+            await repair_within(SMALL, make_job_context(dying), make_ample_budget())
         except DiedError:
             deaths += 1
         else:
@@ -202,4 +202,4 @@ async def test_killed_run_ends_in_the_same_state(
             await dying.aclose()
     assert deaths > 3
     await assert_postings_exact(app)
-    assert {} != await stored_documents(app, TRACES.facets)
+    assert {} != await read_app_documents(app, TRACES.facets)

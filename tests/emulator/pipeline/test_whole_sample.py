@@ -21,28 +21,28 @@ import pytest
 from tests.support.clock import SettableClock
 from tests.support.database_state import (
     EXCLUDED_COLLECTIONS,
-    differences,
-    digests,
+    describe_differences,
     format_state,
     read_state,
-    without_history,
+    remove_history,
+    shorten_state,
 )
 from tests.support.fakes.readwise import BROKEN, FakeReadwise, make_throttled_reply
-from tests.support.stored_documents import snapshots
+from tests.support.jobs import make_job_context
+from tests.support.stored_documents import read_snapshots
 from tests.support.whole_sample import (
     JOBS_IN_ORDER,
     STATE_FILE,
     WordVertex,
-    credentials_file,
-    exported_books,
     fill_library,
     make_settings,
     open_app,
+    read_exported_books,
     read_pinned_state,
-    run_all,
+    run_all_jobs,
     run_single_job,
+    write_credentials_file,
 )
-from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def readwise(clock: SettableClock) -> Iterator[FakeReadwise]:
 @pytest.fixture
 def vertex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WordVertex]:
     """A server for Gemini and its embeddings."""
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials_file(tmp_path)))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(write_credentials_file(tmp_path)))
     with WordVertex() as server:
         yield server
 
@@ -113,49 +113,49 @@ def advance_clocks(readwise: FakeReadwise, clock: SettableClock, **passed: float
 async def database_contents(settings: Settings, clock: SettableClock) -> State:
     """Return all documents of a base."""
     async with open_app(settings, clock) as app:
-        return await read_state(job_context(app))
+        return await read_state(make_job_context(app))
 
 
 async def write_times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
     """Return the write times of all documents but run records."""
     async with open_app(settings, clock) as app:
-        ctx = job_context(app)
+        ctx = make_job_context(app)
         names = [collection.id async for collection in ctx.database.client.collections()]
         return {
             f"{name}/{key}": snapshot.update_time
             for name in names
             if name not in EXCLUDED_COLLECTIONS
-            for key, snapshot in (await snapshots(ctx, name)).items()
+            for key, snapshot in (await read_snapshots(ctx, name)).items()
         }
 
 
 def change_library(readwise: FakeReadwise) -> None:
     """Edit the end of a highlight, delete one and add one."""
-    [book] = [book for book in exported_books() if book["user_book_id"] == PATIENT]
+    [book] = [book for book in read_exported_books() if book["user_book_id"] == PATIENT]
     long = {k: v for k, v in book["highlights"][LONG].items() if k != "updated_at"}
     ending = "And so we learned to test less, and never what does not hurt."
-    readwise.highlight(position=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
+    readwise.put_highlight(position=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
     readwise.delete_highlight(PYRAMID, FRIDAY)
     slow = "First ask what a slow machine waits for, then measure that, and only then change code."
     why = "It is slow because a cache that is never measured only grows. What does yours wait for?"
-    readwise.highlight(BENCHMARK, 9, f"{slow} {why}", highlighted_at="2026-12-02T10:00:00Z")
+    readwise.put_highlight(BENCHMARK, 9, f"{slow} {why}", highlighted_at="2026-12-02T10:00:00Z")
 
 
 async def test_library_equals_the_sample(readwise: FakeReadwise) -> None:
     readwise.page_size = 1_000
-    by_id = sorted(exported_books(), key=lambda book: int(book["user_book_id"]))
-    assert readwise.export()["results"] == by_id
+    by_id = sorted(read_exported_books(), key=lambda book: int(book["user_book_id"]))
+    assert readwise.make_page()["results"] == by_id
 
 
 async def test_whole_sample_ends_in_the_pinned_state(
     settings: Settings, clock: SettableClock
 ) -> None:
-    reports = await run_all(settings, clock)
+    reports = await run_all_jobs(settings, clock)
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
-    actual = digests(await database_contents(settings, clock))
+    actual = shorten_state(await database_contents(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
         STATE_FILE.write_text(format_state(actual), encoding="utf-8")
-    assert not (difference := differences(read_pinned_state(), actual)), (
+    assert not (difference := describe_differences(read_pinned_state(), actual)), (
         f"{difference}\n\n{__doc__}"
     )
 
@@ -163,7 +163,7 @@ async def test_whole_sample_ends_in_the_pinned_state(
 async def test_repeated_jobs_write_nothing_and_ask_no_model(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
-    await run_all(settings, clock)
+    await run_all_jobs(settings, clock)
     advance_clocks(readwise, clock, days=1)
     before, call_count, listed = (
         await write_times(settings, clock),
@@ -196,30 +196,30 @@ async def test_changed_library_equals_a_new_base(
     vertex: WordVertex,
     project: str,
 ) -> None:
-    await run_all(settings, clock)
+    await run_all_jobs(settings, clock)
     advance_clocks(readwise, clock, days=8)  # so late that topics are made anew for any change
     change_library(readwise)
     advance_clocks(readwise, clock, hours=1)
-    reports = await run_all(settings, clock)
+    reports = await run_all_jobs(settings, clock)
     assert (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"]) == (2, 2)
     assert sum(report.counts["shown"] for report in reports.values()) == REPEATED
     fresh = make_settings(f"{project}-fresh", readwise, vertex)
-    await run_all(fresh, clock)
+    await run_all_jobs(fresh, clock)
     expected, actual = [
-        without_history(await database_contents(target, clock)) for target in (fresh, settings)
+        remove_history(await database_contents(target, clock)) for target in (fresh, settings)
     ]
-    assert not (difference := differences(expected, actual)), difference
+    assert not (difference := describe_differences(expected, actual)), difference
 
 
 async def test_sample_ends_in_the_same_state_despite_faults(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
-    vertex.flaky = readwise.repeats = True
+    vertex.flaky = readwise.repeats_pages = True
     readwise.page_size = 7
     readwise.script.extend([make_throttled_reply(), BROKEN, make_throttled_reply("0")])
-    reports = await run_all(settings, clock)
+    reports = await run_all_jobs(settings, clock)
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
     sent = {(call.path, call.text) for call in vertex.calls}
     assert (len(readwise.script), len(vertex.calls) > 1.5 * len(sent)) == (0, True)
-    actual = digests(await database_contents(settings, clock))
-    assert not (difference := differences(read_pinned_state(), actual)), difference
+    actual = shorten_state(await database_contents(settings, clock))
+    assert not (difference := describe_differences(read_pinned_state(), actual)), difference

@@ -139,7 +139,7 @@ async def test_by_default_calls_share_the_deployments_embedder(
 
 async def test_the_endpoint_is_used_as_configured() -> None:
     with FakeOpenAI() as server:
-        server.shortens = False
+        server.accepts_dimensions = False
         settings = {"openai_shortens": False, "openai_dimension": 64, "openai_key_of_caller": False}
         async with open_app(server, **settings) as app:
             vector = await app.context(Caller(), Meter()).query_vector("bread")

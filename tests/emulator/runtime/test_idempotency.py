@@ -12,7 +12,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, CallRequest
-from tests.support.note_tools import TOOLS, Note, Written
+from tests.support.notebook_tools import TOOLS, Note, Written
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ TOOL = Tool(
 )
 
 
-def hanging_tool(monotonic: Monotonic) -> Tool[In, Out]:
+def hanging_tool(monotonic: MonotonicClock) -> Tool[In, Out]:
     """Return a tool that never answers. A call of it advances the clock by a minute."""
 
     async def hang(_args: In, _context: Context) -> Out:
@@ -164,7 +164,9 @@ def timeout_message(error: dict[str, Any]) -> str:
     return message
 
 
-async def test_a_read_that_takes_too_long_may_be_skipped(app: App, monotonic: Monotonic) -> None:
+async def test_a_read_that_takes_too_long_may_be_skipped(
+    app: App, monotonic: MonotonicClock
+) -> None:
     error = await call_error(hanging_tool(monotonic), request(60, word="so"), app)
     assert (
         timeout_message(error) == "It did not finish: continue without it, or call it again in 5 s."
@@ -174,13 +176,15 @@ async def test_a_read_that_takes_too_long_may_be_skipped(app: App, monotonic: Mo
     assert error["retry_after"] == 5
 
 
-async def test_a_write_that_times_out_early_did_nothing(app: App, monotonic: Monotonic) -> None:
+async def test_a_write_that_times_out_early_did_nothing(
+    app: App, monotonic: MonotonicClock
+) -> None:
     error = await call_error(writing_tool(hanging_tool(monotonic)), request(60, word="so"), app)
     assert error["details"] == {"tool": "repeat_word", "outcome": "nothing_done"}
     assert timeout_message(error) == "It did not finish. Nothing was stored: call it again in 5 s."
 
 
-async def test_a_write_that_times_out_late_is_unknown(app: App, monotonic: Monotonic) -> None:
+async def test_a_write_that_times_out_late_is_unknown(app: App, monotonic: MonotonicClock) -> None:
     async def write_and_hang(args: In, ctx: Context) -> Out | Outcome[Out]:
         await look_around(args, ctx)
         return await hanging_tool(monotonic).run(args, ctx)

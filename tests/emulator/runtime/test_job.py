@@ -17,7 +17,7 @@ from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Failure, Job, Report, run_job
-from tests.support.stored_documents import documents, leases
+from tests.support.stored_documents import read_documents, read_leased_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,7 +51,7 @@ async def test_a_run_reports_and_leaves_no_lease(ctx: Context, app: App) -> None
     progress: list[int] = []
 
     async def run(ctx: Context, budget: Budget) -> Report:
-        assert await leases(ctx) == {"dusting"}
+        assert await read_leased_jobs(ctx) == {"dusting"}
         budget.progress(2)
         budget.progress(1)
         return Report(failures=[Failure("shelf 3", "too high")], finished=False)
@@ -59,7 +59,7 @@ async def test_a_run_reports_and_leaves_no_lease(ctx: Context, app: App) -> None
     report = await run_job(make_job(run), app, progress.append)
     assert report == Report(failures=[Failure("shelf 3", "too high")], finished=False)
     assert progress == [2, 1]
-    assert await leases(ctx) == set()
+    assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_run_has_the_time_its_job_declares(app: App) -> None:
@@ -91,8 +91,8 @@ async def test_of_two_runs_at_once_one_works(ctx: Context, app: App) -> None:
     assert isinstance(second, AlreadyRunning)
     assert second.until > datetime.now(UTC)
     assert await first == Report()
-    assert set(await documents(ctx, "shelves")) == {"a"}
-    assert await leases(ctx) == set()
+    assert set(await read_documents(ctx, "shelves")) == {"a"}
+    assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_failed_run_releases_its_lease(ctx: Context, app: App) -> None:
@@ -102,8 +102,8 @@ async def test_a_failed_run_releases_its_lease(ctx: Context, app: App) -> None:
 
     with pytest.raises(Unavailable, match="No duster"):
         await run_job(make_job(run), app)
-    assert set(await documents(ctx, "shelves")) == {"a"}
-    assert await leases(ctx) == set()
+    assert set(await read_documents(ctx, "shelves")) == {"a"}
+    assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_run_that_lost_its_lease_stops(ctx: Context, app: App, settings: Settings) -> None:
@@ -119,23 +119,23 @@ async def test_a_run_that_lost_its_lease_stops(ctx: Context, app: App, settings:
     with pytest.raises(LeaseLost):
         await run_job(make_job(run), app)
     await later.aclose()
-    assert set(await documents(ctx, "shelves")) == {"before"}
-    assert await leases(ctx) == {"dusting"}
+    assert set(await read_documents(ctx, "shelves")) == {"before"}
+    assert await read_leased_jobs(ctx) == {"dusting"}
 
 
 async def test_a_run_that_commits_nothing_renews_its_lease(ctx: Context, project: str) -> None:
     hasty = App(Settings(google_cloud_project=project, lease_seconds=0.3))
 
     async def run(ctx: Context, _budget: Budget) -> Report:
-        lease = await documents(ctx, "leases")
-        while lease == await documents(ctx, "leases"):
+        lease = await read_documents(ctx, "leases")
+        while lease == await read_documents(ctx, "leases"):
             pass
         return Report()
 
     async with asyncio.timeout(120):
         assert await run_job(make_job(run), hasty) == Report()
     await hasty.aclose()
-    assert await leases(ctx) == set()
+    assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_dead_runs_lease_can_be_taken_when_it_expires(
@@ -150,4 +150,4 @@ async def test_a_dead_runs_lease_can_be_taken_when_it_expires(
     outcomes = [await run_job(make_job(run), each_app) for each_app in (app, later)]
     await later.aclose()
     assert [type(outcome) for outcome in outcomes] == [AlreadyRunning, Report]
-    assert await leases(ctx) == set()
+    assert await read_leased_jobs(ctx) == set()

@@ -6,18 +6,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic_core import to_json
 
-from functions.gateway.mcp.results import compact
+from functions.gateway.mcp.results import to_compact_json
 from functions.jobs.cluster.job import cluster
 from infra.build.discovery import tools
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.job import Budget
-from shared.runtime.pagination import BYTES_PER_TOKEN, PagedArguments
-from tests.support.cluster_chunks import themed_source
-from tests.support.extractions import decision, make_extraction, store_extractions
+from shared.runtime.pagination import BYTES_PER_TOKEN, PagedArguments, compute_byte_budget
+from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.knowledge import index_all, store_sources
 from tests.support.tasks import add_tasks
+from tests.support.themed_passages import make_themed_source
 from tests.support.tool_calls import ANNA, call, call_error, call_result
 from tests.support.traces import contribute
 
@@ -55,11 +56,11 @@ async def app(new_backend: NewBackend) -> App:
     for number in range(4):
         await contribute(app, number)
     ctx = app.context(Caller.of(ANNA), Meter())
-    chunks = await store_sources(ctx, *(themed_source(theme) for theme in ("bread", "boats")))
+    chunks = await store_sources(ctx, *(make_themed_source(theme) for theme in ("bread", "boats")))
     await cluster(ctx, Budget(time.monotonic() + 3600))
     await index_all(ctx)
     extractions = [
-        make_extraction(chunk, decision(f"Is it {chunk.chunk_id}?"), f"topic {number % 6}")
+        make_extraction(chunk, make_decision(f"Is it {chunk.chunk_id}?"), f"topic {number % 6}")
         for number, chunk in enumerate(chunks)
     ]
     await store_extractions(ctx, *extractions)
@@ -90,7 +91,7 @@ async def test_short_pages_are_the_same_list(
         pages = await pages_of(app, name, **arguments, max_tokens=max_tokens)
         assert [item for result, _ in pages for item in result[field]] == whole
         for result, text in pages:
-            size = max(len(text.encode()), len(compact(result)))
+            size = max(len(text.encode()), len(to_compact_json(result)))
             assert size <= max_tokens * BYTES_PER_TOKEN or len(result[field]) == 1
         page_counts.append(len(pages))
     assert page_counts[0] > page_counts[-1]
@@ -103,7 +104,7 @@ async def pages_of(app: App, name: str, **arguments: Any) -> list[tuple[dict[str
     while len(pages) < 100:
         answer = await call(app, name, **arguments, **cursor)
         assert answer.result is not None, answer.error
-        pages.append((answer.result, answer.text or compact(answer.result)))
+        pages.append((answer.result, answer.text or to_compact_json(answer.result)))
         next_cursor = answer.result.get("metadata", answer.result).get("next_cursor")
         if next_cursor is None:
             return pages
@@ -123,16 +124,29 @@ async def test_a_passage_comes_whole_with_the_related_ones_that_fit(app: App) ->
     assert shortest == whole | {"related_chunks": [], "message": message}
 
 
-async def test_key_passages_that_do_not_fit_are_left_out(app: App) -> None:
-    long_text = "The chain is long. " * 20
-    text = "\n\n".join(f"Anchor {number} holds. {long_text}" for number in range(9))
+@pytest.mark.parametrize(
+    ("sentence", "max_tokens"),
+    [("The chain is long. " * 20, 500), ("鎖は長く、錨はよく効く。" * 20, 1_000)],
+    ids=["English", "Japanese"],
+)
+async def test_key_passages_that_do_not_fit_are_left_out(
+    app: App, sentence: str, max_tokens: int
+) -> None:
+    text = "\n\n".join(f"Anchor {number} holds. {sentence}" for number in range(9))
     arguments = {"query": "Which anchor holds?", "materials": text}
     whole = await call_result(app, "extract_key_info", **arguments)
-    shorter = await call_result(app, "extract_key_info", **arguments, max_tokens=500)
-    assert 0 < len(shorter["contexts"]) < len(whole["contexts"])
-    assert shorter["contexts"] == whole["contexts"][: len(shorter["contexts"])]
-    assert len(shorter["passages"]) == len(shorter["contexts"])
-    omitted = len(whole["contexts"]) - len(shorter["contexts"])
+    shorter = await call_result(app, "extract_key_info", **arguments, max_tokens=max_tokens)
+    count = len(shorter["contexts"])
+    assert 1 < count < len(whole["contexts"])
+    assert shorter["contexts"] == whole["contexts"][:count]
+    assert len(shorter["passages"]) == count
+    sizes = [
+        len(to_json(context)) + len(to_json(passage))
+        for context, passage in zip(whole["contexts"], whole["passages"], strict=True)
+    ]
+    budget = compute_byte_budget(max_tokens)
+    assert sum(sizes[:count]) <= budget < sum(sizes[: count + 1])
+    omitted = len(whole["contexts"]) - count
     assert f"left out the last {omitted} of the passages" in shorter["message"]
 
 

@@ -11,7 +11,7 @@ from shared.core.caller import Caller
 from shared.firestore.idempotency_records import IdempotencyRecords
 from shared.runtime.invocation import invoke
 from shared.runtime.outcome import Outcome
-from tests.support.note_tools import TOOLS, Note, Written
+from tests.support.notebook_tools import TOOLS, Note, Written
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:

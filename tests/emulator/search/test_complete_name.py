@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
 from tests.support.knowledge import set_fields
-from tests.support.many_sources import (
-    cost_of_read,
+from tests.support.small_sources import (
+    get_read_cost,
     make_metered_context,
     make_source,
     store_and_index,
@@ -149,7 +149,7 @@ async def test_common_names_are_cached_for_a_minute(ctx: Context, app: App) -> N
     for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
         call_context, meter = make_metered_context(app)
         await complete_name(In(kind="tag", prefix=prefix), call_context)
-        assert cost_of_read(meter) == expected
+        assert get_read_cost(meter) == expected
 
 
 def test_only_the_gateway_can_call_it() -> None:

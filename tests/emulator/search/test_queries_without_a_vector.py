@@ -10,7 +10,7 @@ from functions.tools.knowledge.search_kb.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
 from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
-from tests.support.extractions import decision, make_extraction, store_extractions
+from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import SAILING, store_sources
 from tests.support.tool_calls import call_error, call_result, make_call_request
@@ -70,6 +70,6 @@ async def test_extractions_are_not_listed_by_meaning_without_a_query(
     ctx: Context, app: App
 ) -> None:
     [chunk, *_] = await store_sources(ctx, SAILING)
-    await store_extractions(ctx, make_extraction(chunk, decision(), "sailing"))
+    await store_extractions(ctx, make_extraction(chunk, make_decision(), "sailing"))
     assert (await call_error(app, "get_decisions", query="anchor")).code == "INTERNAL_ERROR"
     assert len((await call_result(app, "get_decisions"))["results"]) == 1

@@ -10,27 +10,27 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.core.dates import DateSpan
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.posting_changes import PostingsTruncation
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.fusion import Scores, fuse
 from shared.search.hybrid import rank
 from shared.search.listing import list_newest
 from shared.search.query import Degradation, Mode, SearchQuery
-from tests.support.fakes.embedder import WordEmbedder, cosine
-from tests.support.knowledge import set_fields, store_sources
-from tests.support.query_recorder import recording
-from tests.support.search_brute_force import make_source_of_text, make_source_of_texts
-from tests.support.second_corpus import (
-    NAMES,
+from tests.support.fakes.embedder import WordEmbedder, compute_similarity
+from tests.support.jottings import (
+    INDEX_COLLECTIONS,
     NOON,
     Jotting,
-    corpus,
-    forget,
-    jottings,
+    delete_jotting,
+    make_corpus,
+    make_jottings,
     save_jottings,
 )
+from tests.support.knowledge import set_fields, store_sources
+from tests.support.query_recorder import record_queries
+from tests.support.search_brute_force import make_source_of_text, make_source_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,14 +47,14 @@ TEXTS = ("anchor rye rye", "rye bread in the oven", "anchor and storm", "a gull 
 @pytest.fixture(autouse=True)
 def exempt_queries() -> Iterator[None]:
     """Exempt queries that only tests make from the index proof."""
-    with recording():
+    with record_queries():
         yield
 
 
 def select_by_tags(*tags: str) -> Selection:
     """Return a selection of documents with all of these tags."""
     return Selection(
-        tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
+        tuple(FacetFilter("tags", {tag: (make_named_facet(Kind.TAG, tag),)}) for tag in tags)
     )
 
 
@@ -62,7 +62,7 @@ async def search(
     ctx: Context, text: str, mode: Mode = Mode.HYBRID, selection: Selection | None = None
 ) -> Ranking[Jotting]:
     """Return the ranking of the jottings."""
-    return await rank(SearchQuery(text, mode, selection or Selection()), corpus(ctx), ctx)
+    return await rank(SearchQuery(text, mode, selection or Selection()), make_corpus(ctx), ctx)
 
 
 def hit_ids(ranking: Ranking[Any]) -> list[str]:
@@ -74,23 +74,24 @@ async def similarities(ctx: Context, text: str, documents: list[Jotting]) -> dic
     """Return the similarity of each jotting to a text."""
     vector = await ctx.query_vector(text)
     return {
-        document.id: cosine(vector, await ctx.query_vector(document.text)) for document in documents
+        document.id: compute_similarity(vector, await ctx.query_vector(document.text))
+        for document in documents
     }
 
 
 async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_texts(["anchor rye rye", "a storm"]))
-    await save_jottings(ctx, *jottings(TEXTS))
+    await save_jottings(ctx, *make_jottings(TEXTS))
     ranking = await search(ctx, "anchor rye")
     assert (set(hit_ids(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
     base = await rank(
-        SearchQuery("anchor rye", Mode.HYBRID, Selection()), knowledge(ctx.database), ctx
+        SearchQuery("anchor rye", Mode.HYBRID, Selection()), get_knowledge_corpus(ctx.database), ctx
     )
     assert ({hit.id[:4] for hit in base.hits}, base.documents) == ({"many"}, 2)
 
 
 async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
-    documents = jottings(TEXTS)
+    documents = make_jottings(TEXTS)
     await save_jottings(ctx, *documents)
     expected_similarities = await similarities(ctx, "anchor rye", documents)
     lexical = await search(ctx, "anchor rye", Mode.LEXICAL)
@@ -132,26 +133,26 @@ async def test_writes_and_deletions_are_searchable_at_once(ctx: Context) -> None
     assert hit_ids(await search(ctx, "storm", Mode.LEXICAL)) == ["a"]
     assert hit_ids(await search(ctx, "rye", Mode.LEXICAL)) == []
     assert hit_ids(await search(ctx, "storm", selection=select_by_tags("food"))) == []
-    await forget(ctx, "a")
+    await delete_jotting(ctx, "a")
     assert hit_ids(await search(ctx, "storm")) == ["b"]
     ranking = await search(ctx, "storm", selection=select_by_tags("sea"))
     assert (hit_ids(ranking), [value for _, value in ranking.unknown]) == ([], ["sea"])
     assert ranking.documents == 1
-    assert await corpus(ctx).documents.get_all(["a", "nobody"]) == []
+    assert await make_corpus(ctx).documents.get_all(["a", "nobody"]) == []
 
 
 async def test_words_are_searched_while_the_provider_is_down(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
-    await save_jottings(ctx, *jottings(TEXTS))
-    embedder.down = True
+    await save_jottings(ctx, *make_jottings(TEXTS))
+    embedder.is_down = True
     ranking = await search(ctx, "storm")
     assert (hit_ids(ranking), ranking.degradation) == (["j02"], Degradation.EMBEDDING_UNAVAILABLE)
 
 
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     await save_jottings(
-        ctx, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea")
+        ctx, *make_jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea")
     )
     query_arguments = [
         (Mode.HYBRID, None),
@@ -159,8 +160,8 @@ async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
         (Mode.LEXICAL, select_by_tags("sea")),
     ]
     rankings_before = [await search(ctx, "rye", *arguments) for arguments in query_arguments]
-    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await truncation.truncate([(NAMES.lexicon, "rye")])
+    truncation = PostingsTruncation(ctx.database, INDEX_COLLECTIONS, cap=3, slack=0)
+    await truncation.truncate([(INDEX_COLLECTIONS.lexicon, "rye")])
     for arguments, ranking_before in zip(query_arguments, rankings_before, strict=True):
         ranking = await search(ctx, "rye", *arguments)
         assert hit_ids(ranking_before) == hit_ids(ranking)
@@ -184,12 +185,14 @@ async def test_no_text_is_analysed_to_score_a_hit(
     ctx: Context, mode: Mode, tags: tuple[str, ...]
 ) -> None:
     texts = [f"naïve_rye rye {'rye ' * number} 3.5 Straße" for number in range(8)]
-    await save_jottings(ctx, *jottings(texts, "sea"))
-    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await truncation.truncate([(NAMES.lexicon, "rye"), (NAMES.lexicon, "3")])
+    await save_jottings(ctx, *make_jottings(texts, "sea"))
+    truncation = PostingsTruncation(ctx.database, INDEX_COLLECTIONS, cap=3, slack=0)
+    await truncation.truncate(
+        [(INDEX_COLLECTIONS.lexicon, "rye"), (INDEX_COLLECTIONS.lexicon, "3")]
+    )
     query = SearchQuery("naïve_rye, rye: 3.5 Straße", mode, select_by_tags(*tags))
-    expected = await rank(query, corpus(ctx), ctx)
-    ranking = await rank(query, corpus(ctx, UnreadJotting), ctx)
+    expected = await rank(query, make_corpus(ctx), ctx)
+    ranking = await rank(query, make_corpus(ctx, UnreadJotting), ctx)
     assert [(hit.id, hit.terms) for hit in ranking.hits] == [
         (hit.id, hit.terms) for hit in expected.hits
     ]
@@ -198,12 +201,12 @@ async def test_no_text_is_analysed_to_score_a_hit(
 
 async def test_a_document_indexed_before_has_the_score_of_postings(ctx: Context) -> None:
     """Documents of the layout before have no length; they wait to be indexed again."""
-    await save_jottings(ctx, *jottings([f"rye {'rye ' * number}" for number in range(4)]))
+    await save_jottings(ctx, *make_jottings([f"rye {'rye ' * number}" for number in range(4)]))
     before = await search(ctx, "rye")
     for hit in before.hits:
         await set_fields(ctx, f"jottings/{hit.id}", {"indexed": {"length": DELETE_FIELD}})
-    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await truncation.truncate([(NAMES.lexicon, "rye")])
+    truncation = PostingsTruncation(ctx.database, INDEX_COLLECTIONS, cap=3, slack=0)
+    await truncation.truncate([(INDEX_COLLECTIONS.lexicon, "rye")])
     scores = sorted(hit.bm25 for hit in before.hits)
     ranking = await search(ctx, "rye")
     assert sorted(hit.bm25 for hit in ranking.hits) == pytest.approx([0.0, *scores[1:]])
@@ -211,22 +214,22 @@ async def test_a_document_indexed_before_has_the_score_of_postings(ctx: Context)
 
 async def test_without_a_query_the_newest_are_listed_in_pages(ctx: Context, meter: Meter) -> None:
     await store_sources(ctx, make_source_of_text("A storm.", tags=("sea",)))
-    await save_jottings(ctx, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
+    await save_jottings(ctx, *make_jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
     read_before, ids, cursor = meter.documents_read, list[str](), None
     while not ids or cursor:
-        page = await list_newest(select_by_tags("sea"), 3, cursor, corpus(ctx))
+        page = await list_newest(select_by_tags("sea"), 3, cursor, make_corpus(ctx))
         ids += [document.id for document in page.documents]
         cursor = page.next
     assert ids == ["j03", "j02", "j01", "j00"]
     assert meter.documents_read - read_before == 2 * (1 + 1) + 4
     two_days = Selection(span=DateSpan(NOON.date(), NOON.date() + timedelta(days=1)))
-    page = await list_newest(two_days, 5, None, corpus(ctx))
+    page = await list_newest(two_days, 5, None, make_corpus(ctx))
     assert [item.id for item in page.documents] == ["j01", "other", "j00"]
 
 
 async def test_a_changed_date_moves_a_document_in_the_listing(ctx: Context) -> None:
-    first_document, second_document, *_ = jottings(TEXTS, "sea")
+    first_document, second_document, *_ = make_jottings(TEXTS, "sea")
     await save_jottings(ctx, first_document, second_document)
     await save_jottings(ctx, replace(first_document, dated_at=NOON + timedelta(days=60)))
-    page = await list_newest(select_by_tags("sea"), 5, None, corpus(ctx))
+    page = await list_newest(select_by_tags("sea"), 5, None, make_corpus(ctx))
     assert [document.id for document in page.documents] == [first_document.id, second_document.id]

@@ -13,19 +13,19 @@ from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from tests.support.knowledge import (
     BAKING,
     SAILING,
+    chunk_source,
     embed_all,
     index_all,
     set_fields,
     store_sources,
-    with_chunks,
 )
 from tests.support.search_brute_force import (
-    all_pages,
     collect_ids,
     make_source_of_text,
     make_source_of_texts,
+    search_all_pages,
     truncate_postings,
-    update_chunk,
+    update_and_index_chunk,
 )
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ REEF = "Reef the mainsail before the wind grows too strong for the boat."
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
 async def test_the_passage_that_answers_comes_first(ctx: Context, mode: str) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
-    [page] = await all_pages(ctx, query="how strong wind for the mainsail?", mode=mode)
+    [page] = await search_all_pages(ctx, query="how strong wind for the mainsail?", mode=mode)
     assert (page.results[0].chunk_id, page.matches) == (chunks[3].chunk_id, True)
 
 
 async def test_a_lexical_search_finds_only_passages_with_a_term(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
-    [page] = await all_pages(ctx, query="anchors and ovens", mode="lexical")
+    [page] = await search_all_pages(ctx, query="anchors and ovens", mode="lexical")
     assert set(collect_ids([page])) == {chunks[2].chunk_id, chunks[4].chunk_id}
 
 
@@ -54,7 +54,7 @@ async def test_every_field_of_a_hit_is_returned(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Wait."]}
     await set_fields(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
-    await update_chunk(ctx, chunk.chunk_id, knowledge_card=card, cluster_id=["c1"])
+    await update_and_index_chunk(ctx, chunk.chunk_id, knowledge_card=card, cluster_id=["c1"])
     hit = (await search_kb(In(query="Knead the doughs until it is", limit=1), ctx)).results[0]
     assert hit.similarity is not None
     assert 0 < hit.similarity < 1
@@ -87,15 +87,15 @@ async def test_every_field_of_a_hit_is_returned(ctx: Context) -> None:
 async def test_a_hit_names_its_cluster_in_every_mode(ctx: Context, mode: str) -> None:
     [chunk] = await store_sources(ctx, make_source_of_text("Knead the dough."))
     await set_fields(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
-    await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
-    [page] = await all_pages(ctx, query="knead the dough", mode=mode)
+    await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
+    [page] = await search_all_pages(ctx, query="knead the dough", mode=mode)
     assert page.results[0].cluster
     assert page.results[0].cluster.name == "Baking bread"
 
 
 async def test_full_detail_gives_content_and_takeaways(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
-    await update_chunk(
+    await update_and_index_chunk(
         ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]}
     )
     out = await search_kb(In.model_validate({"query": "knead", "detail": "full"}), ctx)
@@ -104,7 +104,7 @@ async def test_full_detail_gives_content_and_takeaways(ctx: Context) -> None:
 
 async def test_a_search_of_cards_gives_takeaways(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
-    await update_chunk(
+    await update_and_index_chunk(
         ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]}
     )
     out = await search_kb(In(query="bread", search_cards_only=True), ctx)
@@ -113,9 +113,9 @@ async def test_a_search_of_cards_gives_takeaways(ctx: Context) -> None:
 
 async def test_a_hit_tells_which_searches_found_it(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
-    [semantic_page] = await all_pages(ctx, query="anchor", mode="semantic")
-    [lexical_page] = await all_pages(ctx, query="anchor", mode="lexical")
-    [hybrid_page] = await all_pages(ctx, query="anchor")
+    [semantic_page] = await search_all_pages(ctx, query="anchor", mode="semantic")
+    [lexical_page] = await search_all_pages(ctx, query="anchor", mode="lexical")
+    [hybrid_page] = await search_all_pages(ctx, query="anchor")
     assert {tuple(hit.found_by) for hit in semantic_page.results} == {("semantic",)}
     assert [(hit.chunk_id, hit.found_by, hit.similarity) for hit in lexical_page.results] == [
         (chunks[4].chunk_id, ["lexical"], None)
@@ -134,7 +134,7 @@ async def test_an_excerpt_shows_the_match_and_not_the_beginning(ctx: Context) ->
 
 async def test_a_passage_without_a_vector_is_found_by_its_words(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
+    await Ingestion(ctx.database).save([chunk_source(SAILING)], ctx.clock())
     await index_all(ctx)
     hit = (await search_kb(In(query="reef the mainsail"), ctx)).results[0]
     assert (hit.snippet, hit.similarity, hit.found_by) == (REEF, None, ["lexical"])
@@ -142,7 +142,7 @@ async def test_a_passage_without_a_vector_is_found_by_its_words(ctx: Context) ->
 
 async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
+    await Ingestion(ctx.database).save([chunk_source(SAILING)], ctx.clock())
     await embed_all(ctx)
     out = await search_kb(In(query="when should one reduce sail in strong wind?"), ctx)
     assert (out.results[0].snippet, out.results[0].found_by) == (REEF, ["semantic"])
@@ -157,7 +157,9 @@ async def test_deleted_passages_are_gone_before_they_are_unindexed(
         ctx, SAILING, make_source_of_text("Strong wind fills a mainsail.", category="documents")
     )
     await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
-    pages = await all_pages(ctx, query="mainsail, strong wind", mode=mode, filters=filters, limit=1)
+    pages = await search_all_pages(
+        ctx, query="mainsail, strong wind", mode=mode, filters=filters, limit=1
+    )
     assert (collect_ids(pages), pages[0].matches) == ([chunks[2].chunk_id], True)
     assert len(pages[0].results) == 1
 
@@ -165,7 +167,7 @@ async def test_deleted_passages_are_gone_before_they_are_unindexed(
 async def test_nothing_matches_if_all_matches_were_deleted(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
-    [page] = await all_pages(ctx, query="mainsail", mode="lexical")
+    [page] = await search_all_pages(ctx, query="mainsail", mode="lexical")
     assert (page.results, page.matches) == ([], False)
     assert page.message
 
@@ -173,11 +175,11 @@ async def test_nothing_matches_if_all_matches_were_deleted(ctx: Context) -> None
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 async def test_few_hits_are_returned_if_nothing_matches(ctx: Context, mode: str) -> None:
     await store_sources(ctx, BAKING, SAILING)
-    [page] = await all_pages(ctx, query="lattice quantum chromodynamics", mode=mode)
+    [page] = await search_all_pages(ctx, query="lattice quantum chromodynamics", mode=mode)
     assert not page.matches
     assert len(page.results) == MAX_WEAK_HITS
     assert page.message == messages.NOTHING_MATCHES
-    [page] = await all_pages(ctx, 2, query="lattice quantum chromodynamics", mode=mode)
+    [page] = await search_all_pages(ctx, 2, query="lattice quantum chromodynamics", mode=mode)
     assert (page.matches, len(page.results)) == (False, 2)
 
 
@@ -190,7 +192,7 @@ async def test_a_base_embedded_with_another_model_is_refused(ctx: Context) -> No
 async def test_a_lexical_search_ignores_the_embedding_model(ctx: Context) -> None:
     chunks = await store_sources(ctx, SAILING)
     await set_fields(ctx, "meta/embedding", {"model": "other", "dimension": 7})
-    [page] = await all_pages(ctx, query="anchor", mode="lexical")
+    [page] = await search_all_pages(ctx, query="anchor", mode="lexical")
     assert collect_ids([page]) == [chunks[1].chunk_id]
 
 
@@ -213,7 +215,7 @@ async def test_sources_take_turns_in_the_results(ctx: Context) -> None:
         for place in ("here", "there")
     ]
     await store_sources(ctx, dominant_source, *other_sources)
-    [page] = await all_pages(ctx, query="anchor and chain")
+    [page] = await search_all_pages(ctx, query="anchor and chain")
     sources = [hit.source_id for hit in page.results]
     assert {name: sources[:4].count(name) for name in sources} == {"loud": 2, "here": 1, "there": 1}
     assert sources[4:] == ["loud"] * 4
@@ -228,6 +230,6 @@ async def test_a_term_with_truncated_postings_still_counts(ctx: Context) -> None
     )
     await truncate_postings(ctx, "lexicon", cap=5)
     for mode in ("lexical", "hybrid"):
-        [page] = await all_pages(ctx, query="anchor", mode=mode, filters={"tags": ["rare"]})
+        [page] = await search_all_pages(ctx, query="anchor", mode=mode, filters={"tags": ["rare"]})
         assert [(hit.title, page.matches) for hit in page.results] == [("Notes", True)]
         assert "lexical" in page.results[0].found_by

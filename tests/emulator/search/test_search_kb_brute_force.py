@@ -11,15 +11,15 @@ from shared.ai.embedding import Purpose
 from shared.search.candidates import DENSE_POOL
 from tests.support.search_brute_force import (
     WORDS,
-    all_pages,
     collect_ids,
-    hybrid_order,
-    lexical_order,
-    newest_first,
-    passes,
-    random_filters,
-    random_knowledge,
-    semantic_order,
+    make_random_filters,
+    matches_filters,
+    rank_by_both,
+    rank_by_meaning,
+    rank_by_words,
+    search_all_pages,
+    sort_newest_first,
+    store_random_sources,
     truncate_postings,
 )
 
@@ -38,7 +38,7 @@ async def test_all_pages_together_equal_a_brute_force_search(
     ctx: Context, truncated_collection: str | None, searches: int
 ) -> None:
     generator = random.Random(f"base {truncated_collection}")  # noqa: S311 - no secret
-    base = await random_knowledge(ctx, generator)
+    base = await store_random_sources(ctx, generator)
     if truncated_collection:
         await truncate_postings(ctx, truncated_collection, cap=6)
     for _ in range(searches):
@@ -48,11 +48,11 @@ async def test_all_pages_together_equal_a_brute_force_search(
 async def check_random_search(
     ctx: Context, base: Sequence[EmbeddedChunk], generator: random.Random
 ) -> None:
-    filters = random_filters(generator)
+    filters = make_random_filters(generator)
     cards_only = generator.random() < 0.3
     mode = generator.choice(("semantic", "lexical", "hybrid", None))
     passing_chunks = [
-        entry for entry in base if passes(entry.chunk, filters, cards_only=cards_only)
+        entry for entry in base if matches_filters(entry.chunk, filters, cards_only=cards_only)
     ]
     if (not filters and not cards_only) or len(passing_chunks) > DENSE_POOL:
         return
@@ -60,7 +60,7 @@ async def check_random_search(
     arguments: dict[str, Any] = {"filters": filters, "search_cards_only": cards_only}
     arguments |= {"query": query, "mode": mode} if mode else {}
     limit = generator.choice((1, 7, 50))
-    pages = await all_pages(ctx, limit, **arguments)
+    pages = await search_all_pages(ctx, limit, **arguments)
     expected = await expected_ids(ctx, passing_chunks, base, query, mode)
     if not pages[0].matches:
         expected = expected[: min(limit, 3)]
@@ -78,9 +78,9 @@ async def expected_ids(
     [vector] = await ctx.embedder.embed([query], Purpose.QUERY)
     match mode:
         case None:
-            return newest_first(passing_chunks)
+            return sort_newest_first(passing_chunks)
         case "semantic":
-            return semantic_order(passing_chunks, vector)
+            return rank_by_meaning(passing_chunks, vector)
         case "lexical":
-            return lexical_order(passing_chunks, base, query)
-    return hybrid_order(passing_chunks, base, query, vector)
+            return rank_by_words(passing_chunks, base, query)
+    return rank_by_both(passing_chunks, base, query, vector)

@@ -13,12 +13,12 @@ from shared.core.meter import Meter
 from shared.search.candidates import DENSE_POOL, MAX_CHECKED_ANONYMOUS, SPARE
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.knowledge import index_all, set_fields, store_sources
-from tests.support.query_recorder import recording
+from tests.support.query_recorder import record_queries
 from tests.support.search_brute_force import (
     make_source_of_text,
     make_source_of_texts,
     truncate_postings,
-    update_chunk,
+    update_and_index_chunk,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def test_a_hybrid_search_compares_lexical_hits(ctx: Context, app: App) -> 
 async def test_a_hybrid_search_sends_one_vector_query(ctx: Context, app: App) -> None:
     """Lexical hits are read by id, since a vector query filtered by ids takes seconds."""
     await store_anchors(ctx)
-    with recording() as shapes:
+    with record_queries() as shapes:
         await cost(app, query="anchor storm")
     assert len(shapes) == 1
 
@@ -240,7 +240,7 @@ async def test_no_search_is_deeper_than_three_round_trips(
         ctx, make_source_of_texts(["anchor 1", "anchor 2"], author="Ann", tags=("sea",))
     )
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
-    await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
+    await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     arguments = {"query": "anchor", "mode": mode} if mode else {}
     app.connection.caches.clear()  # as in a new process
     if arguments or filters:
@@ -253,7 +253,7 @@ async def test_the_names_of_clusters_are_read_once_a_minute(
 ) -> None:
     [chunk, *_] = await store_sources(ctx, make_source_of_texts(["anchor 1", "anchor 2"]))
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
-    await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
+    await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     arguments = {"query": "anchor", "mode": "semantic"}
     trips, documents = await cost(app, **arguments)
     assert await cost(app, **arguments) == (trips - 1, documents - 1)

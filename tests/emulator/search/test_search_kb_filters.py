@@ -13,15 +13,15 @@ from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.clock import SettableClock
-from tests.support.knowledge import store_sources, with_chunks
+from tests.support.knowledge import chunk_source, store_sources
 from tests.support.search_brute_force import (
-    all_pages,
     collect_hits,
     collect_ids,
     make_source_of_text,
     make_source_of_texts,
+    search_all_pages,
     truncate_postings,
-    update_chunk,
+    update_and_index_chunk,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def clock() -> SettableClock:
 async def matching_sources(ctx: Context, mode: str | None, **arguments: Any) -> set[str]:
     """Return the source ids of all hits for the query `anchor`, or without a query if no mode."""
     query_arguments = {"query": "anchor", "mode": mode} if mode else {}
-    pages = await all_pages(ctx, 50, **query_arguments, **arguments)
+    pages = await search_all_pages(ctx, 50, **query_arguments, **arguments)
     return {hit.source_id for hit in collect_hits(pages)}
 
 
@@ -84,9 +84,9 @@ async def library(new_base: NewBase) -> Context:
         "Anchor or not.", "article", author=None, tags=("news",), category="articles"
     )
     [anchor_chunk, rope_chunk, _] = await store_sources(ctx, anchor_book, rope_book, article)
-    await update_chunk(ctx, anchor_chunk.chunk_id, cluster_id=["c2", "c1"])
+    await update_and_index_chunk(ctx, anchor_chunk.chunk_id, cluster_id=["c2", "c1"])
     card = {"summary": "S.", "takeaways": []}
-    await update_chunk(ctx, rope_chunk.chunk_id, knowledge_card=card)
+    await update_and_index_chunk(ctx, rope_chunk.chunk_id, knowledge_card=card)
     return ctx
 
 
@@ -240,7 +240,7 @@ async def test_a_range_that_ends_before_it_starts_is_refused(ctx: Context) -> No
 
 
 async def test_without_a_query_the_newest_comes_first(dated_base: Context) -> None:
-    hits = collect_hits(await all_pages(dated_base, 3, filters={"category": "books"}))
+    hits = collect_hits(await search_all_pages(dated_base, 3, filters={"category": "books"}))
     assert [hit.source_id for hit in hits] == list(DATES)
     assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5, 6, 7]
     assert {(hit.similarity, tuple(hit.found_by)) for hit in hits} == {(None, ())}
@@ -257,7 +257,7 @@ async def test_an_edited_passage_is_found_by_its_new_fields(
     unchanged_source = make_source_of_text("An anchor here.", "unchanged", **fields)
     await store_sources(ctx, edited_source, unchanged_source)
     new_source = replace(edited_source, tags=("c",))
-    await Ingestion(ctx.database).save([with_chunks(new_source)], ctx.clock())
+    await Ingestion(ctx.database).save([chunk_source(new_source)], ctx.clock())
     assert await matching_sources(ctx, mode, filters=filters) == {"unchanged"}
 
 
@@ -294,7 +294,7 @@ async def test_a_source_of_many_passages_is_found_by_title_and_id(
     base_with_long_book: Context, mode: str | None, filters: dict[str, Any]
 ) -> None:
     query_arguments = {"query": "anchor", "mode": mode} if mode else {}
-    pages = await all_pages(base_with_long_book, 50, filters=filters, **query_arguments)
+    pages = await search_all_pages(base_with_long_book, 50, filters=filters, **query_arguments)
     assert {hit.source_id for hit in collect_hits(pages)} == {"book"}
     if mode in (None, "lexical"):  # A vector search stops earlier: it ranks its nearest hits only.
         assert len(set(collect_ids(pages))) == SMALL_SCOPE_SIZE + 10
@@ -309,5 +309,5 @@ async def test_passages_are_filtered_by_language(ctx: Context, mode: str | None)
         make_source_of_text("anchor", "without-language"),
     )
     assert await matching_sources(ctx, mode, filters={"language": "EN"}) == {"english"}
-    page, *_ = await all_pages(ctx, 5, filters={"language": "eng"})
+    page, *_ = await search_all_pages(ctx, 5, filters={"language": "eng"})
     assert page.message == "There is no language 'eng'. Nearest: 'en'."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.knowledge import BAKING, SAILING, store_sources
-from tests.support.search_brute_force import all_pages, collect_ids
+from tests.support.search_brute_force import collect_ids, search_all_pages
 
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
@@ -24,7 +24,7 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
 async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
     query = "storm at sea on a yacht"
-    [lexical_page] = await all_pages(ctx, query=query, mode="lexical")
-    [semantic_page] = await all_pages(ctx, query=query, mode="semantic")
+    [lexical_page] = await search_all_pages(ctx, query=query, mode="lexical")
+    [semantic_page] = await search_all_pages(ctx, query=query, mode="semantic")
     assert lexical_page.results == []
     assert {chunk.chunk_id for chunk in chunks[3:]} == set(collect_ids([semantic_page])[:2])

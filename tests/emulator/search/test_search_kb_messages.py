@@ -18,13 +18,13 @@ from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallRequest
 from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
-from tests.support.knowledge import SAILING, index_all, set_fields, store_sources, with_chunks
+from tests.support.knowledge import SAILING, chunk_source, index_all, set_fields, store_sources
 from tests.support.search_brute_force import (
     collect_ids,
     make_source_of_text,
     make_source_of_texts,
     truncate_postings,
-    update_chunk,
+    update_and_index_chunk,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> N
 
 
 async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
+    await Ingestion(ctx.database).save([chunk_source(SAILING)], ctx.clock())
     await index_all(ctx)
     out = await search(ctx, query="anchor")
     assert len(out.results) == 1
@@ -82,7 +82,7 @@ async def test_an_outage_of_the_provider_leaves_lexical_search(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     chunks = await store_sources(ctx, SAILING)
-    embedder.down = True
+    embedder.is_down = True
     out = await search(ctx, query="anchor")
     assert (collect_ids([out]), out.matches) == ([chunks[1].chunk_id], True)
     assert out.message == (
@@ -97,7 +97,7 @@ async def test_a_cached_query_vector_needs_no_provider(
 ) -> None:
     await store_sources(ctx, SAILING)
     out = await search(ctx, query="anchor")
-    embedder.down = True
+    embedder.is_down = True
     assert await search(ctx, query="anchor") == out
 
 
@@ -146,7 +146,7 @@ async def test_an_unknown_filter_value_is_named_with_similar_ones(
     fields: dict[str, Any] = {"author": "Ida Loaf", "tags": ("Food",), "title": "On Anchors"}
     [chunk] = await store_sources(ctx, make_source_of_text("An anchor.", **fields))
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
-    await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
+    await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     out = await search(ctx, query=query, filters=filters)
     assert (out.results, out.matches) == ([], False)
     assert out.message
@@ -156,7 +156,7 @@ async def test_an_unknown_filter_value_is_named_with_similar_ones(
 async def test_a_cluster_is_suggested_once_by_id_and_name(ctx: Context) -> None:
     [chunk] = await store_sources(ctx, make_source_of_text("An anchor."))
     await set_fields(ctx, "clusters/sailing", {"name": "Sailing", "size": 1})
-    await update_chunk(ctx, chunk.chunk_id, cluster_id=["sailing"])
+    await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["sailing"])
     out = await search(ctx, query="anchor", filters={"cluster_id": "sailling"})
     assert out.message
     assert out.message.count("sailing (Sailing)") == 1
@@ -275,7 +275,9 @@ async def invoke_search(app: App, arguments: dict[str, Any]) -> Any:
 
 async def test_a_message_says_how_much_is_not_indexed(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("An anchor."))
-    await Ingestion(ctx.database).save([with_chunks(make_source_of_texts(["a", "b"]))], ctx.clock())
+    await Ingestion(ctx.database).save(
+        [chunk_source(make_source_of_texts(["a", "b"]))], ctx.clock()
+    )
     out = await search(ctx, query="bell", mode="lexical")
     assert out.message
     assert "2 passages still wait to be indexed." in out.message
@@ -285,7 +287,7 @@ async def test_words_are_searched_if_embedding_takes_too_long(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await store_sources(ctx, SAILING)
-    embedder.silent = True
+    embedder.is_silent = True
     out = await search(replace(ctx, deadline=time.time()), query="anchor chain")
     assert (out.matches, out.message) == (True, OUT_OF_TIME)
     assert [hit.found_by for hit in out.results] == [[Mode.LEXICAL]]

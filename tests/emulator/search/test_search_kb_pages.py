@@ -14,16 +14,16 @@ from shared.runtime.pagination import MAX_PAGE_BYTES, decode_cursor, encode_curs
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from shared.search.listing import FINGERPRINTS
-from tests.support.knowledge import embed_all, index_all, store_sources, with_chunks
+from tests.support.knowledge import chunk_source, embed_all, index_all, store_sources
 from tests.support.search_brute_force import (
     WORDS,
-    all_pages,
     collect_hits,
     collect_ids,
     make_source_of_text,
     make_source_of_texts,
+    search_all_pages,
     truncate_postings,
-    update_chunk,
+    update_and_index_chunk,
 )
 
 if TYPE_CHECKING:
@@ -145,7 +145,9 @@ async def _disturb(ctx: Context, number: int, chance: random.Random, sources: li
     [chunk] = await store_sources(ctx, passage(number, chance))
     if len(sources) > 9:
         await remove(ctx, sources.pop())
-    await update_chunk(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
+    await update_and_index_chunk(
+        ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []}
+    )
 
 
 @pytest.mark.parametrize("call_arguments", CALLS)
@@ -247,7 +249,7 @@ async def test_full_hits_come_in_pages_of_bounded_size(
     base_with_long_texts: tuple[Context, list[str]], call_arguments: dict[str, Any]
 ) -> None:
     ctx, texts = base_with_long_texts
-    pages = await all_pages(ctx, 50, detail="full", **call_arguments)
+    pages = await search_all_pages(ctx, 50, detail="full", **call_arguments)
     assert len(pages) > 1
     for item in pages:
         sizes = [len(hit.model_dump_json(exclude_none=True).encode()) for hit in item.results]
@@ -267,7 +269,7 @@ async def test_paging_reaches_the_end_of_a_deep_ranking(
     ways: list[dict[str, Any]] = [{}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}]
     for filters in ways:
         returned_ids = collect_ids(
-            await all_pages(
+            await search_all_pages(
                 base_with_deep_ranking, 50, query="anchor storm", mode=mode, filters=filters
             )
         )
@@ -280,14 +282,14 @@ async def test_a_listing_with_equal_dates_is_complete(ctx: Context) -> None:
         make_source_of_text(f"Passage {number}.", f"s{number:02}", tags=("x",))
         for number in range(25)
     ]
-    await Ingestion(ctx.database).save(list(map(with_chunks, sources)), ctx.clock())
+    await Ingestion(ctx.database).save(list(map(chunk_source, sources)), ctx.clock())
     await embed_all(ctx)
     await index_all(ctx)
     for alone in ({"tags": ["x"]}, {"period": "today"}):
-        assert len(set(collect_ids(await all_pages(ctx, 4, filters=alone)))) == 25
+        assert len(set(collect_ids(await search_all_pages(ctx, 4, filters=alone)))) == 25
     await truncate_postings(ctx, "facets", cap=10)
     ways: list[dict[str, Any]] = [{"tags": ["x"]}, {"tags": ["x"], "category": "books"}]
     for filters in ways:
-        returned_ids = collect_ids(await all_pages(ctx, 4, filters=filters))
+        returned_ids = collect_ids(await search_all_pages(ctx, 4, filters=filters))
         assert len(returned_ids) == 25
         assert len(set(returned_ids)) == 25

@@ -9,9 +9,9 @@ import pytest
 from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.knowledge import FOLDER, add_knowledge
 from shared.knowledge.source import Locator, Section, Source
-from tests.support.cluster_chunks import add_sources
 from tests.support.knowledge import BAKING, index_all, store_sources
-from tests.support.search_brute_force import update_chunk
+from tests.support.search_brute_force import update_and_index_chunk
+from tests.support.themed_passages import add_sources
 from tests.support.tool_calls import call_result, call_text
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def test_full_detail_has_the_card_and_the_place(app: App, ctx: Context) ->
     section = Section(text, locators=((0, Locator(page=12, chapter="Dough")),))
     [chunk] = await store_sources(ctx, Source("s", "Bread", sections=(section,)))
     card = {"summary": "Two steps.", "takeaways": ["Wait.", "Rest."]}
-    await update_chunk(ctx, chunk.chunk_id, knowledge_card=card)
+    await update_and_index_chunk(ctx, chunk.chunk_id, knowledge_card=card)
     text = await call_text(app, "search_kb", query="knead", detail="full")
     assert "1. Bread (20" in text
     assert ", Dough, page 12)\n   Knead.\n\n   Then rest.\n   Two steps.\n   - Wait.\n" in text

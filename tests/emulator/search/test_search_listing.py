@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import DateSpan
-from shared.index.facets import Kind, named_facet
-from shared.knowledge.corpus import knowledge
+from shared.index.facets import Kind, make_named_facet
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.listing import MAX_EXAMINED
 from shared.search.listing import list_newest as newest_in
-from tests.support.knowledge import store_sources, with_chunks
+from tests.support.knowledge import chunk_source, store_sources
 from tests.support.search_brute_force import (
     FIRST_DAY,
     make_source_of_text,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = FacetFilter("tags", {"sea": (named_facet(Kind.TAG, "sea"),)})
-ANN = FacetFilter("author", {"Ann": (named_facet(Kind.AUTHOR, "Ann"),)})
+SEA = FacetFilter("tags", {"sea": (make_named_facet(Kind.TAG, "sea"),)})
+ANN = FacetFilter("author", {"Ann": (make_named_facet(Kind.AUTHOR, "Ann"),)})
 
 
 def make_dated_source(day: int, source_id: str, **fields: object) -> Source:
@@ -48,7 +48,7 @@ async def newest(
     selection: Selection, limit: int, after: DateCursor | None, ctx: Context
 ) -> Listing[Chunk]:
     """List the knowledge base by date."""
-    return await newest_in(selection, limit, after, knowledge(ctx.database))
+    return await newest_in(selection, limit, after, get_knowledge_corpus(ctx.database))
 
 
 async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
@@ -72,7 +72,7 @@ async def test_an_unindexed_date_repeats_and_loses_nothing(ctx: Context) -> None
     )
     first_page = await newest(Selection((SEA,)), 2, None, ctx)
     for number, day in ((2, 50), (4, -50)):
-        changed_source = with_chunks(make_dated_source(day, f"s{number}", tags=("sea",)))
+        changed_source = chunk_source(make_dated_source(day, f"s{number}", tags=("sea",)))
         await Ingestion(ctx.database).save([changed_source], ctx.clock())
     listings = [first_page]
     while listings[-1].next:
@@ -87,7 +87,7 @@ async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: M
     )
     await store_sources(ctx, *remaining_sources, deleted_source)
     await Ingestion(ctx.database).save(
-        [with_chunks(replace(deleted_source, sections=()))], ctx.clock()
+        [chunk_source(replace(deleted_source, sections=()))], ctx.clock()
     )
     trips_before = meter.round_trips
     listings = [await newest(Selection((SEA,)), 2, None, ctx)]

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.errors import Conflict, PlatformFault, Unavailable
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.index.stored_vector import to_compact
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.ingestion import Ingestion
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, SPARE
 from shared.search.corpus import Corpus
 from shared.search.filter_plan import SMALL_SCOPE_SIZE, FacetFilter, Selection
 from shared.search.hybrid import rank as rank_in
 from shared.search.query import Degradation, Mode, SearchQuery
-from tests.support.knowledge import index_all, set_fields, store_sources, with_chunks
+from tests.support.knowledge import chunk_source, index_all, set_fields, store_sources
 from tests.support.search_brute_force import (
-    bm25,
+    compute_bm25,
     make_source_of_text,
     make_source_of_texts,
-    stored_chunks,
+    read_embedded_chunks,
     truncate_postings,
 )
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.search.query import Ranking
     from tests.support.fakes.embedder import WordEmbedder
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
-SEA = named_facet(Kind.TAG, "sea")
-ANN = named_facet(Kind.AUTHOR, "Ann")
+SEA = make_named_facet(Kind.TAG, "sea")
+ANN = make_named_facet(Kind.AUTHOR, "Ann")
 
 
 def make_query(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQuery:
@@ -55,7 +55,7 @@ def make_query(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQue
 
 async def rank(query: SearchQuery, ctx: Context) -> Ranking[Chunk]:
     """Rank the passages of the knowledge base."""
-    return await rank_in(query, knowledge(ctx.database), ctx)
+    return await rank_in(query, get_knowledge_corpus(ctx.database), ctx)
 
 
 async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> None:
@@ -65,7 +65,7 @@ async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> Non
         make_source_of_text("anchor rye rye"),
     )
     ranking = await rank(make_query("anchor rye"), ctx)
-    expected = bm25(await stored_chunks(ctx), "anchor rye")
+    expected = compute_bm25(await read_embedded_chunks(ctx), "anchor rye")
     assert {hit.id: hit.bm25 for hit in ranking.hits} == pytest.approx(expected)
     assert all(hit.similarity is not None for hit in ranking.hits)
     assert (ranking.terms, ranking.documents) == (frozenset({"anchor", "rye"}), 4)
@@ -74,7 +74,7 @@ async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> Non
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     texts = [f"anchor anchor {number}" for number in range(30)]
     await store_sources(ctx, make_source_of_texts([*texts, "rye and one anchor"], tags=("sea",)))
-    expected = bm25(await stored_chunks(ctx), "anchor rye")
+    expected = compute_bm25(await read_embedded_chunks(ctx), "anchor rye")
     await truncate_postings(ctx, "lexicon", cap=3)
     ways = (Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))
     for mode, facets in ways:
@@ -88,7 +88,7 @@ async def test_a_passage_without_a_vector_is_ranked_by_its_words(ctx: Context) -
         ctx, make_source_of_texts([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")])
     )
     await Ingestion(ctx.database).save(
-        [with_chunks(make_source_of_text("anchor anchor storm"))], ctx.clock()
+        [chunk_source(make_source_of_text("anchor anchor storm"))], ctx.clock()
     )
     await index_all(ctx)
     ranking = await rank(make_query("anchor storm"), ctx)
@@ -154,7 +154,7 @@ async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
 
 async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: WordEmbedder) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
-    embedder.down = True
+    embedder.is_down = True
     ranking = await rank(make_query("anchor"), ctx)
     assert ranking.degradation is Degradation.EMBEDDING_UNAVAILABLE
     assert (ranking.matches, len(ranking.hits)) == (True, 1)
@@ -183,7 +183,7 @@ class FailingDocuments:
 
 async def test_another_model_is_reported_before_a_failed_search(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
-    base = knowledge(ctx.database)
+    base = get_knowledge_corpus(ctx.database)
     corpus = Corpus(FailingDocuments(base.documents), base.index)
     with pytest.raises(PlatformFault):
         await rank_in(make_query("anchor"), corpus, ctx)
@@ -215,7 +215,7 @@ async def test_a_vector_of_another_length_is_not_compared(
 class SlowDocuments:
     """Documents whose vector search answers in time, while comparisons never end."""
 
-    def __init__(self, documents: Documents[Chunk], monotonic: Monotonic) -> None:
+    def __init__(self, documents: Documents[Chunk], monotonic: MonotonicClock) -> None:
         self.get_all = documents.get_all
         self.get_all_counted = documents.get_all_counted
         self.searched = asyncio.Event()
@@ -241,10 +241,10 @@ class SlowDocuments:
 
 
 async def test_meaning_is_searched_if_words_take_too_long(
-    ctx: Context, monotonic: Monotonic
+    ctx: Context, monotonic: MonotonicClock
 ) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
-    base = knowledge(ctx.database)
+    base = get_knowledge_corpus(ctx.database)
     documents = SlowDocuments(base.documents, monotonic)
 
     class SlowLists:
@@ -264,14 +264,16 @@ async def test_meaning_is_searched_if_words_take_too_long(
     assert [(hit.bm25, hit.is_neighbour) for hit in ranking.hits] == [(0.0, True)]
 
 
-async def test_hits_not_compared_in_time_are_returned(ctx: Context, monotonic: Monotonic) -> None:
+async def test_hits_not_compared_in_time_are_returned(
+    ctx: Context, monotonic: MonotonicClock
+) -> None:
     await store_sources(
         ctx, make_source_of_texts([f"anchor {number}" for number in range(DENSE_POOL)])
     )
     await store_sources(
         ctx, make_source_of_text("It is a storm, and far from anything else that is here.")
     )
-    base = knowledge(ctx.database)
+    base = get_knowledge_corpus(ctx.database)
     ctx = replace(ctx, deadline=time.time() + 100)
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.index)
     ranking = await rank_in(make_query("anchor storm"), corpus, ctx)

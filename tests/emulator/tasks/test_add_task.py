@@ -11,8 +11,8 @@ from functions.tools.tasks.add_task.tool import TOOL
 from tests.support.tasks import (
     add_tasks,
     call_at,
-    expect_error,
-    expect_result,
+    call_for_error,
+    call_for_result,
     list_all,
     list_ids,
     undo,
@@ -34,7 +34,7 @@ def test_description_excludes_notes_and_quotes() -> None:
 
 
 async def test_result_has_the_stored_task(app: App) -> None:
-    result = await expect_result(
+    result = await call_for_result(
         app,
         "add_task",
         title="  Buy flour \t",
@@ -61,14 +61,14 @@ async def test_result_has_the_stored_task(app: App) -> None:
 
 
 async def test_title_is_enough(app: App) -> None:
-    result = await expect_result(app, "add_task", title="Rest")
+    result = await call_for_result(app, "add_task", title="Rest")
     assert result["task"]["priority"] == "Medium"
     assert not {"description", "due_date", "completed_at"} & result["task"].keys()
     assert result["changed"] == ["title", "priority", "status"]
 
 
 async def test_blanks_and_nulls_count_as_missing(app: App) -> None:
-    result = await expect_result(
+    result = await call_for_result(
         app,
         "add_task",
         title="Rest",
@@ -85,19 +85,19 @@ async def test_nulls_and_defaults_beside_tasks_are_ignored(
     app: App,
 ) -> None:
     defaults: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
-    answer = await expect_result(app, "add_task", tasks=[{"title": "Rest"}], **defaults)
+    answer = await call_for_result(app, "add_task", tasks=[{"title": "Rest"}], **defaults)
     assert [result["success"] for result in answer["results"]] == [True]
 
 
 async def test_undo_deletes_the_task(app: App) -> None:
-    result = await expect_result(app, "add_task", title="Rest")
+    result = await call_for_result(app, "add_task", title="Rest")
     await undo(app, result)
     assert await list_ids(app) == []
 
 
 async def test_ids_ascend_and_are_not_reused(app: App) -> None:
     assert await add_tasks(app, "one", "two") == ["1", "2"]
-    await expect_result(app, "delete_task", task_id="2")
+    await call_for_result(app, "delete_task", task_id="2")
     assert await add_tasks(app, "three") == ["3"]
 
 
@@ -146,7 +146,7 @@ async def test_twenty_concurrent_adds_are_all_stored(app: App) -> None:
     ],
 )
 async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
-    error = await expect_error(app, "add_task", **arguments)
+    error = await call_for_error(app, "add_task", **arguments)
     assert error["code"] == "invalid_input"
     assert field in error["details"]
     assert await list_ids(app) == []
@@ -154,14 +154,14 @@ async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], fi
 
 @pytest.mark.parametrize("priority", ["urgent", "", "Hi", 1, True, ["High"], {"High": 1}])
 async def test_invalid_priority_has_its_own_code(app: App, priority: Any) -> None:
-    error = await expect_error(app, "add_task", title="x", priority=priority)
+    error = await call_for_error(app, "add_task", title="x", priority=priority)
     assert error["code"] == "invalid_priority"
     assert error["details"] == {"priority": "must be one of Low, Medium, High"}
 
 
 @pytest.mark.parametrize("priority", ["High", "high", "HIGH", " high "])
 async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
-    result = await expect_result(app, "add_task", title="x", priority=priority)
+    result = await call_for_result(app, "add_task", title="x", priority=priority)
     assert result["task"]["priority"] == "High"
 
 
@@ -174,7 +174,7 @@ async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
     ],
 )
 async def test_invalid_date_has_its_own_code(app: App, day: Any) -> None:
-    error = await expect_error(app, "add_task", title="x", due_date=day)
+    error = await call_for_error(app, "add_task", title="x", due_date=day)
     assert error["code"] == "invalid_date"
     assert "YYYY-MM-DD" in error["details"]["due_date"]
     assert "YYYY-MM-DD" in error["message"]
@@ -182,7 +182,7 @@ async def test_invalid_date_has_its_own_code(app: App, day: Any) -> None:
 
 @pytest.mark.parametrize("day", ["1999-12-31", "2024-02-29", "0001-01-01", "9999-12-31"])
 async def test_any_calendar_date_is_accepted(app: App, day: str) -> None:
-    assert (await expect_result(app, "add_task", title="x", due_date=day))["task"][
+    assert (await call_for_result(app, "add_task", title="x", due_date=day))["task"][
         "due_date"
     ] == day
 
@@ -190,7 +190,7 @@ async def test_any_calendar_date_is_accepted(app: App, day: str) -> None:
 async def test_longest_texts_are_accepted(app: App) -> None:
     title = "👩🏽‍🍳"[:1] * 255
     description = "ß" * 1_000
-    result = await expect_result(app, "add_task", title=f" {title} ", description=description)
+    result = await call_for_result(app, "add_task", title=f" {title} ", description=description)
     assert result["task"]["title"] == title
     assert result["task"]["description"] == description
 
@@ -231,7 +231,9 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
         "just a title",
         None,
     ]
-    answer = await expect_result(app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}])
+    answer = await call_for_result(
+        app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}]
+    )
     first, *failures, last = answer["results"]
     assert first["task"]["task_id"] == "1"
     assert last["task"]["task_id"] == "2"
@@ -247,7 +249,7 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
 
 
 async def test_nothing_is_added_if_all_items_are_invalid(app: App) -> None:
-    answer = await expect_result(app, "add_task", tasks=[{"title": ""}, {}])
+    answer = await call_for_result(app, "add_task", tasks=[{"title": ""}, {}])
     assert [result["success"] for result in answer["results"]] == [False, False]
     assert await add_tasks(app, "the first") == ["1"]
 
@@ -262,8 +264,8 @@ async def test_same_key_adds_once(app: App) -> None:
 
 
 async def test_key_reused_for_another_task_is_refused(app: App) -> None:
-    await expect_result(app, "add_task", title="a", idempotency_key="k")
-    error = await expect_error(app, "add_task", title="b", idempotency_key="k")
+    await call_for_result(app, "add_task", title="a", idempotency_key="k")
+    error = await call_for_error(app, "add_task", title="b", idempotency_key="k")
     assert error["code"] == "invalid_input"
     assert "idempotency_key" in error["message"]
 

@@ -14,8 +14,8 @@ from tests.support.tasks import (
     NOON,
     add_tasks,
     call_at,
-    expect_error,
-    expect_result,
+    call_for_error,
+    call_for_result,
     list_all,
     list_ids,
     undo,
@@ -31,7 +31,7 @@ LATER = NOON + timedelta(hours=1)
 
 async def test_completed_task_has_its_time(app: App) -> None:
     await add_tasks(app, "Rest")
-    completed = await expect_result(app, "complete_task", now=LATER, task_id="1")
+    completed = await call_for_result(app, "complete_task", now=LATER, task_id="1")
     task = completed["task"]
     assert task["status"] == "completed"
     assert task["completed_at"] == "2026-03-10T13:00:00Z"
@@ -45,8 +45,8 @@ async def test_completed_task_has_its_time(app: App) -> None:
 
 async def test_completing_twice_changes_nothing(app: App) -> None:
     await add_tasks(app, "Rest")
-    first = await expect_result(app, "complete_task", task_id="1")
-    repeated = await expect_result(app, "complete_task", now=LATER, task_id="1")
+    first = await call_for_result(app, "complete_task", task_id="1")
+    repeated = await call_for_result(app, "complete_task", now=LATER, task_id="1")
     assert repeated == {"task": first["task"], "changed": []}
 
 
@@ -60,8 +60,8 @@ def test_clients_are_told_that_a_repeated_call_is_safe() -> None:
 
 async def test_completed_task_is_reopened(app: App) -> None:
     await add_tasks(app, "Rest")
-    await expect_result(app, "complete_task", task_id="1")
-    reopened = await expect_result(app, "complete_task", now=LATER, task_id="1", completed=False)
+    await call_for_result(app, "complete_task", task_id="1")
+    reopened = await call_for_result(app, "complete_task", now=LATER, task_id="1", completed=False)
     assert reopened["task"]["status"] == "open"
     assert reopened["task"]["updated_at"] == "2026-03-10T13:00:00Z"
     assert "completed_at" not in reopened["task"]
@@ -70,14 +70,14 @@ async def test_completed_task_is_reopened(app: App) -> None:
 
 async def test_reopening_an_open_task_changes_nothing(app: App) -> None:
     await add_tasks(app, "Rest")
-    assert (await expect_result(app, "complete_task", task_id="1", completed=False))[
+    assert (await call_for_result(app, "complete_task", task_id="1", completed=False))[
         "changed"
     ] == []
 
 
 async def test_completing_and_reopening_can_be_undone(app: App) -> None:
     await add_tasks(app, "Rest")
-    completed = await expect_result(app, "complete_task", task_id="1")
+    completed = await call_for_result(app, "complete_task", task_id="1")
     undone = await undo(app, completed)
     assert undone["task"]["status"] == "open"
     assert (await undo(app, undone))["task"]["status"] == "completed"
@@ -87,7 +87,7 @@ async def test_without_a_key_every_call_is_run(app: App) -> None:
     await add_tasks(app, "Rest")
     flags = [True, False, True]
     completed = [
-        await expect_result(app, "complete_task", task_id="1", completed=flag) for flag in flags
+        await call_for_result(app, "complete_task", task_id="1", completed=flag) for flag in flags
     ]
     assert [answer["task"]["status"] for answer in completed] == ["completed", "open", "completed"]
     assert [answer["changed"] for answer in completed] == [["status"]] * 3
@@ -95,9 +95,9 @@ async def test_without_a_key_every_call_is_run(app: App) -> None:
 
 async def test_same_key_is_replayed(app: App) -> None:
     await add_tasks(app, "Rest")
-    first = await expect_result(app, "complete_task", task_id="1", idempotency_key="k")
-    await expect_result(app, "complete_task", task_id="1", completed=False)
-    assert await expect_result(app, "complete_task", task_id="1", idempotency_key="k") == first
+    first = await call_for_result(app, "complete_task", task_id="1", idempotency_key="k")
+    await call_for_result(app, "complete_task", task_id="1", completed=False)
+    assert await call_for_result(app, "complete_task", task_id="1", idempotency_key="k") == first
     assert await list_ids(app, status="open") == ["1"]
 
 
@@ -105,14 +105,14 @@ async def test_key_is_stored_even_if_nothing_changed(app: App) -> None:
     await add_tasks(app, "Rest")
     for _ in range(2):
         same: dict[str, Any] = {"task_id": "1", "completed": False, "idempotency_key": "k"}
-        assert (await expect_result(app, "complete_task", **same))["changed"] == []
-        await expect_result(app, "complete_task", task_id="1")
+        assert (await call_for_result(app, "complete_task", **same))["changed"] == []
+        await call_for_result(app, "complete_task", task_id="1")
 
 
 @pytest.mark.parametrize("number", ["2", "999999999999999999"])
 async def test_missing_task_is_not_found(app: App, number: str) -> None:
     await add_tasks(app, "Rest")
-    error = await expect_error(app, "complete_task", task_id=number)
+    error = await call_for_error(app, "complete_task", task_id=number)
     assert error["code"] == "not_found"
     assert error["details"] == {"task_id": number}
     assert "list_tasks" in error["message"]
@@ -120,8 +120,8 @@ async def test_missing_task_is_not_found(app: App, number: str) -> None:
 
 async def test_task_of_another_user_is_not_found(app: App) -> None:
     await add_tasks(app, "Rest")
-    foreign = await expect_error(app, "complete_task", "ben", task_id="1")
-    missing = await expect_error(app, "complete_task", "ben", task_id="2")
+    foreign = await call_for_error(app, "complete_task", "ben", task_id="1")
+    missing = await call_for_error(app, "complete_task", "ben", task_id="2")
     assert foreign["code"] == "not_found"
     assert foreign["message"].replace("1", "2") == missing["message"]
     assert await list_ids(app, status="open") == ["1"]
@@ -129,8 +129,8 @@ async def test_task_of_another_user_is_not_found(app: App) -> None:
 
 async def test_deleted_task_error_offers_restore(app: App) -> None:
     await add_tasks(app, "Rest")
-    await expect_result(app, "delete_task", task_id="1")
-    error = await expect_error(app, "complete_task", task_id="1")
+    await call_for_result(app, "delete_task", task_id="1")
+    error = await call_for_error(app, "complete_task", task_id="1")
     assert error["code"] == "not_found"
     assert "Until 2026-04-09 12:00 UTC restore_task can bring it back" in error["message"]
 
@@ -139,7 +139,7 @@ async def test_deleted_task_error_offers_restore(app: App) -> None:
     "task_id", ["", "0", "-1", "01", "1.5", "one", "1/2", "1" * 19, "\u0661", True, None, {"a": 1}]
 )
 async def test_id_must_be_a_positive_integer(app: App, task_id: Any) -> None:
-    error = await expect_error(app, "complete_task", task_id=task_id)
+    error = await call_for_error(app, "complete_task", task_id=task_id)
     assert error["code"] == "invalid_input"
     assert list(error["details"]) == ["task_id"]
 
@@ -147,7 +147,7 @@ async def test_id_must_be_a_positive_integer(app: App, task_id: Any) -> None:
 @pytest.mark.parametrize("task_id", ["1", " 1 ", 1, 1.0])
 async def test_number_is_accepted_as_id(app: App, task_id: Any) -> None:
     await add_tasks(app, "Rest")
-    assert (await expect_result(app, "complete_task", task_id=task_id))["task"]["task_id"] == "1"
+    assert (await call_for_result(app, "complete_task", task_id=task_id))["task"]["task_id"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ async def test_number_is_accepted_as_id(app: App, task_id: Any) -> None:
 )
 async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
     await add_tasks(app, "Rest")
-    error = await expect_error(app, "complete_task", **arguments)
+    error = await call_for_error(app, "complete_task", **arguments)
     assert error["code"] == "invalid_input"
     assert list(error["details"]) == [field]
     assert await list_ids(app, status="open") == ["1"]
@@ -172,10 +172,10 @@ async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], fi
 
 async def test_several_tasks_have_a_result_each(app: App) -> None:
     await add_tasks(app, "one", "two", "three", "four")
-    await expect_result(app, "complete_task", task_id="2")
-    await expect_result(app, "delete_task", task_id="3")
+    await call_for_result(app, "complete_task", task_id="2")
+    await call_for_result(app, "delete_task", task_id="3")
     task_ids = ["4", "2", "3", "x", "9", "4", 1]
-    completed = await expect_result(app, "complete_task", task_ids=task_ids)
+    completed = await call_for_result(app, "complete_task", task_ids=task_ids)
     assert [result["success"] for result in completed["results"]] == [
         True,
         True,
@@ -203,8 +203,8 @@ async def test_several_tasks_have_a_result_each(app: App) -> None:
 
 async def test_several_tasks_are_reopened(app: App) -> None:
     await add_tasks(app, "one", "two")
-    await expect_result(app, "complete_task", task_ids=["1", "2"])
-    await expect_result(app, "complete_task", task_ids=["2", "1"], completed=False)
+    await call_for_result(app, "complete_task", task_ids=["1", "2"])
+    await call_for_result(app, "complete_task", task_ids=["2", "1"], completed=False)
     assert await list_ids(app, status="open") == ["2", "1"]
 
 
@@ -235,7 +235,7 @@ async def test_concurrent_calls_change_tasks_together(
 
 
 async def test_completing_takes_two_round_trips(app: App) -> None:
-    await expect_result(app, "add_task", tasks=[{"title": f"{number}"} for number in range(25)])
+    await call_for_result(app, "add_task", tasks=[{"title": f"{number}"} for number in range(25)])
     single_receipt = (await call_at(app, "complete_task", task_id="1")).receipt
     task_ids = [str(number) for number in range(1, 26)]
     all_at_once = (await call_at(app, "complete_task", task_ids=task_ids)).receipt
@@ -252,7 +252,8 @@ async def test_completed_reopened_and_completed_is_three_changes(app: App) -> No
     [task_id] = await add_tasks(app, "Rest")
     flags = (True, False, True)
     states = [
-        await expect_result(app, "complete_task", task_id=task_id, completed=flag) for flag in flags
+        await call_for_result(app, "complete_task", task_id=task_id, completed=flag)
+        for flag in flags
     ]
     assert [answer["changed"] for answer in states] == [["status"]] * 3
     assert [answer["task"]["status"] for answer in states] == ["completed", "open", "completed"]

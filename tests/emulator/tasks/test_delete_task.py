@@ -10,8 +10,8 @@ import pytest
 from tests.support.tasks import (
     add_tasks,
     call_at,
-    expect_error,
-    expect_result,
+    call_for_error,
+    call_for_result,
     list_all,
     list_ids,
     undo,
@@ -27,7 +27,7 @@ async def test_deleted_task_is_unlisted_and_restorable(
     app: App,
 ) -> None:
     await add_tasks(app, "one", "two")
-    deleted = await expect_result(app, "delete_task", task_id="1")
+    deleted = await call_for_result(app, "delete_task", task_id="1")
     assert deleted["task"]["status"] == "deleted"
     assert deleted["task"]["restorable_until"] == "2026-04-09T12:00:00Z"
     assert deleted["changed"] == ["status"]
@@ -38,8 +38,8 @@ async def test_deleted_task_is_unlisted_and_restorable(
 
 async def test_deleting_twice_is_not_found(app: App) -> None:
     await add_tasks(app, "one")
-    await expect_result(app, "delete_task", task_id="1")
-    error = await expect_error(app, "delete_task", task_id="1")
+    await call_for_result(app, "delete_task", task_id="1")
+    error = await call_for_error(app, "delete_task", task_id="1")
     assert error["code"] == "not_found"
     assert error["details"] == {"task_id": "1"}
     assert "restore_task can bring it back" in error["message"]
@@ -54,15 +54,15 @@ async def test_concurrent_deletes_succeed_once(app: App) -> None:
 
 async def test_same_key_is_replayed(app: App) -> None:
     await add_tasks(app, "one")
-    first = await expect_result(app, "delete_task", task_id="1", idempotency_key="k")
-    assert await expect_result(app, "delete_task", task_id="1", idempotency_key="k") == first
+    first = await call_for_result(app, "delete_task", task_id="1", idempotency_key="k")
+    assert await call_for_result(app, "delete_task", task_id="1", idempotency_key="k") == first
 
 
 async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
     await add_tasks(app, "one")
     errors = [
-        await expect_error(app, "delete_task", task_id="2"),
-        await expect_error(app, "delete_task", "ben", task_id="1"),
+        await call_for_error(app, "delete_task", task_id="2"),
+        await call_for_error(app, "delete_task", "ben", task_id="1"),
     ]
     assert [error["code"] for error in errors] == ["not_found"] * 2
     assert await list_ids(app) == ["1"]
@@ -70,14 +70,14 @@ async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
 
 @pytest.mark.parametrize("task_id", ["x", "0", "", None])
 async def test_invalid_id_is_refused(app: App, task_id: str | None) -> None:
-    error = await expect_error(app, "delete_task", task_id=task_id)
+    error = await call_for_error(app, "delete_task", task_id=task_id)
     assert error["code"] == "invalid_input"
     assert list(error["details"]) == ["task_id"]
 
 
 async def test_undo_restores_the_task(app: App) -> None:
     await add_tasks(app, "one")
-    await undo(app, await expect_result(app, "delete_task", task_id="1"))
+    await undo(app, await call_for_result(app, "delete_task", task_id="1"))
     assert await list_ids(app) == ["1"]
 
 

@@ -12,8 +12,8 @@ from tests.support.tasks import (
     NOON,
     add_tasks,
     call_at,
-    expect_error,
-    expect_result,
+    call_for_error,
+    call_for_result,
     list_all,
     list_ids,
 )
@@ -31,7 +31,7 @@ async def fill(app: App, count: int, **fields: Any) -> None:
     for first in range(0, count, 25):
         numbers = range(first, min(first + 25, count))
         tasks = [{"title": f"task {number}", **fields} for number in numbers]
-        await expect_result(app, "add_task", tasks=tasks)
+        await call_for_result(app, "add_task", tasks=tasks)
 
 
 async def add_household(app: App) -> None:
@@ -46,13 +46,13 @@ async def add_household(app: App) -> None:
         ("Sell boat", "High", "2026-03-01"),
     ):
         await add_tasks(app, title, priority=priority, due_date=due_date)
-    await expect_result(app, "complete_task", task_id="6")
-    await expect_result(app, "delete_task", task_id="7")
+    await call_for_result(app, "complete_task", task_id="6")
+    await call_for_result(app, "delete_task", task_id="7")
 
 
 async def test_new_list_is_empty(app: App) -> None:
     expected = {"tasks": [], "today": TODAY, "time_zone": "UTC"}
-    assert await expect_result(app, "list_tasks") == expected
+    assert await call_for_result(app, "list_tasks") == expected
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_today_depends_on_the_time_zone(app: App) -> None:
         ("America/Los_Angeles", "2026-03-10", ["1"]),
         ("Etc/GMT+12", "2026-03-10", ["1"]),
     ):
-        answer = await expect_result(app, "list_tasks", now=late, overdue=True, time_zone=zone)
+        answer = await call_for_result(app, "list_tasks", now=late, overdue=True, time_zone=zone)
         assert answer["today"] == today
         assert answer["time_zone"] == zone or "UTC"
         assert [task["task_id"] for task in answer["tasks"]] == expected
@@ -148,7 +148,7 @@ async def test_time_zone_setting_is_the_default(app: App) -> None:
     app.settings = app.settings.model_copy(update={"time_zone": "Asia/Tokyo"})
     late = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
     for zone, today in ((None, "2026-03-11"), ("UTC", "2026-03-10")):
-        answer = await expect_result(app, "list_tasks", now=late, time_zone=zone)
+        answer = await call_for_result(app, "list_tasks", now=late, time_zone=zone)
         assert answer["today"] == today
         assert answer["time_zone"] == zone or "Asia/Tokyo"
 
@@ -180,13 +180,13 @@ async def test_time_zone_setting_is_the_default(app: App) -> None:
 async def test_invalid_argument_is_named(
     app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
-    error = await expect_error(app, "list_tasks", **arguments)
+    error = await call_for_error(app, "list_tasks", **arguments)
     assert error["code"] == code
     assert list(error["details"]) == [field]
 
 
 async def test_two_invalid_dates_are_invalid_date(app: App) -> None:
-    error = await expect_error(app, "list_tasks", due_from="x", due_to="y")
+    error = await call_for_error(app, "list_tasks", due_from="x", due_to="y")
     assert error["code"] == "invalid_date"
     assert list(error["details"]) == ["due_from", "due_to"]
 
@@ -201,31 +201,31 @@ async def test_pages_show_each_task_once_during_changes(
     app: App,
 ) -> None:
     await fill(app, 7)
-    page = await expect_result(app, "list_tasks", limit=3)
+    page = await call_for_result(app, "list_tasks", limit=3)
     await add_tasks(app, "meanwhile")
-    await expect_result(app, "complete_task", task_ids=["7", "3"])
+    await call_for_result(app, "complete_task", task_ids=["7", "3"])
     cursor = page["next_cursor"]
-    last_page = await expect_result(app, "list_tasks", limit=100, cursor=cursor)
+    last_page = await call_for_result(app, "list_tasks", limit=100, cursor=cursor)
     assert [task["task_id"] for task in page["tasks"] + last_page["tasks"]] == list("7654321")
     assert "next_cursor" not in last_page
 
 
 async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     await fill(app, 5)
-    cursor = (await expect_result(app, "list_tasks", limit=2))["next_cursor"]
-    error = await expect_error(app, "list_tasks", status="open", cursor=cursor)
+    cursor = (await call_for_result(app, "list_tasks", limit=2))["next_cursor"]
+    error = await call_for_error(app, "list_tasks", status="open", cursor=cursor)
     assert error["code"] == "invalid_input"
     assert list(error["details"]) == ["cursor"]
 
 
 async def test_full_last_page_has_no_cursor(app: App) -> None:
     await fill(app, 4)
-    assert "next_cursor" not in await expect_result(app, "list_tasks", limit=4)
+    assert "next_cursor" not in await call_for_result(app, "list_tasks", limit=4)
 
 
 async def test_long_tasks_make_short_pages(app: App) -> None:
     await fill(app, 30, description="粉" * 1_000)
-    page = await expect_result(app, "list_tasks", limit=100)
+    page = await call_for_result(app, "list_tasks", limit=100)
     assert 5 < len(page["tasks"]) < 15
     assert [str(number) for number in range(30, 0, -1)] == await list_ids(app, limit=100)
 
@@ -248,7 +248,7 @@ async def test_search_for_rare_words_is_bounded(app: App) -> None:
     assert answer.receipt.round_trips == MAX_READS // BATCH_SIZE
     assert answer.receipt.documents_read == MAX_READS
     cursor = answer.result["next_cursor"]
-    last_page = await expect_result(app, "list_tasks", query="needle", cursor=cursor)
+    last_page = await call_for_result(app, "list_tasks", query="needle", cursor=cursor)
     assert [task["task_id"] for task in last_page["tasks"]] == ["1"]
 
 
@@ -256,6 +256,6 @@ async def test_expired_tasks_leave_no_empty_pages(app: App) -> None:
     await fill(app, 6)
     for number in range(1, 7):
         moment = NOON + timedelta(days=40) if number == 1 else NOON
-        await expect_result(app, "delete_task", now=moment, task_id=str(number))
+        await call_for_result(app, "delete_task", now=moment, task_id=str(number))
     now = NOON + timedelta(days=41)
     assert await list_ids(app, status="deleted", now=now, limit=1) == ["1"]

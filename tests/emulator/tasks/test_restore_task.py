@@ -11,8 +11,8 @@ from tests.support.tasks import (
     NOON,
     add_tasks,
     call_at,
-    expect_error,
-    expect_result,
+    call_for_error,
+    call_for_result,
     list_all,
     list_ids,
     undo,
@@ -31,10 +31,10 @@ async def test_task_is_restored_open_or_completed(
     app: App,
 ) -> None:
     await add_tasks(app, "one", "two")
-    completed = await expect_result(app, "complete_task", task_id="2")
+    completed = await call_for_result(app, "complete_task", task_id="2")
     for task_id, status in (("1", "open"), ("2", "completed")):
-        await expect_result(app, "delete_task", task_id=task_id)
-        restored = await expect_result(app, "restore_task", task_id=task_id)
+        await call_for_result(app, "delete_task", task_id=task_id)
+        restored = await call_for_result(app, "restore_task", task_id=task_id)
         assert restored["task"]["status"] == status
         assert restored["changed"] == ["status"]
         assert restored["undo"] == {"tool": "delete_task", "arguments": {"task_id": task_id}}
@@ -44,17 +44,17 @@ async def test_task_is_restored_open_or_completed(
 
 
 async def test_task_that_is_not_deleted_stays_as_it_is(app: App) -> None:
-    new_task = await expect_result(app, "add_task", title="one")
-    restored = await expect_result(app, "restore_task", now=LAST_MOMENT, task_id="1")
+    new_task = await call_for_result(app, "add_task", title="one")
+    restored = await call_for_result(app, "restore_task", now=LAST_MOMENT, task_id="1")
     assert restored == {"task": new_task["task"], "changed": []}
 
 
 async def test_task_is_restorable_for_thirty_days(app: App) -> None:
     await add_tasks(app, "one", "two")
     for task_id in ("1", "2"):
-        await expect_result(app, "delete_task", task_id=task_id)
+        await call_for_result(app, "delete_task", task_id=task_id)
     assert await list_ids(app, status="deleted", now=LAST_MOMENT) == ["2", "1"]
-    await expect_result(app, "restore_task", now=LAST_MOMENT, task_id="1")
+    await call_for_result(app, "restore_task", now=LAST_MOMENT, task_id="1")
     assert await list_ids(app, now=TOO_LATE) == ["1"]
     assert await list_ids(app, status="deleted", now=TOO_LATE) == []
 
@@ -62,8 +62,8 @@ async def test_task_is_restorable_for_thirty_days(app: App) -> None:
 @pytest.mark.parametrize("tool", ["restore_task", "complete_task", "delete_task"])
 async def test_expired_task_is_not_found_while_stored(app: App, tool: str) -> None:
     await add_tasks(app, "one")
-    await expect_result(app, "delete_task", task_id="1")
-    error = await expect_error(app, tool, now=TOO_LATE, task_id="1")
+    await call_for_result(app, "delete_task", task_id="1")
+    error = await call_for_error(app, tool, now=TOO_LATE, task_id="1")
     assert error["code"] == "not_found"
     assert "There is no task 1." in error["message"]
 
@@ -72,9 +72,9 @@ async def test_document_has_its_expiry_time(app: App) -> None:
     await add_tasks(app, "one")
     stored = app.connection.client.document("users/anna/tasks/1")
     assert (await stored.get()).get("purge_at") is None
-    await expect_result(app, "delete_task", task_id="1")
+    await call_for_result(app, "delete_task", task_id="1")
     assert (await stored.get()).get("purge_at") == TOO_LATE
-    await expect_result(app, "restore_task", task_id="1")
+    await call_for_result(app, "restore_task", task_id="1")
     assert (await stored.get()).get("purge_at") is None
 
 
@@ -82,35 +82,35 @@ async def test_number_of_an_expired_task_is_not_reused(
     app: App,
 ) -> None:
     await add_tasks(app, "one")
-    await expect_result(app, "delete_task", task_id="1")
+    await call_for_result(app, "delete_task", task_id="1")
     await app.connection.client.document("users/anna/tasks/1").delete()
     assert await add_tasks(app, "two") == ["2"]
 
 
 async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
     await add_tasks(app, "one")
-    await expect_result(app, "delete_task", task_id="1")
+    await call_for_result(app, "delete_task", task_id="1")
     errors = [
-        await expect_error(app, "restore_task", task_id="2"),
-        await expect_error(app, "restore_task", "ben", task_id="1"),
+        await call_for_error(app, "restore_task", task_id="2"),
+        await call_for_error(app, "restore_task", "ben", task_id="1"),
     ]
     assert [error["code"] for error in errors] == ["not_found"] * 2
 
 
 async def test_undo_deletes_the_task_again(app: App) -> None:
     await add_tasks(app, "one")
-    await expect_result(app, "delete_task", task_id="1")
-    await undo(app, await expect_result(app, "restore_task", task_id="1"))
+    await call_for_result(app, "delete_task", task_id="1")
+    await undo(app, await call_for_result(app, "restore_task", task_id="1"))
     assert await list_ids(app, status="deleted") == ["1"]
 
 
 async def test_invalid_id_is_refused(app: App) -> None:
-    assert (await expect_error(app, "restore_task", task_id="x"))["code"] == "invalid_input"
+    assert (await call_for_error(app, "restore_task", task_id="x"))["code"] == "invalid_input"
 
 
 async def test_restoring_takes_two_round_trips(app: App) -> None:
     await add_tasks(app, "one")
-    await expect_result(app, "delete_task", task_id="1")
+    await call_for_result(app, "delete_task", task_id="1")
     receipt = (await call_at(app, "restore_task", task_id="1")).receipt
     assert receipt.round_trips == 2
     assert receipt.documents_read == 1

@@ -10,13 +10,13 @@ from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
 from shared.core.meter import Meter
 from shared.tasks.schemas import ENVELOPE, ItemError, get_own_tasks
-from tests.support.tool_calls import tool_named
+from tests.support.tool_calls import find_tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
 
 VERBS = ("add", "complete", "delete", "restore", "update")
-TOOLS = [tool_named(name) for name in ("list_tasks", *(f"{verb}_task" for verb in VERBS))]
+TOOLS = [find_tool(name) for name in ("list_tasks", *(f"{verb}_task" for verb in VERBS))]
 
 
 @pytest.mark.anyio

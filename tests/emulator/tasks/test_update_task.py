@@ -12,8 +12,8 @@ from tests.support.tasks import (
     NOON,
     add_tasks,
     call_at,
-    expect_error,
-    expect_result,
+    call_for_error,
+    call_for_result,
     list_all,
     undo,
 )
@@ -33,7 +33,7 @@ FULL: dict[str, Any] = {
 
 
 async def update(app: App, **fields: Any) -> dict[str, Any]:
-    return await expect_result(app, "update_task", now=LATER, task_id="1", **fields)
+    return await call_for_result(app, "update_task", now=LATER, task_id="1", **fields)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ async def update(app: App, **fields: Any) -> dict[str, Any]:
 async def test_only_the_given_field_changes(
     app: App, field: str, value: str | None, stored: str | None
 ) -> None:
-    before = await expect_result(app, "add_task", **FULL)
+    before = await call_for_result(app, "add_task", **FULL)
     after = await update(app, **{field: value})
     expected = before["task"] | {field: stored, "updated_at": "2026-03-10T13:00:00Z"}
     assert after["task"] == {name: text for name, text in expected.items() if text}
@@ -63,7 +63,7 @@ async def test_only_the_given_field_changes(
 
 
 async def test_undo_can_be_undone(app: App) -> None:
-    before = await expect_result(app, "add_task", title="Bake", due_date="2026-03-12")
+    before = await call_for_result(app, "add_task", title="Bake", due_date="2026-03-12")
     after = await update(app, title="Fry", description="Rye.", due_date=None, priority="Low")
     assert after["changed"] == ["title", "description", "priority", "due_date"]
     undone = await undo(app, after)
@@ -75,21 +75,21 @@ async def test_undo_can_be_undone(app: App) -> None:
 
 
 async def test_same_values_change_nothing(app: App) -> None:
-    before = await expect_result(app, "add_task", **FULL)
+    before = await call_for_result(app, "add_task", **FULL)
     after = await update(app, **FULL)
     assert after == {"task": before["task"], "changed": []}
 
 
 async def test_only_differing_fields_are_reported(app: App) -> None:
-    await expect_result(app, "add_task", **FULL)
+    await call_for_result(app, "add_task", **FULL)
     after = await update(app, title="Bake", priority="Low")
     assert after["changed"] == ["priority"]
     assert after["undo"]["arguments"] == {"task_id": "1", "priority": "High"}
 
 
 async def test_completed_task_can_be_changed(app: App) -> None:
-    await expect_result(app, "add_task", **FULL)
-    await expect_result(app, "complete_task", task_id="1")
+    await call_for_result(app, "add_task", **FULL)
+    await call_for_result(app, "complete_task", task_id="1")
     assert (await update(app, title="Baked"))["task"]["status"] == "completed"
 
 
@@ -113,33 +113,33 @@ async def test_completed_task_can_be_changed(app: App) -> None:
 async def test_invalid_argument_is_named(
     app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
-    before = await expect_result(app, "add_task", **FULL)
-    error = await expect_error(app, "update_task", **({"task_id": "1"} | arguments))
+    before = await call_for_result(app, "add_task", **FULL)
+    error = await call_for_error(app, "update_task", **({"task_id": "1"} | arguments))
     assert error["code"] == code
     assert list(error["details"]) == [field]
     assert await list_all(app) == [before["task"] | {"overdue": False}]
 
 
 async def test_empty_change_lists_the_fields(app: App) -> None:
-    error = await expect_error(app, "update_task", task_id="1")
+    error = await call_for_error(app, "update_task", task_id="1")
     assert "title, description, priority, due_date" in error["message"]
 
 
 async def test_missing_deleted_and_foreign_tasks_are_not_found(app: App) -> None:
     await add_tasks(app, "one", "two")
-    await expect_result(app, "delete_task", task_id="2")
-    deleted = await expect_error(app, "update_task", task_id="2", title="x")
-    missing = await expect_error(app, "update_task", task_id="3", title="x")
-    foreign = await expect_error(app, "update_task", "ben", task_id="1", title="x")
+    await call_for_result(app, "delete_task", task_id="2")
+    deleted = await call_for_error(app, "update_task", task_id="2", title="x")
+    missing = await call_for_error(app, "update_task", task_id="3", title="x")
+    foreign = await call_for_error(app, "update_task", "ben", task_id="1", title="x")
     assert [error["code"] for error in (deleted, missing, foreign)] == ["not_found"] * 3
     assert "restore_task" in deleted["message"]
     assert "restore_task" not in missing["message"]
 
 
 async def test_null_and_missing_are_different_arguments(app: App) -> None:
-    await expect_result(app, "add_task", **FULL)
+    await call_for_result(app, "add_task", **FULL)
     await update(app, title="Fry", idempotency_key="k")
-    error = await expect_error(
+    error = await call_for_error(
         app, "update_task", task_id="1", title="Fry", due_date=None, idempotency_key="k"
     )
     assert error["code"] == "invalid_input"
@@ -147,7 +147,7 @@ async def test_null_and_missing_are_different_arguments(app: App) -> None:
 
 
 async def test_same_key_is_replayed(app: App) -> None:
-    await expect_result(app, "add_task", **FULL)
+    await call_for_result(app, "add_task", **FULL)
     first = await update(app, due_date=None, idempotency_key="k")
     await update(app, due_date="2026-03-12")
     assert await update(app, due_date=None, idempotency_key="k") == first

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
-from tests.support.traces import add_votes, contribute, sample, search_ids, stored_documents, undo
+from tests.support.stored_documents import read_app_documents
+from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
+from tests.support.traces import add_votes, contribute, make_sample, search_trace_ids, undo
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -25,7 +26,7 @@ async def amend(app: App, trace_id: str, **fields: Any) -> dict[str, Any]:
 
 
 async def read(app: App, trace_id: str) -> dict[str, Any]:
-    return await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    return await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ async def read(app: App, trace_id: str) -> dict[str, Any]:
         {"solution_text": "Another solution."},
         {"tags": ["another", "python"]},
         {"tags": []},
-        sample(1),
+        make_sample(1),
     ],
 )
 async def test_only_given_fields_change(app: App, new_fields: dict[str, Any]) -> None:
@@ -45,7 +46,7 @@ async def test_only_given_fields_change(app: App, new_fields: dict[str, Any]) ->
     assert sorted(result["changed"]) == sorted(new_fields)
     assert result["revision"] == 2
     trace = await read(app, trace_id)
-    assert {name: trace[name] for name in TEXTS} == sample(0, **new_fields)
+    assert {name: trace[name] for name in TEXTS} == make_sample(0, **new_fields)
     assert trace["revision"] == 2
 
 
@@ -71,13 +72,13 @@ async def test_text_confirms_the_amendment(app: App) -> None:
 
 async def test_earlier_revision_is_brought_back(app: App) -> None:
     trace_id = await contribute(app)
-    await amend(app, trace_id, **sample(1))
-    await amend(app, trace_id, **sample(2))
+    await amend(app, trace_id, **make_sample(1))
+    await amend(app, trace_id, **make_sample(2))
     for revision, number in ((2, 1), (1, 0), (3, 2)):
         result = await amend(app, trace_id, revision=revision)
         assert sorted(TEXTS) == sorted(result["changed"])
         trace = await read(app, trace_id)
-        assert sample(number) == {name: trace[name] for name in TEXTS}
+        assert make_sample(number) == {name: trace[name] for name in TEXTS}
     assert (await read(app, trace_id))["revision"] == 6
 
 
@@ -86,7 +87,7 @@ async def test_undo_can_be_undone(app: App) -> None:
     amendment = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
     undone = await undo(app, amendment)
     trace = await read(app, trace_id)
-    assert {name: trace[name] for name in TEXTS} == sample(0)
+    assert {name: trace[name] for name in TEXTS} == make_sample(0)
     await undo(app, undone)
     assert (await read(app, trace_id))["solution_text"] == "Worse."
 
@@ -103,16 +104,16 @@ async def test_missing_revision_is_not_found(app: App, revision: int) -> None:
 @pytest.mark.parametrize(
     "same_fields",
     [
-        {"title": sample(0)["title"]},
-        {"title": f"  {sample(0)['title']} "},
+        {"title": make_sample(0)["title"]},
+        {"title": f"  {make_sample(0)['title']} "},
         {"tags": ["PYTHON", "packaging", "pytest", "python", "src-layout"]},
-        sample(0),
+        make_sample(0),
     ],
 )
 async def test_same_content_changes_nothing(app: App, same_fields: dict[str, Any]) -> None:
     trace_id = await contribute(app)
     await add_votes(app, trace_id, 4)
-    traces_before = await stored_documents(app, "traces")
+    traces_before = await read_app_documents(app, "traces")
     answer = await call(app, "amend_trace", trace_id=trace_id, **same_fields)
     assert answer.result
     assert answer.result["changed"] == []
@@ -120,7 +121,7 @@ async def test_same_content_changes_nothing(app: App, same_fields: dict[str, Any
     assert answer.result["status"] == "validated"
     assert "undo" not in answer.result
     assert "Nothing changed" in str(answer.text)
-    assert await stored_documents(app, "traces") == traces_before
+    assert await read_app_documents(app, "traces") == traces_before
 
 
 @pytest.mark.parametrize("arguments", [{}, {"title": "New", "revision": 1}, {"title": None}])
@@ -195,18 +196,18 @@ async def test_date_is_that_of_the_last_amendment(app: App) -> None:
     trace = await read(app, older)
     assert trace["date"] == "2026-03-13"
     assert trace["created_at"] == "2026-03-10"
-    assert await search_ids(app, tags=["x"]) == [older, newer]
+    assert await search_trace_ids(app, tags=["x"]) == [older, newer]
 
 
 async def test_concurrent_amendments_keep_every_revision(app: App) -> None:
     trace_id = await contribute(app)
     await asyncio.gather(*(amend(app, trace_id, title=f"Title {n}") for n in range(6)))
-    revisions = await stored_documents(app, f"traces/{trace_id}/revisions")
+    revisions = await read_app_documents(app, f"traces/{trace_id}/revisions")
     trace = await read(app, trace_id)
     assert {str(number) for number in range(1, 7)} == revisions.keys()
     assert trace["revision"] == 7
     titles = {data["title"] for data in revisions.values()} | {trace["title"]}
-    assert titles == {sample(0)["title"], *(f"Title {n}" for n in range(6))}
+    assert titles == {make_sample(0)["title"], *(f"Title {n}" for n in range(6))}
 
 
 async def test_concurrent_calls_with_one_key_amend_once(app: App) -> None:

@@ -12,8 +12,9 @@ from shared.index import indexed_state
 from shared.screening import screen
 from shared.traces import near_duplicates
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.tool_calls import STRANGER, call, call_error, call_result
-from tests.support.traces import contribute, sample, search_ids, stored_documents, tag_counts, undo
+from tests.support.stored_documents import read_app_documents
+from tests.support.tool_calls import ANONYMOUS, call, call_error, call_result
+from tests.support.traces import contribute, make_sample, read_tag_counts, search_trace_ids, undo
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_result_has_id_status_and_undo(app: App) -> None:
-    result = await call_result(app, "contribute_trace", **sample(1))
+    result = await call_result(app, "contribute_trace", **make_sample(1))
     trace_id = result["trace_id"]
     assert result == {
         "trace_id": trace_id,
@@ -39,7 +40,7 @@ async def test_result_has_id_status_and_undo(app: App) -> None:
 
 
 async def test_text_confirms_the_submission(app: App) -> None:
-    answer = await call(app, "contribute_trace", **sample(1))
+    answer = await call(app, "contribute_trace", **make_sample(1))
     assert answer.result
     assert answer.text
     first_sentence = (
@@ -64,12 +65,12 @@ async def test_trace_is_found_immediately(app: App, search: dict[str, Any]) -> N
     for number in (0, 2, 5, 15):
         await contribute(app, number, tags=["python", "other"])
     trace_id = await contribute(app, 1)
-    assert (await search_ids(app, **search))[0] == trace_id
+    assert (await search_trace_ids(app, **search))[0] == trace_id
 
 
 async def test_tags_are_searched_as_words(app: App) -> None:
     trace_id = await contribute(app, 1, tags=["quokka"])
-    assert await search_ids(app, query="quokka") == [trace_id]
+    assert await search_trace_ids(app, query="quokka") == [trace_id]
 
 
 async def test_texts_are_stored_verbatim(app: App) -> None:
@@ -79,13 +80,13 @@ async def test_texts_are_stored_verbatim(app: App) -> None:
         "solution_text": "\u05d0\u05d1\u200f, e\u0301 and é, \\n, <b>&amp;</b>, '\"\n```x```",
     }
     trace_id = await contribute(app, **texts)
-    result = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    result = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert texts == {name: result[name] for name in texts}
 
 
 async def test_title_is_joined_into_one_line(app: App) -> None:
     result = await call_result(
-        app, "contribute_trace", **sample(0, title="  two\n lines,\u2028three \t words ")
+        app, "contribute_trace", **make_sample(0, title="  two\n lines,\u2028three \t words ")
     )
     assert result["title"] == "two lines, three words"
 
@@ -106,7 +107,7 @@ async def test_title_is_joined_into_one_line(app: App) -> None:
 )
 async def test_longest_and_shortest_values_are_accepted(app: App, longest: dict[str, Any]) -> None:
     trace_id = await contribute(app, **longest)
-    result = (await stored_documents(app, "traces"))[trace_id]
+    result = (await read_app_documents(app, "traces"))[trace_id]
     expected = longest | (
         {"tags": list(dict.fromkeys(longest["tags"]))} if "tags" in longest else {}
     )
@@ -118,7 +119,7 @@ async def test_long_texts_of_distinct_words_fit_one_commit(app: App) -> None:
     context = " ".join(words[:4_500])[:50_000]
     solution = " ".join(words[4_500:])[:50_000]
     trace_id = await contribute(app, context_text=context, solution_text=solution)
-    assert await search_ids(app, query="wörd7ჰ") == [trace_id]
+    assert await search_trace_ids(app, query="wörd7ჰ") == [trace_id]
 
 
 @pytest.mark.parametrize(
@@ -146,10 +147,10 @@ async def test_long_texts_of_distinct_words_fit_one_commit(app: App) -> None:
     ],
 )
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
-    error = await call_error(app, "contribute_trace", **sample(0, **invalid))
+    error = await call_error(app, "contribute_trace", **make_sample(0, **invalid))
     assert error.code == "VALIDATION_ERROR"
     assert field in error.details
-    assert await stored_documents(app, "traces") == {}
+    assert await read_app_documents(app, "traces") == {}
 
 
 async def test_missing_arguments_are_named(app: App) -> None:
@@ -160,14 +161,14 @@ async def test_missing_arguments_are_named(app: App) -> None:
 @pytest.mark.parametrize("invisible_text", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_invisible_text_is_refused(app: App, field: str, invisible_text: str) -> None:
-    error = await call_error(app, "contribute_trace", **sample(0, **{field: invisible_text}))
+    error = await call_error(app, "contribute_trace", **make_sample(0, **{field: invisible_text}))
     assert error.code == "VALIDATION_ERROR"
     assert set(error.details) == {field}
 
 
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_lone_surrogate_is_refused(app: App, field: str) -> None:
-    error = await call_error(app, "contribute_trace", **sample(0, **{field: "half \ud83c"}))
+    error = await call_error(app, "contribute_trace", **make_sample(0, **{field: "half \ud83c"}))
     assert error.code == "VALIDATION_ERROR"
 
 
@@ -177,7 +178,7 @@ async def test_terminal_control_characters_are_refused(
     app: App, field: str, character: str
 ) -> None:
     """Text must not control the terminal of its readers."""
-    arguments = sample(0, **{field: f"before {character} after"})
+    arguments = make_sample(0, **{field: f"before {character} after"})
     error = await call_error(app, "contribute_trace", **arguments)
     assert error.code == "VALIDATION_ERROR"
     assert set(error.details) == {field}
@@ -193,21 +194,21 @@ async def test_invisible_and_bidi_characters_are_refused(
     app: App, field: str, character: str
 ) -> None:
     """They can disguise code, or carry text that only models read."""
-    error = await call_error(app, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
+    error = await call_error(app, "contribute_trace", **make_sample(0, **{field: f"a{character}b"}))
     assert error.code == "VALIDATION_ERROR"
     assert set(error.details) == {field}
 
 
 async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
-    arguments = sample(0, idempotency_key="k")
+    arguments = make_sample(0, idempotency_key="k")
     answers = await asyncio.gather(
         *(call(app, "contribute_trace", **arguments) for _ in range(4)),
-        call(app, "contribute_trace", "ben", **sample(1, idempotency_key="k")),
+        call(app, "contribute_trace", "ben", **make_sample(1, idempotency_key="k")),
     )
     assert [answer.error for answer in answers] == [None] * 5
     assert len({str(answer.result) for answer in answers[:4]}) == 1
-    assert len(await stored_documents(app, "traces")) == 2
-    assert (await tag_counts(app))["packaging"] == 1
+    assert len(await read_app_documents(app, "traces")) == 2
+    assert (await read_tag_counts(app))["packaging"] == 1
     repeated_answer = await call(app, "contribute_trace", **arguments)
     assert repeated_answer.result == answers[0].result
     assert repeated_answer.text == answers[0].text
@@ -216,49 +217,49 @@ async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
 
 async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
     await contribute(app, 0, idempotency_key="k")
-    error = await call_error(app, "contribute_trace", **sample(1, idempotency_key="k"))
+    error = await call_error(app, "contribute_trace", **make_sample(1, idempotency_key="k"))
     assert error.code == "CONFLICT"
-    assert len(await stored_documents(app, "traces")) == 1
+    assert len(await read_app_documents(app, "traces")) == 1
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_nothing_is_stored_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
-    embedder.down = True
-    answer = await call(app, "contribute_trace", **sample(0))
+    embedder.is_down = True
+    answer = await call(app, "contribute_trace", **make_sample(0))
     assert answer.error
     assert answer.error.code == "UNAVAILABLE"
     assert answer.error.details["outcome"] == "nothing_done"
     assert answer.error.retry_after
-    assert await stored_documents(app, "traces") == {}
-    embedder.down = False
+    assert await read_app_documents(app, "traces") == {}
+    embedder.is_down = False
     await contribute(app, 0)
 
 
 async def test_contribution_takes_three_round_trips(app: App) -> None:
     await contribute(app, 0)
-    answer = await call(app, "contribute_trace", **sample(1))
+    answer = await call(app, "contribute_trace", **make_sample(1))
     assert answer.receipt.round_trips <= 3
     # Written: the trace, the totals, the answer, two tags and each word.
-    lists = [name for name, data in (await stored_documents(app, "trace_lexicon")).items()]
+    lists = [name for name, data in (await read_app_documents(app, "trace_lexicon")).items()]
     assert answer.receipt.documents_written <= 5 + len(lists)
-    answer_with_key = await call(app, "contribute_trace", **sample(2, idempotency_key="k"))
+    answer_with_key = await call(app, "contribute_trace", **make_sample(2, idempotency_key="k"))
     assert answer_with_key.receipt.round_trips <= 4
 
 
 async def test_undo_removes_the_trace(app: App) -> None:
-    result = await call_result(app, "contribute_trace", **sample(0))
+    result = await call_result(app, "contribute_trace", **make_sample(0))
     await undo(app, result)
-    assert await tag_counts(app) == {}
-    assert await search_ids(app, query=sample(0)["title"]) == []
+    assert await read_tag_counts(app) == {}
+    assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
 
 
 async def test_concurrent_contributions_are_all_stored(app: App) -> None:
     trace_ids = await asyncio.gather(*(contribute(app, n, f"user{n}") for n in range(12)))
     assert len(set(trace_ids)) == 12
-    tags = [tag for n in range(12) for tag in sample(n)["tags"]]
-    assert {tag: tags.count(tag) for tag in tags} == await tag_counts(app)
+    tags = [tag for n in range(12) for tag in make_sample(n)["tags"]]
+    assert {tag: tags.count(tag) for tag in tags} == await read_tag_counts(app)
     for number, trace_id in enumerate(trace_ids):
-        assert trace_id in await search_ids(app, query=sample(number)["title"])
+        assert trace_id in await search_trace_ids(app, query=make_sample(number)["title"])
 
 
 async def test_screening_and_comparison_run_in_threads(
@@ -281,6 +282,6 @@ async def test_screening_and_comparison_run_in_threads(
     record_threads(indexed_state, "terms")
     record_threads(near_duplicates, "terms")
     trace_id = await contribute(app, 1)
-    await call_result(app, "amend_trace", trace_id=trace_id, **sample(2))
+    await call_result(app, "amend_trace", trace_id=trace_id, **make_sample(2))
     assert all(threads.values())
     assert threading.current_thread() not in set().union(*threads.values())

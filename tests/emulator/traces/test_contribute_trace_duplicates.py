@@ -6,17 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call, call_error, call_result
-from tests.support.trace_set import trace_set
-from tests.support.traces import (
-    FIELDS,
-    SPAM,
-    add_votes,
-    contribute,
-    sample,
-    search_ids,
-    stored_documents,
-)
+from tests.support.trace_set import read_trace_set
+from tests.support.traces import FIELDS, SPAM, add_votes, contribute, make_sample, search_trace_ids
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -29,7 +22,7 @@ NUMBER = 2
 
 def similar_trace(kind: str, name: str) -> dict[str, Any]:
     """Return a trace of the test set that is similar to a sample."""
-    [text] = [row for row in trace_set()[kind] if row["id"] == name]
+    [text] = [row for row in read_trace_set()[kind] if row["id"] == name]
     return {field: text[field] for field in FIELDS}
 
 
@@ -39,16 +32,16 @@ SIBLING_TRACE = similar_trace("siblings", "s03")
 
 async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
-    postings_before = await stored_documents(app, "trace_lexicon")
+    postings_before = await read_app_documents(app, "trace_lexicon")
     answer = await call(app, "contribute_trace", "ben", **COPY)
     assert answer.result
     fields = (answer.result["trace_id"], answer.result["duplicate"], answer.result["title"])
-    assert (trace_id, True, sample(NUMBER)["title"]) == fields
+    assert (trace_id, True, make_sample(NUMBER)["title"]) == fields
     assert "undo" not in answer.result
     assert str(answer.text).startswith("Nothing was stored")
     assert trace_id in str(answer.text)
-    assert list(await stored_documents(app, "traces")) == [trace_id]
-    assert await stored_documents(app, "trace_lexicon") == postings_before
+    assert list(await read_app_documents(app, "traces")) == [trace_id]
+    assert await read_app_documents(app, "trace_lexicon") == postings_before
 
 
 async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
@@ -58,7 +51,7 @@ async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
     assert not answer.result["duplicate"]
     assert [trace["trace_id"] for trace in answer.result["similar"]] == [trace_id]
     assert trace_id in str(answer.text)
-    assert len(await stored_documents(app, "traces")) == 2
+    assert len(await read_app_documents(app, "traces")) == 2
 
 
 async def test_withdrawn_trace_is_no_duplicate(app: App) -> None:
@@ -75,7 +68,7 @@ async def test_copy_may_supersede_its_original(app: App) -> None:
     result = await call_result(app, "contribute_trace", **COPY, supersedes=trace_id)
     assert result["duplicate"] is False
     assert result["similar"] == []
-    assert await search_ids(app, query=COPY["title"]) == [result["trace_id"]]
+    assert await search_trace_ids(app, query=COPY["title"]) == [result["trace_id"]]
 
 
 async def test_superseded_trace_is_no_duplicate(
@@ -119,7 +112,9 @@ async def test_supersedes_overrides_other_duplicates(app: App) -> None:
     """Superseding one of two duplicates does not return the other."""
     original_id = await contribute(app)
     successor_id = await contribute(app, 0, "ben", supersedes=original_id)
-    third = await call_result(app, "contribute_trace", "carl", **sample(0, supersedes=successor_id))
+    third = await call_result(
+        app, "contribute_trace", "carl", **make_sample(0, supersedes=successor_id)
+    )
     assert not third["duplicate"]
     assert {trace["trace_id"] for trace in third["similar"]} == {original_id}
 
@@ -142,8 +137,8 @@ async def test_withdrawn_trace_is_not_restored_beside_its_copy(
 async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
     own_id = await contribute(app)
     other_id = await contribute(app, 1, "ben")
-    error = await call_error(app, "amend_trace", trace_id=own_id, **sample(1))
+    error = await call_error(app, "amend_trace", trace_id=own_id, **make_sample(1))
     assert error.code == "CONFLICT"
     assert error.details == {"duplicate": other_id}
-    new_fields = {"solution_text": f"{sample(0)['solution_text']} That is all."}
+    new_fields = {"solution_text": f"{make_sample(0)['solution_text']} That is all."}
     assert (await call_result(app, "amend_trace", trace_id=own_id, **new_fields))["changed"]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANNA, call, call_result
-from tests.support.traces import contribute, sample, stored_documents, vote
+from tests.support.traces import contribute, make_sample, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -27,19 +28,19 @@ async def test_secret_is_named_by_line_and_not_repeated(
     app: App, capfd: pytest.CaptureFixture[str], field: str, secret: str
 ) -> None:
     text = f"It failed.\nThen I called it with {secret} and it worked.\nGood."
-    answer = await call(app, "contribute_trace", **sample(0, **{field: text}))
+    answer = await call(app, "contribute_trace", **make_sample(0, **{field: text}))
     assert answer.error
     assert answer.error.code == "VALIDATION_ERROR"
     assert set(answer.error.details) == {field}
     assert "line 2" in answer.error.details[field]
     assert "line 1" not in answer.error.details[field]
     assert secret not in answer.model_dump_json() + "".join(capfd.readouterr())
-    assert await stored_documents(app, "traces") == {}
-    assert await stored_documents(app, "trace_lexicon") == {}
+    assert await read_app_documents(app, "traces") == {}
+    assert await read_app_documents(app, "trace_lexicon") == {}
 
 
 async def test_secret_in_the_title_is_refused(app: App) -> None:
-    answer = await call(app, "contribute_trace", **sample(0, title=f"Use {TOKEN}"))
+    answer = await call(app, "contribute_trace", **make_sample(0, title=f"Use {TOKEN}"))
     assert answer.error
     assert set(answer.error.details) == {"title"}
     assert TOKEN not in answer.model_dump_json()
@@ -48,17 +49,17 @@ async def test_secret_in_the_title_is_refused(app: App) -> None:
 async def test_secret_in_the_tags_is_refused(app: App) -> None:
     """Tags are normalized, so that the stored string differs from the given one."""
     secret = "xoxb-" + "263594206564-2343594206574-fgqbzplvdktrmwnxhjcsyeai"
-    answer = await call(app, "contribute_trace", **sample(0, tags=["slack", secret[:60]]))
+    answer = await call(app, "contribute_trace", **make_sample(0, tags=["slack", secret[:60]]))
     assert answer.error
     assert secret[:30] not in answer.model_dump_json()
-    assert await stored_documents(app, "traces") == {}
+    assert await read_app_documents(app, "traces") == {}
 
 
 async def test_all_lines_are_listed_at_once(app: App) -> None:
     answer = await call(
         app,
         "contribute_trace",
-        **sample(
+        **make_sample(
             0, title=f"Ask {MAIL}", context_text="Fine.", solution_text=f"a\n\n{TOKEN}\n{KEY}"
         ),
     )
@@ -71,7 +72,7 @@ async def test_all_lines_are_listed_at_once(app: App) -> None:
 
 async def test_secret_in_an_amendment_is_refused(app: App) -> None:
     trace_id = await contribute(app)
-    traces_before = await stored_documents(app, "traces")
+    traces_before = await read_app_documents(app, "traces")
     answer = await call(
         app, "amend_trace", trace_id=trace_id, solution_text=f"Set it:\ntoken = {TOKEN}"
     )
@@ -80,7 +81,7 @@ async def test_secret_in_an_amendment_is_refused(app: App) -> None:
     assert set(answer.error.details) == {"solution_text"}
     assert "line 2" in answer.error.details["solution_text"]
     assert TOKEN not in answer.model_dump_json()
-    assert await stored_documents(app, "traces") == traces_before
+    assert await read_app_documents(app, "traces") == traces_before
     assert (await call_result(app, "get_trace", ANNA, trace_id=trace_id))["revision"] == 1
 
 
@@ -100,8 +101,8 @@ async def test_secret_in_feedback_is_refused(app: App) -> None:
 
 
 async def test_refused_call_may_reuse_its_key(app: App) -> None:
-    invalid: dict[str, Any] = sample(0, context_text=TOKEN, idempotency_key="k")
+    invalid: dict[str, Any] = make_sample(0, context_text=TOKEN, idempotency_key="k")
     assert (await call(app, "contribute_trace", **invalid)).error
-    corrected_arguments = sample(0, context_text="<API_KEY>", idempotency_key="k")
+    corrected_arguments = make_sample(0, context_text="<API_KEY>", idempotency_key="k")
     await call_result(app, "contribute_trace", **corrected_arguments)
-    assert TOKEN not in json.dumps(await stored_documents(app, "traces"), default=str)
+    assert TOKEN not in json.dumps(await read_app_documents(app, "traces"), default=str)

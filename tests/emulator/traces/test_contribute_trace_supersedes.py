@@ -6,16 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.tool_calls import STRANGER, call_error, call_result, call_text
-from tests.support.traces import (
-    SPAM,
-    add_votes,
-    contribute,
-    sample,
-    search_ids,
-    stored_documents,
-    undo,
-)
+from tests.support.stored_documents import read_app_documents
+from tests.support.tool_calls import ANONYMOUS, call_error, call_result, call_text
+from tests.support.traces import SPAM, add_votes, contribute, make_sample, search_trace_ids, undo
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -29,8 +22,8 @@ async def withdraw(app: App, trace_id: str, *, withdrawn: bool = True) -> None:
 
 async def is_found(app: App, *trace_ids: str) -> list[bool]:
     """Return whether search finds each of these, by words and by tags alike."""
-    ids_by_words = await search_ids(app, query="oranges", limit=50)
-    ids_by_tags = await search_ids(app, tags=["orange"], limit=50)
+    ids_by_words = await search_trace_ids(app, query="oranges", limit=50)
+    ids_by_tags = await search_trace_ids(app, tags=["orange"], limit=50)
     assert set(ids_by_words) == set(ids_by_tags)
     return [trace_id in ids_by_tags for trace_id in trace_ids]
 
@@ -40,7 +33,7 @@ async def chain(app: App, length: int) -> list[str]:
     trace_ids: list[str] = []
     for number in range(length):
         arguments = {"supersedes": trace_ids[-1]} if trace_ids else {}
-        title = f"Oranges {sample(number)['title']}"
+        title = f"Oranges {make_sample(number)['title']}"
         trace_ids.append(await contribute(app, number, title=title, tags=["orange"], **arguments))
     return trace_ids
 
@@ -48,7 +41,7 @@ async def chain(app: App, length: int) -> list[str]:
 async def test_own_superseded_trace_leaves_search(app: App) -> None:
     superseded_id, successor_id = await chain(app, 2)
     assert await is_found(app, superseded_id, successor_id) == [False, True]
-    assert (await call_result(app, "get_trace", STRANGER, trace_id=superseded_id))[
+    assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id))[
         "trace_id"
     ] == superseded_id
 
@@ -58,7 +51,7 @@ async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
     await withdraw(app, successor_id)
     assert await is_found(app, superseded_id, successor_id) == [True, False]
     assert "superseded_by" not in await call_result(
-        app, "get_trace", STRANGER, trace_id=superseded_id
+        app, "get_trace", ANONYMOUS, trace_id=superseded_id
     )
     await withdraw(app, successor_id, withdrawn=False)
     assert await is_found(app, superseded_id, successor_id) == [False, True]
@@ -67,7 +60,7 @@ async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
 async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
     [superseded_id] = await chain(app, 1)
     result = await call_result(
-        app, "contribute_trace", **sample(1, tags=["orange"], supersedes=superseded_id)
+        app, "contribute_trace", **make_sample(1, tags=["orange"], supersedes=superseded_id)
     )
     assert superseded_id == result["supersedes"]
     await undo(app, result)
@@ -100,7 +93,7 @@ async def test_superseding_twice_names_the_successor(
 ) -> None:
     [superseded_id] = await chain(app, 1)
     successor = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=superseded_id)
-    error = await call_error(app, "contribute_trace", **sample(2, supersedes=superseded_id))
+    error = await call_error(app, "contribute_trace", **make_sample(2, supersedes=superseded_id))
     assert error.code == "CONFLICT"
     assert list(error.details) == ["supersedes"]
     assert f"is replaced by {successor}" in error.message
@@ -113,9 +106,9 @@ async def test_superseded_trace_of_another_user_stays(app: App) -> None:
     )
     assert await is_found(app, superseded_id, successor) == [True, True]
     assert "superseded_by" not in await call_result(
-        app, "get_trace", STRANGER, trace_id=superseded_id
+        app, "get_trace", ANONYMOUS, trace_id=superseded_id
     )
-    assert (await call_result(app, "get_trace", STRANGER, trace_id=successor))[
+    assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=successor))[
         "supersedes"
     ] == superseded_id
     await call_result(app, "withdraw_trace", "ben", trace_id=successor)
@@ -125,23 +118,25 @@ async def test_superseded_trace_of_another_user_stays(app: App) -> None:
 
 async def test_missing_trace_cannot_be_superseded(app: App) -> None:
     [only_id] = await chain(app, 1)
-    error = await call_error(app, "contribute_trace", **sample(1, supersedes="missing"))
+    error = await call_error(app, "contribute_trace", **make_sample(1, supersedes="missing"))
     assert error.code == "NOT_FOUND"
-    assert list(await stored_documents(app, "traces")) == [only_id]
+    assert list(await read_app_documents(app, "traces")) == [only_id]
     assert "search_traces" in error.message
 
 
 async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
     [superseded_id] = await chain(app, 1)
     await withdraw(app, superseded_id)
-    error = await call_error(app, "contribute_trace", "ben", **sample(1, supersedes=superseded_id))
+    error = await call_error(
+        app, "contribute_trace", "ben", **make_sample(1, supersedes=superseded_id)
+    )
     assert error.code == "NOT_FOUND"
 
 
 async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
     [superseded_id] = await chain(app, 1)
     await withdraw(app, superseded_id)
-    error = await call_error(app, "contribute_trace", **sample(1, supersedes=superseded_id))
+    error = await call_error(app, "contribute_trace", **make_sample(1, supersedes=superseded_id))
     assert error.code == "CONFLICT"
     assert "is withdrawn" in error.message
 
@@ -149,7 +144,7 @@ async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
 async def test_rewording_may_supersede_the_own_trace(app: App) -> None:
     """A trace is no duplicate of the one that it supersedes."""
     [superseded_id] = await chain(app, 1)
-    better: dict[str, Any] = {"title": f"Oranges: {sample(0)['title']}", "tags": ["orange"]}
+    better: dict[str, Any] = {"title": f"Oranges: {make_sample(0)['title']}", "tags": ["orange"]}
     successor = await contribute(app, 0, **better, supersedes=superseded_id)
     assert await is_found(app, superseded_id, successor) == [False, True]
 
@@ -157,7 +152,7 @@ async def test_rewording_may_supersede_the_own_trace(app: App) -> None:
 async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
     [superseded_id] = await chain(app, 1)
     await add_votes(app, superseded_id, 2, **SPAM)
-    error = await call_error(app, "contribute_trace", **sample(1, supersedes=superseded_id))
+    error = await call_error(app, "contribute_trace", **make_sample(1, supersedes=superseded_id))
     assert error.code == "CONFLICT"
     assert "amend it" in error.message
 
@@ -175,6 +170,6 @@ async def test_flagged_trace_cannot_be_copied_by_superseding(app: App) -> None:
     flagged_id = await contribute(app)
     other_id = await contribute(app, 1, "ben")
     await add_votes(app, flagged_id, 2, **SPAM)
-    answer = await call_result(app, "contribute_trace", **sample(0, supersedes=other_id))
+    answer = await call_result(app, "contribute_trace", **make_sample(0, supersedes=other_id))
     assert answer["duplicate"] is True
     assert answer["trace_id"] == flagged_id

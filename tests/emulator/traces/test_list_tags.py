@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.tool_calls import STRANGER, call, call_error, call_result, call_text
-from tests.support.traces import SPAM, add_votes, all_pages, contribute, search_ids, tag_counts
+from tests.support.tool_calls import (
+    ANONYMOUS,
+    call,
+    call_all_pages,
+    call_error,
+    call_result,
+    call_text,
+)
+from tests.support.traces import SPAM, add_votes, contribute, read_tag_counts, search_trace_ids
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -21,7 +28,7 @@ async def contribute_with_tags(app: App, *tags: list[str]) -> list[str]:
 
 
 async def list_tags(app: App, **arguments: Any) -> dict[str, Any]:
-    return await call_result(app, "list_tags", STRANGER, **arguments)
+    return await call_result(app, "list_tags", ANONYMOUS, **arguments)
 
 
 async def test_tags_are_listed_with_counts(app: App) -> None:
@@ -37,13 +44,13 @@ async def test_tags_are_listed_with_counts(app: App) -> None:
 async def test_text_lists_tags_on_one_line(app: App) -> None:
     await contribute_with_tags(app, ["python", "ci"], ["python"])
     assert (
-        await call_text(app, "list_tags", STRANGER)
+        await call_text(app, "list_tags", ANONYMOUS)
         == "Available tags (2 total):\nci (1), python (2)"
     )
 
 
 async def test_empty_base_has_no_tags(app: App) -> None:
-    answer = await call(app, "list_tags", STRANGER)
+    answer = await call(app, "list_tags", ANONYMOUS)
     assert answer.result == {"tags": [], "total": 0}
     assert "Available tags (0 total)" in str(answer.text)
     assert "begins" not in str(answer.text)
@@ -51,7 +58,7 @@ async def test_empty_base_has_no_tags(app: App) -> None:
 
 async def test_unmatched_prefix_is_reported(app: App) -> None:
     await contribute_with_tags(app, ["python"])
-    answer = await call(app, "list_tags", STRANGER, prefix="ru")
+    answer = await call(app, "list_tags", ANONYMOUS, prefix="ru")
     assert answer.result == {"tags": [], "total": 1}
     assert "begins" in str(answer.text)
 
@@ -67,8 +74,8 @@ async def test_prefix_is_normalized_like_tags(app: App, prefix: str) -> None:
 async def test_prefix_finds_all_tags_with_it(app: App) -> None:
     await contribute_with_tags(app, ["c", "c-sharp", "ci", "d", "b", "c.", "c0", "c_"])
     expected = {"c", "c-sharp", "ci", "c.", "c0", "c_"}
-    assert (await tag_counts(app, prefix="c")).keys() == expected
-    assert (await tag_counts(app, prefix="c-")).keys() == {"c-sharp"}
+    assert (await read_tag_counts(app, prefix="c")).keys() == expected
+    assert (await read_tag_counts(app, prefix="c-")).keys() == {"c-sharp"}
 
 
 @pytest.mark.parametrize("prefix", ["%", "a/b", "\U0010ffff", "\0", "ü", "..", "__"])
@@ -80,18 +87,18 @@ async def test_odd_prefixes_find_nothing(app: App, prefix: str) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 300])
 async def test_pages_neither_lose_nor_repeat_tags(app: App, limit: int) -> None:
     await contribute_with_tags(app, ["a", "b", "c"], ["b", "d", "e-f"], ["a.", "z", "0"])
-    pages = await all_pages(app, "list_tags", limit=limit)
+    pages = await call_all_pages(app, "list_tags", limit=limit)
     names = [tag["name"] for page in pages for tag in page["tags"]]
     assert sorted(["a", "b", "c", "d", "e-f", "a.", "z", "0"]) == names
     assert {page["total"] for page in pages} == {8}
     assert all(len(page["tags"]) <= limit for page in pages)
-    pages = await all_pages(app, "list_tags", limit=limit, prefix="a")
+    pages = await call_all_pages(app, "list_tags", limit=limit, prefix="a")
     assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "a."]
 
 
 async def test_text_has_the_next_cursor(app: App) -> None:
     await contribute_with_tags(app, ["a", "b"])
-    answer = await call(app, "list_tags", STRANGER, limit=1)
+    answer = await call(app, "list_tags", ANONYMOUS, limit=1)
     assert answer.result
     assert answer.result["next_cursor"] in str(answer.text)
 
@@ -104,14 +111,14 @@ async def test_cursor_is_valid_for_its_prefix_only(app: App) -> None:
         {"cursor": cursor[:-2], "prefix": "a"},
         {"cursor": "!"},
     ):
-        error = await call_error(app, "list_tags", STRANGER, **invalid)
+        error = await call_error(app, "list_tags", ANONYMOUS, **invalid)
         assert error.code == "VALIDATION_ERROR"
         assert set(error.details) == {"cursor"}
 
 
 @pytest.mark.parametrize("limit", [0, -1, 301, "5", None])
 async def test_invalid_limit_is_named(app: App, limit: object) -> None:
-    error = await call_error(app, "list_tags", STRANGER, limit=limit)
+    error = await call_error(app, "list_tags", ANONYMOUS, limit=limit)
     assert error.code == "VALIDATION_ERROR"
     assert set(error.details) == {"limit"}
 
@@ -119,12 +126,12 @@ async def test_invalid_limit_is_named(app: App, limit: object) -> None:
 async def test_unused_tag_is_not_listed(app: App) -> None:
     amended_id, withdrawn_id = await contribute_with_tags(app, ["only", "both"], ["both", "gone"])
     await call_result(app, "amend_trace", trace_id=amended_id, tags=["new"])
-    assert await tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
+    assert await read_tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
     await call_result(app, "withdraw_trace", trace_id=withdrawn_id)
-    assert await tag_counts(app) == {"new": 1}
+    assert await read_tag_counts(app) == {"new": 1}
     assert (await list_tags(app))["total"] == 1
     await call_result(app, "withdraw_trace", trace_id=withdrawn_id, withdrawn=False)
-    assert await tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
+    assert await read_tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
 
 
 async def test_pages_skip_unused_tags(app: App) -> None:
@@ -132,7 +139,7 @@ async def test_pages_skip_unused_tags(app: App) -> None:
         app, ["a", "z"], [f"t{number:02}" for number in range(20)]
     )
     await call_result(app, "withdraw_trace", trace_id=withdrawn_id)
-    pages = await all_pages(app, "list_tags", limit=1)
+    pages = await call_all_pages(app, "list_tags", limit=1)
     assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "z"]
 
 
@@ -149,10 +156,10 @@ async def test_thousands_of_unused_tags_are_skipped(
             data = {"kind": "tag", "key": name, "name": name, "df": 0, "held": 1, "postings": {}}
             batch.set(client.document(f"trace_facets/tag:{name}"), data)
         await batch.commit()
-    answer = await call(app, "list_tags", STRANGER, limit=1, prefix="")
+    answer = await call(app, "list_tags", ANONYMOUS, limit=1, prefix="")
     assert answer.error is None
     assert answer.result
-    answer = await call(app, "list_tags", STRANGER, limit=1, cursor=answer.result["next_cursor"])
+    answer = await call(app, "list_tags", ANONYMOUS, limit=1, cursor=answer.result["next_cursor"])
     assert answer.error is None
     assert answer.result
     assert answer.result["tags"] == [{"name": "z", "count": 1}]
@@ -164,12 +171,12 @@ async def test_count_matches_what_search_finds(app: App) -> None:
     superseded_id, flagged_id = await contribute_with_tags(app, ["apple"], ["plum"])
     await contribute(app, 2, tags=["pear"], supersedes=superseded_id)
     await add_votes(app, flagged_id, 2, **SPAM)
-    for tag, count in (await tag_counts(app)).items():
-        assert len(await search_ids(app, tags=[tag], include_flagged=True)) == count, tag
+    for tag, count in (await read_tag_counts(app)).items():
+        assert len(await search_trace_ids(app, tags=[tag], include_flagged=True)) == count, tag
 
 
 async def test_list_takes_one_round_trip(app: App) -> None:
     await contribute_with_tags(app, ["a", "b"])
-    receipt = (await call(app, "list_tags", STRANGER)).receipt
+    receipt = (await call(app, "list_tags", ANONYMOUS)).receipt
     assert receipt.round_trips == 1
     assert receipt.documents_read == 2 + 1

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
+from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
 from tests.support.traces import (
     DOWN,
     NO_MATCHES,
     SPAM,
     add_votes,
+    collect_trace_ids,
     contribute,
-    fixed_clock,
-    hit_ids,
-    sample,
-    search_ids,
+    make_fixed_clock,
+    make_sample,
+    search_trace_ids,
     store_trace,
     vote,
 )
@@ -33,7 +33,7 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
 async def search(app: App, **arguments: Any) -> dict[str, Any]:
-    return await call_result(app, "search_traces", STRANGER, **arguments)
+    return await call_result(app, "search_traces", ANONYMOUS, **arguments)
 
 
 async def contribute_samples(app: App, *numbers: int, user: str = ANNA) -> list[str]:
@@ -50,7 +50,7 @@ async def test_hit_has_all_fields(app: App) -> None:
     assert 0.5 < score < 1
     assert {
         "trace_id": trace_id,
-        "title": sample(16)["title"],
+        "title": make_sample(16)["title"],
         "tags": ["git", "gitignore"],
         "status": "validated",
         "trust": 0.34,
@@ -58,9 +58,9 @@ async def test_hit_has_all_fields(app: App) -> None:
         "downvotes": 0,
         "date": "2026-03-10",
         "rank": 1,
-        "context": " ".join(sample(16)["context_text"].split()),
+        "context": " ".join(make_sample(16)["context_text"].split()),
     } == {name: value for name, value in hit.items() if name != "solution"}
-    assert hit["solution"].split()[:8] == sample(16)["solution_text"].split()[:8]
+    assert hit["solution"].split()[:8] == make_sample(16)["solution_text"].split()[:8]
     assert len(hit["solution"]) <= 200
 
 
@@ -74,7 +74,7 @@ async def test_text_is_a_numbered_list(app: App) -> None:
     await add_votes(app, trace_id, 4)
     query = "fix the frobnicator"
     hits = (await search(app, query=query))["results"]
-    text = await call_text(app, "search_traces", STRANGER, query=query)
+    text = await call_text(app, "search_traces", ANONYMOUS, query=query)
     context = " ".join(["word"] * 39) + " word…"
     heading, first_hit, second_hit = text.split("\n\n")
     assert heading == 'Found 2 results for "fix the frobnicator":'
@@ -97,7 +97,7 @@ async def test_text_is_a_numbered_list(app: App) -> None:
 
 async def test_search_by_tags_alone_has_no_scores(app: App) -> None:
     await contribute_samples(app, 0, 1)
-    text = await call_text(app, "search_traces", STRANGER, tags=["python"])
+    text = await call_text(app, "search_traces", ANONYMOUS, tags=["python"])
     assert "score" not in text
     assert text.startswith("Found 2 results")
     assert "trust: 0.00" in text
@@ -105,7 +105,7 @@ async def test_search_by_tags_alone_has_no_scores(app: App) -> None:
 
 async def test_empty_base_has_no_results(app: App) -> None:
     for arguments in ({"query": "anything"}, {"tags": ["python"]}, {"query": "x", "tags": ["y"]}):
-        answer = await call(app, "search_traces", STRANGER, **arguments)
+        answer = await call(app, "search_traces", ANONYMOUS, **arguments)
         assert answer.result
         assert answer.result["results"] == []
         assert answer.result["matches"] is False
@@ -113,7 +113,7 @@ async def test_empty_base_has_no_results(app: App) -> None:
 
 
 async def test_text_without_results_is_one_sentence(app: App) -> None:
-    answer = await call(app, "search_traces", STRANGER, query="anything")
+    answer = await call(app, "search_traces", ANONYMOUS, query="anything")
     assert answer.result
     assert answer.text == NO_MATCHES
     assert answer.result["message"] == NO_MATCHES
@@ -121,7 +121,7 @@ async def test_text_without_results_is_one_sentence(app: App) -> None:
 
 async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
     await contribute_samples(app, *range(8))
-    answer = await call(app, "search_traces", STRANGER, query="lattice quantum chromodynamics")
+    answer = await call(app, "search_traces", ANONYMOUS, query="lattice quantum chromodynamics")
     assert answer.result
     assert answer.result["matches"] is False
     assert len(answer.result["results"]) == 3
@@ -133,7 +133,7 @@ async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
     "arguments", [{}, {"query": ""}, {"query": " \n"}, {"tags": []}, {"query": "", "tags": []}]
 )
 async def test_query_or_tags_are_required(app: App, arguments: dict[str, Any]) -> None:
-    error = await call_error(app, "search_traces", STRANGER, **arguments)
+    error = await call_error(app, "search_traces", ANONYMOUS, **arguments)
     assert error.code == "VALIDATION_ERROR"
     assert error.message == "Please provide a query, tags, or both to search."
     assert "query" in error.details
@@ -141,34 +141,36 @@ async def test_query_or_tags_are_required(app: App, arguments: dict[str, Any]) -
 
 async def test_trace_must_have_all_tags(app: App) -> None:
     trace_ids = await contribute_samples(app, 0, 1, 2, 6)
-    assert set(trace_ids[:3]) == set(await search_ids(app, tags=["python"]))
-    assert set(trace_ids[1:3]) == set(await search_ids(app, tags=["python", "asyncio"]))
-    assert await search_ids(app, tags=["Asyncio", "FASTAPI", "python", "python"]) == [trace_ids[2]]
-    assert await search_ids(app, tags=["docker", "python"]) == []
+    assert set(trace_ids[:3]) == set(await search_trace_ids(app, tags=["python"]))
+    assert set(trace_ids[1:3]) == set(await search_trace_ids(app, tags=["python", "asyncio"]))
+    assert await search_trace_ids(app, tags=["Asyncio", "FASTAPI", "python", "python"]) == [
+        trace_ids[2]
+    ]
+    assert await search_trace_ids(app, tags=["docker", "python"]) == []
 
 
 async def test_tags_filter_a_query(app: App) -> None:
     trace_ids = await contribute_samples(app, 0, 1, 2, 6)
     page = await search(app, query="async web server freezes", tags=["docker"])
-    assert hit_ids([page]) == [trace_ids[3]]
+    assert collect_trace_ids([page]) == [trace_ids[3]]
     assert (
         trace_ids[2]
-        == (await search_ids(app, query="async web server freezes", tags=["python"]))[0]
+        == (await search_trace_ids(app, query="async web server freezes", tags=["python"]))[0]
     )
 
 
 async def test_tags_alone_list_the_latest_first(app: App) -> None:
     trace_ids: list[str] = []
     for number in range(4):
-        app.clock = fixed_clock(NOON + timedelta(hours=number))
+        app.clock = make_fixed_clock(NOON + timedelta(hours=number))
         trace_ids.append(await contribute(app, number, tags=["x"]))
-    assert trace_ids[::-1] == await search_ids(app, tags=["x"])
+    assert trace_ids[::-1] == await search_trace_ids(app, tags=["x"])
 
 
 async def test_unknown_tag_is_named_with_a_suggestion(app: App) -> None:
     await contribute_samples(app, 0, 1)
     for arguments in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
-        answer = await call(app, "search_traces", STRANGER, **arguments)
+        answer = await call(app, "search_traces", ANONYMOUS, **arguments)
         assert answer.result
         assert answer.result["results"] == []
         for text in (answer.result["message"], str(answer.text)):
@@ -197,7 +199,7 @@ async def test_unknown_tag_is_named_with_a_suggestion(app: App) -> None:
     ],
 )
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
-    error = await call_error(app, "search_traces", STRANGER, **({"query": "x"} | invalid))
+    error = await call_error(app, "search_traces", ANONYMOUS, **({"query": "x"} | invalid))
     assert error.code == "VALIDATION_ERROR"
     assert field in error.details
 
@@ -211,18 +213,18 @@ async def test_odd_queries_are_answered(app: App, query: str) -> None:
 
 
 async def test_lone_surrogate_is_refused(app: App) -> None:
-    error = await call_error(app, "search_traces", STRANGER, query="half \ud83c")
+    error = await call_error(app, "search_traces", ANONYMOUS, query="half \ud83c")
     assert error.code == "VALIDATION_ERROR"
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_trust_breaks_a_tie(app: App, embedder: WordEmbedder) -> None:
-    assert not embedder.down
+    assert not embedder.is_down
     trace_ids = [await store_trace(app, title) for title in ("a b c", "b c a", "c a b", "b a c")]
     await add_votes(app, trace_ids[2], 4)
     await add_votes(app, trace_ids[0], 4, **DOWN)
     await vote(app, trace_ids[3], "ben")
-    assert await search_ids(app, query="c b") == [
+    assert await search_trace_ids(app, query="c b") == [
         trace_ids[2],
         trace_ids[3],
         trace_ids[1],
@@ -244,7 +246,7 @@ async def test_popular_trace_never_outranks_a_match(
         "Task was destroyed but it is pending!",
         "strong reference to a task",
     ):
-        assert (await search_ids(app, query=query))[0] == matching_id
+        assert (await search_trace_ids(app, query=query))[0] == matching_id
 
 
 async def test_complete_result_has_no_message_or_cursor(app: App) -> None:
@@ -254,7 +256,7 @@ async def test_complete_result_has_no_message_or_cursor(app: App) -> None:
     assert "next_cursor" not in result
 
 
-@pytest.mark.parametrize("user", [STRANGER, "ben", ANNA])
+@pytest.mark.parametrize("user", [ANONYMOUS, "ben", ANNA])
 async def test_every_user_finds_the_same(app: App, user: str | None) -> None:
     await contribute_samples(app, 0, 1, 2)
     own_view = await call_result(app, "search_traces", user, query="python tests")
@@ -267,11 +269,11 @@ async def test_only_words_are_searched_while_embedding_is_down(
 ) -> None:
     trace_ids = await contribute_samples(app, 0, 1, 2)
     await add_votes(app, trace_ids[1], 2, **SPAM)
-    embedder.down = True
-    answer = await call(app, "search_traces", STRANGER, query="editable install")
-    ids_by_tags = await search_ids(app, tags=["python"])
-    ids_by_query_and_tags = await search_ids(app, query="asyncio", tags=["python"])
-    embedder.down = False
+    embedder.is_down = True
+    answer = await call(app, "search_traces", ANONYMOUS, query="editable install")
+    ids_by_tags = await search_trace_ids(app, tags=["python"])
+    ids_by_query_and_tags = await search_trace_ids(app, query="asyncio", tags=["python"])
+    embedder.is_down = False
     assert answer.result, answer.error
     assert answer.result["results"][0]["trace_id"] == trace_ids[0]
     assert answer.result["matches"] is True
@@ -291,6 +293,6 @@ async def test_search_takes_at_most_three_round_trips(app: App) -> None:
         {"tags": ["unused-tag"]},
         {"query": "python", "tags": ["unused-tag"]},
     ):
-        receipt = (await call(app, "search_traces", STRANGER, **arguments)).receipt
+        receipt = (await call(app, "search_traces", ANONYMOUS, **arguments)).receipt
         assert receipt.round_trips <= 3, arguments
         assert receipt.documents_written == 0

@@ -12,7 +12,7 @@ from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus, VoteTally
-from tests.support.traces import search_ids
+from tests.support.traces import search_trace_ids
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -44,4 +44,4 @@ async def test_flagged_traces_hide_no_others(app: App, ctx: Context, tags: list[
     for number in range(75):
         await store_trace(ctx, f"other-{number}", f"something else {number}", VoteTally())
     await store_trace(ctx, "good", "a tap leaks", VoteTally())
-    assert (await search_ids(app, query="the tap drips and leaks", tags=tags))[0] == "good"
+    assert (await search_trace_ids(app, query="the tap drips and leaks", tags=tags))[0] == "good"

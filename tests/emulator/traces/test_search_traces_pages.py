@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.tool_calls import STRANGER, call, call_error, call_result
-from tests.support.traces import SPAM, add_votes, all_pages, contribute, fixed_clock, hit_ids
+from tests.support.tool_calls import ANONYMOUS, call, call_all_pages, call_error, call_result
+from tests.support.traces import SPAM, add_votes, collect_trace_ids, contribute, make_fixed_clock
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -26,7 +26,7 @@ async def contribute_anchors(app: App, count: int, **fields: Any) -> list[str]:
     """Contribute traces with a common word and tag, three at each time."""
     trace_ids: list[str] = []
     for number in range(count):
-        app.clock = fixed_clock(NOON + timedelta(hours=number // 3))
+        app.clock = make_fixed_clock(NOON + timedelta(hours=number // 3))
         texts = {"title": f"anchor {number}", "tags": ["sea", f"t{number}"]} | fields
         trace_ids.append(await contribute(app, number, **texts))
     return trace_ids
@@ -37,12 +37,12 @@ async def dozen(new_backend: NewBackend) -> tuple[App, list[str]]:
     """Twelve traces for tests that only read, with their ids."""
     app = new_backend(None)
     trace_ids = await contribute_anchors(app, 12)
-    app.clock = fixed_clock(NOON)
+    app.clock = make_fixed_clock(NOON)
     return app, trace_ids
 
 
 async def load_pages(app: App, **arguments: Any) -> list[dict[str, Any]]:
-    return await all_pages(app, "search_traces", STRANGER, **arguments)
+    return await call_all_pages(app, "search_traces", ANONYMOUS, **arguments)
 
 
 @pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
@@ -52,7 +52,7 @@ async def test_pages_show_every_trace_once(
 ) -> None:
     app, trace_ids = dozen
     pages = await load_pages(app, **arguments, limit=limit)
-    assert sorted(trace_ids) == sorted(hit_ids(pages))
+    assert sorted(trace_ids) == sorted(collect_trace_ids(pages))
     hits = [hit for page in pages for hit in page["results"]]
     assert list(range(1, 13)) == [hit["rank"] for hit in hits]
     assert all(len(page["results"]) <= limit for page in pages)
@@ -64,7 +64,9 @@ async def test_order_equals_that_of_one_long_page(
 ) -> None:
     app, _ = dozen
     [long_page] = await load_pages(app, **arguments, limit=50)
-    assert hit_ids([long_page]) == hit_ids(await load_pages(app, **arguments, limit=2))
+    assert collect_trace_ids([long_page]) == collect_trace_ids(
+        await load_pages(app, **arguments, limit=2)
+    )
 
 
 @pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
@@ -72,17 +74,17 @@ async def test_concurrent_changes_lose_and_repeat_no_hit(
     app: App, arguments: dict[str, Any]
 ) -> None:
     trace_ids = await contribute_anchors(app, 9)
-    first_page = await call_result(app, "search_traces", STRANGER, **arguments, limit=3)
-    first_ids = hit_ids([first_page])
+    first_page = await call_result(app, "search_traces", ANONYMOUS, **arguments, limit=3)
+    first_ids = collect_trace_ids([first_page])
     withdrawn = next(trace_id for trace_id in trace_ids if trace_id not in first_ids)
     await call_result(app, "withdraw_trace", trace_id=withdrawn)
     await call_result(app, "withdraw_trace", trace_id=first_ids[0])
     app.clock = lambda: NOON + timedelta(days=1)
     await contribute(app, 20, title="anchor of late", tags=["sea"])
-    further_pages = await all_pages(
-        app, "search_traces", STRANGER, **arguments, limit=50, cursor=first_page["next_cursor"]
+    further_pages = await call_all_pages(
+        app, "search_traces", ANONYMOUS, **arguments, limit=50, cursor=first_page["next_cursor"]
     )
-    further_ids = hit_ids(further_pages)
+    further_ids = collect_trace_ids(further_pages)
     assert set(trace_ids) - {withdrawn} - set(first_ids) <= set(further_ids)
     assert not {withdrawn, *first_ids} & set(further_ids)
 
@@ -100,11 +102,11 @@ async def test_flagged_and_superseded_traces_leave_no_gap(
     visible = {*trace_ids, successor} - {trace_ids[8], trace_ids[7], trace_ids[4], trace_ids[3]}
     for limit in (1, 2, 50):
         pages = await load_pages(app, **arguments, limit=limit)
-        assert sorted(visible) == sorted(hit_ids(pages))
-        assert len(visible) == len(hit_ids(pages))
+        assert sorted(visible) == sorted(collect_trace_ids(pages))
+        assert len(visible) == len(collect_trace_ids(pages))
         assert list(range(1, 7)) == [hit["rank"] for page in pages for hit in page["results"]]
     flagged = await load_pages(app, **arguments, limit=2, include_flagged=True)
-    assert sorted({*trace_ids, successor} - {trace_ids[3]}) == sorted(hit_ids(flagged))
+    assert sorted({*trace_ids, successor} - {trace_ids[3]}) == sorted(collect_trace_ids(flagged))
 
 
 async def test_page_of_hidden_traces_does_not_say_no_match(
@@ -113,7 +115,7 @@ async def test_page_of_hidden_traces_does_not_say_no_match(
     trace_ids = await contribute_anchors(app, 6)
     for hidden in trace_ids[3:]:
         await add_votes(app, hidden, 2, **SPAM)
-    answer = await call(app, "search_traces", STRANGER, **TAGS, limit=1)
+    answer = await call(app, "search_traces", ANONYMOUS, **TAGS, limit=1)
     assert answer.result
     if "next_cursor" in answer.result:
         assert "No traces found" not in str(answer.text)
@@ -121,7 +123,7 @@ async def test_page_of_hidden_traces_does_not_say_no_match(
 
 async def test_text_has_the_next_cursor(app: App) -> None:
     await contribute_anchors(app, 3)
-    answer = await call(app, "search_traces", STRANGER, **QUERY, limit=2)
+    answer = await call(app, "search_traces", ANONYMOUS, **QUERY, limit=2)
     assert answer.result
     assert answer.result["next_cursor"] in str(answer.text)
 
@@ -129,15 +131,15 @@ async def test_text_has_the_next_cursor(app: App) -> None:
 async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     await contribute_anchors(app, 4)
     cursors = [
-        (await call_result(app, "search_traces", STRANGER, **arguments, limit=1))["next_cursor"]
+        (await call_result(app, "search_traces", ANONYMOUS, **arguments, limit=1))["next_cursor"]
         for arguments in (QUERY, TAGS, QUERY_AND_TAGS)
     ]
     for cursor, other_arguments in zip(cursors, (QUERY_AND_TAGS, QUERY, TAGS), strict=True):
-        error = await call_error(app, "search_traces", STRANGER, **other_arguments, cursor=cursor)
+        error = await call_error(app, "search_traces", ANONYMOUS, **other_arguments, cursor=cursor)
         assert error.code == "VALIDATION_ERROR"
         assert set(error.details) == {"cursor"}
     damaged_cursor = cursors[0][:-3] + "AAA"
-    error = await call_error(app, "search_traces", STRANGER, **QUERY, cursor=damaged_cursor)
+    error = await call_error(app, "search_traces", ANONYMOUS, **QUERY, cursor=damaged_cursor)
     assert set(error.details) == {"cursor"}
 
 
@@ -145,9 +147,9 @@ async def test_cursor_depends_on_include_flagged(
     app: App,
 ) -> None:
     await contribute_anchors(app, 3)
-    cursor = (await call_result(app, "search_traces", STRANGER, **QUERY, limit=1))["next_cursor"]
+    cursor = (await call_result(app, "search_traces", ANONYMOUS, **QUERY, limit=1))["next_cursor"]
     error = await call_error(
-        app, "search_traces", STRANGER, **QUERY, include_flagged=True, cursor=cursor
+        app, "search_traces", ANONYMOUS, **QUERY, include_flagged=True, cursor=cursor
     )
     assert set(error.details) == {"cursor"}
 
@@ -162,5 +164,5 @@ async def test_long_hits_are_paged_whole(app: App) -> None:
     for arguments in (QUERY, TAGS):
         pages = await load_pages(app, **arguments, limit=50)
         assert len(pages) > 1
-        assert sorted(trace_ids) == sorted(hit_ids(pages))
+        assert sorted(trace_ids) == sorted(collect_trace_ids(pages))
         assert all(len(str(page).encode()) < 100_000 for page in pages)

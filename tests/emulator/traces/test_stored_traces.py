@@ -14,9 +14,10 @@ from shared.firestore.database import WriteConflict
 from shared.index.indexed_state import read_indexed_state
 from shared.traces.corpus import MAX_TERMS, build_indexed_state
 from shared.traces.repository import Traces, to_trace
+from tests.support.stored_documents import read_app_documents
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import DOWN, contribute, samples, stored_documents, vote
+from tests.support.traces import DOWN, contribute, read_samples, vote
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database
@@ -150,7 +151,7 @@ async def test_trace_of_stop_words_is_not_counted(app: App) -> None:
 async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
     words = [f"w{number}" for number in range(MAX_TERMS + 300)]
     trace_id = await contribute(app, solution_text=" ".join([*words, "anchor anchor"]))
-    data = (await stored_documents(app, "traces"))[trace_id]
+    data = (await read_app_documents(app, "traces"))[trace_id]
     terms = data["indexed"]["terms"]
     assert len(terms) == MAX_TERMS
     assert terms["anchor"] == 2
@@ -163,8 +164,8 @@ async def test_trace_is_read_as_written(app: App) -> None:
     trace_id = await contribute(app, 7)
     stored_trace = await Traces(_get_database(app)).get(trace_id)
     assert stored_trace
-    assert samples()[7]["title"] == stored_trace.trace.content.title
-    assert tuple(samples()[7]["tags"]) == stored_trace.trace.content.tags
+    assert read_samples()[7]["title"] == stored_trace.trace.content.title
+    assert tuple(read_samples()[7]["tags"]) == stored_trace.trace.content.tags
     assert await Traces(_get_database(app)).get("missing") is None
     assert await Traces(_get_database(app)).get_revision(trace_id, 1) is None
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.tool_calls import STRANGER, call_result
+from tests.support.tool_calls import ANONYMOUS, call_result
 from tests.support.traces import (
     DOWN,
     NO_MATCHES,
     SPAM,
     add_votes,
+    collect_trace_ids,
     contribute,
-    hit_ids,
-    sample,
-    search_ids,
+    make_sample,
+    read_tag_counts,
+    search_trace_ids,
     store_trace,
-    tag_counts,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
 )
 async def test_answering_trace_ranks_first(app: App, query: str, number: int) -> None:
     trace_ids = {number: await contribute(app, number) for number in (0, 1, 3, 6, 12, 22)}
-    result = await call_result(app, "search_traces", STRANGER, query=query)
+    result = await call_result(app, "search_traces", ANONYMOUS, query=query)
     assert result["results"][0]["trace_id"] == trace_ids[number]
     assert result["matches"] is True
 
@@ -54,12 +54,12 @@ async def test_hidden_flagged_match_is_no_match(app: App) -> None:
     flagged_id = await contribute(app, 1)
     await add_votes(app, flagged_id, 2, **SPAM)
     query = "coroutine garbage collected by asyncio: weak reference"
-    result = await call_result(app, "search_traces", STRANGER, query=query)
+    result = await call_result(app, "search_traces", ANONYMOUS, query=query)
     assert result["matches"] is False
-    assert set(hit_ids([result])) <= set(trace_ids)
+    assert set(collect_trace_ids([result])) <= set(trace_ids)
     assert len(result["results"]) <= 3
     assert result["message"].startswith(NO_MATCHES)
-    assert (await search_ids(app, query=query, include_flagged=True))[0] == flagged_id
+    assert (await search_trace_ids(app, query=query, include_flagged=True))[0] == flagged_id
 
 
 async def test_of_two_equal_matches_the_trusted_ranks_first(app: App) -> None:
@@ -68,21 +68,23 @@ async def test_of_two_equal_matches_the_trusted_ranks_first(app: App) -> None:
     trace_ids = [
         await store_trace(app, f"The frobnicator of type {name}") for name in ("A", "B two")
     ]
-    hits = (await call_result(app, "search_traces", STRANGER, query=query))["results"]
-    assert hit_ids([{"results": hits}]) == trace_ids
+    hits = (await call_result(app, "search_traces", ANONYMOUS, query=query))["results"]
+    assert collect_trace_ids([{"results": hits}]) == trace_ids
     assert hits[0]["score"] - hits[1]["score"] < 0.06
     await add_votes(app, trace_ids[1], 12)
     await add_votes(app, trace_ids[0], 7, **DOWN)
-    assert trace_ids[::-1] == await search_ids(app, query=query)
+    assert trace_ids[::-1] == await search_trace_ids(app, query=query)
 
 
 async def test_amended_trace_is_found_by_its_new_text(app: App) -> None:
     trace_id = await contribute(app, tags=["old"])
     await contribute(app, 3, "ben", tags=["old"])
-    await call_result(app, "amend_trace", trace_id=trace_id, **sample(1, tags=["new"]))
-    assert (await search_ids(app, query="background task vanishes silently"))[0] == trace_id
-    assert await search_ids(app, query="add_done_callback", limit=1) == [trace_id]
-    assert await search_ids(app, tags=["new"]) == [trace_id]
-    assert trace_id not in await search_ids(app, tags=["old"])
-    assert trace_id not in await search_ids(app, query="billing rates editable install", limit=1)
-    assert await tag_counts(app) == {"new": 1, "old": 1}
+    await call_result(app, "amend_trace", trace_id=trace_id, **make_sample(1, tags=["new"]))
+    assert (await search_trace_ids(app, query="background task vanishes silently"))[0] == trace_id
+    assert await search_trace_ids(app, query="add_done_callback", limit=1) == [trace_id]
+    assert await search_trace_ids(app, tags=["new"]) == [trace_id]
+    assert trace_id not in await search_trace_ids(app, tags=["old"])
+    assert trace_id not in await search_trace_ids(
+        app, query="billing rates editable install", limit=1
+    )
+    assert await read_tag_counts(app) == {"new": 1, "old": 1}

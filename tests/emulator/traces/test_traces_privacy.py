@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.tool_calls import ANNA, STRANGER, call
-from tests.support.traces import DOWN, add_votes, all_pages, contribute, hit_ids, sample, vote
+from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_all_pages
+from tests.support.traces import DOWN, add_votes, collect_trace_ids, contribute, make_sample, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -22,9 +22,9 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
     await vote(app, trace_id, "carl.gauss@example.com", **DOWN, feedback_text="Not so.")
     answers = [
         await call(app, name, user, **arguments)
-        for user in (STRANGER, "ben", ANNA)
+        for user in (ANONYMOUS, "ben", ANNA)
         for name, arguments in (
-            ("search_traces", {"query": sample(1)["title"]}),
+            ("search_traces", {"query": make_sample(1)["title"]}),
             ("search_traces", {"tags": ["asyncio"]}),
             ("list_tags", {}),
             ("get_trace", {"trace_id": superseded_id}),
@@ -38,7 +38,7 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
         await call(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up"),
     ]
     answers.append(await call(app, "vote_trace", ANNA, trace_id=trace_id, vote_type="up"))
-    answers.append(await call(app, "contribute_trace", ANNA, **sample(2, supersedes=trace_id)))
+    answers.append(await call(app, "contribute_trace", ANNA, **make_sample(2, supersedes=trace_id)))
     all_text = " ".join(answer.model_dump_json() for answer in answers).lower()
     for name in (ANNA, "lovelace", "voter0", "gauss"):
         assert name not in all_text
@@ -47,6 +47,6 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
 async def test_contributor_is_not_in_search_pages(app: App) -> None:
     for number in range(5):
         await contribute(app, number)
-    pages = await all_pages(app, "search_traces", query="python pytest docker", limit=2)
-    assert len(hit_ids(pages)) > 2
+    pages = await call_all_pages(app, "search_traces", query="python pytest docker", limit=2)
+    assert len(collect_trace_ids(pages)) > 2
     assert ANNA not in str(pages)

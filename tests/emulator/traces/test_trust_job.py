@@ -17,15 +17,16 @@ from shared.core.meter import Meter
 from shared.runtime.job import AlreadyRunning, Report, run_job
 from shared.traces.trust import VoteTally
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample_budget, documents, spent_budget
+from tests.support.stored_documents import read_app_documents, read_documents
 from tests.support.stored_traces import assert_tallies
 from tests.support.tasks import NOON
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import DOWN, SPAM, add_votes, contribute, stored_documents, vote
-from tests.support.workspaces import job_context, write_times
+from tests.support.traces import DOWN, SPAM, add_votes, contribute, vote
+from tests.support.workspaces import read_write_times
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -69,8 +70,8 @@ async def contribute_and_vote(app: App, chance: random.Random) -> list[str]:
 
 async def damage(app: App, chance: random.Random) -> None:
     """Damage tallies and a record at random."""
-    ctx = job_context(app)
-    for trace_id in sorted(await stored_documents(app, "traces")):
+    ctx = make_job_context(app)
+    for trace_id in sorted(await read_app_documents(app, "traces")):
         invalid = VoteTally(*(chance.randrange(300) for _ in range(5)))
         change = chance.choice([{"tally": asdict(invalid)}, {"tally": {"upvotes": 7}}, {}])
         await set_fields(ctx, f"traces/{trace_id}", change)
@@ -81,7 +82,7 @@ async def damage(app: App, chance: random.Random) -> None:
 async def count_documents_written(app: App) -> int:
     """Run the job, and return how many documents it writes."""
     meter = Meter()
-    assert (await trust(app.context(Caller(), meter), ample_budget())).failures == []
+    assert (await trust(app.context(Caller(), meter), make_ample_budget())).failures == []
     return meter.documents_written
 
 
@@ -91,10 +92,10 @@ async def count_documents_written(app: App) -> int:
 async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     await contribute_and_vote(app, chance)
-    await trust(job_context(app), ample_budget())
+    await trust(make_job_context(app), make_ample_budget())
     await damage(app, chance)
     clock.now += ROUND_INTERVAL
-    report = await trust(job_context(app), ample_budget())
+    report = await trust(make_job_context(app), make_ample_budget())
     assert report.finished
     assert report.failures == []
     assert report.counts["busy"] == 0
@@ -108,54 +109,54 @@ async def test_missing_record_is_restored(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 3)
     await app.connection.client.document("contributors/anna").delete()
-    assert await trust(job_context(app), ample_budget()) == Report(Counter(records=1))
+    assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(records=1))
     await assert_tallies(app)
 
 
 async def test_recent_votes_are_recounted_between_rounds(app: App, clock: SettableClock) -> None:
     voted_id, other_id = [await contribute(app, number, "anna") for number in range(2)]
-    await trust(job_context(app), ample_budget())
+    await trust(make_job_context(app), make_ample_budget())
     clock.advance(days=1)
     await vote(app, voted_id, "ben")
     for trace_id in (voted_id, other_id):
-        await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    assert await trust(job_context(app), ample_budget()) == Report(Counter(tallies=1))
+        await set_fields(make_job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(tallies=1))
     sums = {
         name: data["tally"]["upvotes"]
-        for name, data in (await stored_documents(app, "traces")).items()
+        for name, data in (await read_app_documents(app, "traces")).items()
     }
     assert sums == {voted_id: 1, other_id: 40}
     clock.now += ROUND_INTERVAL
-    assert await trust(job_context(app), ample_budget()) == Report(Counter(tallies=1))
+    assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(tallies=1))
     await assert_tallies(app)
 
 
 async def test_vote_committed_late_is_recounted(app: App, clock: SettableClock) -> None:
     """Its time is taken before the run, and its commit follows it."""
     trace_id = await contribute(app, 0, "anna")
-    await trust(job_context(app), ample_budget())
+    await trust(make_job_context(app), make_ample_budget())
     clock.advance(days=1)
-    await trust(job_context(app), ample_budget())
+    await trust(make_job_context(app), make_ample_budget())
     clock.now -= MAX_CLOCK_SKEW / 2
     await vote(app, trace_id, "ben")
-    await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await set_fields(make_job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     clock.now += MAX_CLOCK_SKEW
-    assert await trust(job_context(app), ample_budget()) == Report(Counter(tallies=1))
+    assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(tallies=1))
 
 
 async def test_idle_run_costs_few_reads(app: App, clock: SettableClock) -> None:
     for number in range(6):
         await add_votes(app, await contribute(app, number, f"user{number}"), 3)
     clock.advance(hours=1)
-    await trust(job_context(app), ample_budget())
+    await trust(make_job_context(app), make_ample_budget())
     clock.advance(days=1)
-    await trust(job_context(app), ample_budget())
+    await trust(make_job_context(app), make_ample_budget())
     for _ in range(2):
         clock.advance(days=1)
         meter = Meter()
         ctx = app.context(Caller(), meter)
         assert await count_pending(ctx) == 0
-        assert await trust(ctx, ample_budget()) == Report()
+        assert await trust(ctx, make_ample_budget()) == Report()
         assert meter.documents_written == 0
         assert meter.documents_read <= MAX_IDLE_READS
 
@@ -165,27 +166,27 @@ async def test_vote_before_a_correction_is_kept(
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 2)
-    await trust(job_context(app), ample_budget())
+    await trust(make_job_context(app), make_ample_budget())
     invalid: dict[str, dict[str, Any]] = {
         f"traces/{trace_id}": {"tally": {"upvotes": 9}},
         "contributors/anna": {"up": 9},
     }
     for path, fields in invalid.items():
-        await set_fields(job_context(app), path, fields)
+        await set_fields(make_job_context(app), path, fields)
         clock.now += ROUND_INTERVAL
 
         async def vote_once(name: str = path.replace("/", " ")) -> None:
             await vote(app, trace_id, name)
 
         racing_app = WatchedApp(
-            settings, before(1, vote_once), clock=clock, embedder=WordEmbedder()
+            settings, call_before(1, vote_once), clock=clock, embedder=WordEmbedder()
         )
-        assert (await trust(job_context(racing_app), ample_budget())).counts["busy"] == 1
+        assert (await trust(make_job_context(racing_app), make_ample_budget())).counts["busy"] == 1
         await racing_app.aclose()
         clock.now += ROUND_INTERVAL
-        await trust(job_context(app), ample_budget())
+        await trust(make_job_context(app), make_ample_budget())
         await assert_tallies(app)
-    assert (await stored_documents(app, "traces"))[trace_id]["tally"]["upvotes"] == 4
+    assert (await read_app_documents(app, "traces"))[trace_id]["tally"]["upvotes"] == 4
 
 
 async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> None:
@@ -195,7 +196,7 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
     async def run() -> None:
         for _ in range(6):
             clock.now += ROUND_INTERVAL
-            await trust(job_context(app), ample_budget())
+            await trust(make_job_context(app), make_ample_budget())
 
     async def vote_and_damage() -> None:
         for number in range(10):
@@ -210,9 +211,9 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
 
     await asyncio.gather(run(), vote_and_damage())
     clock.now += ROUND_INTERVAL
-    await trust(job_context(app), ample_budget())
+    await trust(make_job_context(app), make_ample_budget())
     await assert_tallies(app)
-    tallies = [data["tally"] for data in (await stored_documents(app, "traces")).values()]
+    tallies = [data["tally"] for data in (await read_app_documents(app, "traces")).values()]
     assert [tally["upvotes"] + tally["downvotes"] for tally in tallies] == [10] * 3
 
 
@@ -224,13 +225,13 @@ async def test_unreadable_votes_block_no_other_trace(
     ]
     for trace_id in (broken_id, other_id, foreign_id):
         await vote(app, trace_id, "carl")
-        await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    await set_fields(job_context(app), f"traces/{broken_id}/votes/carl", {"vote": "sideways"})
-    record = (await stored_documents(app, "contributors"))["anna"]
-    report = await trust(job_context(app), ample_budget())
+        await set_fields(make_job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await set_fields(make_job_context(app), f"traces/{broken_id}/votes/carl", {"vote": "sideways"})
+    record = (await read_app_documents(app, "contributors"))["anna"]
+    report = await trust(make_job_context(app), make_ample_budget())
     assert [failure.name for failure in report.failures] == [f"traces/{broken_id}"]
     assert report.counts == Counter(tallies=2)
-    assert (await stored_documents(app, "contributors"))["anna"] == record
+    assert (await read_app_documents(app, "contributors"))["anna"] == record
 
 
 async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: SettableClock) -> None:
@@ -239,26 +240,28 @@ async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: Settab
     await add_votes(app, remaining_id, 2)
     await call_result(app, "withdraw_trace", "anna", trace_id=erased_id)
     clock.advance(days=31)
-    while f"traces/{erased_id}" in await write_times(job_context(app)):
-        await purge(job_context(app), spent_budget())
+    while f"traces/{erased_id}" in await read_write_times(make_job_context(app)):
+        await purge(make_job_context(app), make_spent_budget())
     expected_record = {"up": 2, "down": 3, "erased_down": 3}
     for _ in range(2):  # while its votes are still there, and after
-        assert (await stored_documents(app, "contributors"))["anna"] == expected_record
-        assert await trust(job_context(app), ample_budget()) == Report()
-        await purge(job_context(app), ample_budget())
+        assert (await read_app_documents(app, "contributors"))["anna"] == expected_record
+        assert await trust(make_job_context(app), make_ample_budget()) == Report()
+        await purge(make_job_context(app), make_ample_budget())
         clock.now += ROUND_INTERVAL
-    assert await trust(job_context(app), ample_budget()) == Report()
+    assert await trust(make_job_context(app), make_ample_budget()) == Report()
 
 
 async def test_run_without_time_does_one_contributor(app: App, clock: SettableClock) -> None:
     for number in range(3):
         await add_votes(app, await contribute(app, number, PEOPLE[number]), 2)
     await damage(app, random.Random(3))  # noqa: S311 - no secret
-    has_finished = [(await trust(job_context(app), spent_budget())).finished for _ in range(4)]
+    has_finished = [
+        (await trust(make_job_context(app), make_spent_budget())).finished for _ in range(4)
+    ]
     assert has_finished == [False, False, False, True]
     await assert_tallies(app)
     clock.advance(days=1)
-    assert await count_pending(job_context(app)) == 0
+    assert await count_pending(make_job_context(app)) == 0
 
 
 async def test_run_killed_after_any_commit_is_continued(
@@ -281,7 +284,7 @@ async def test_run_killed_after_any_commit_is_continued(
         while True:
             killed_app = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
             try:
-                await trust(job_context(killed_app), ample_budget())
+                await trust(make_job_context(killed_app), make_ample_budget())
             except DiedError:
                 deaths += 1
             else:
@@ -298,8 +301,8 @@ async def test_concurrent_runs_exclude_each_other(app: App) -> None:
 
 
 async def test_run_without_traces_does_nothing(app: App, clock: SettableClock) -> None:
-    assert await trust(job_context(app), ample_budget()) == Report()
+    assert await trust(make_job_context(app), make_ample_budget()) == Report()
     clock.advance(days=1)
     assert await count_documents_written(app) == 0
-    assert await count_pending(job_context(app)) == 0
-    assert set(await documents(job_context(app), "meta")) == {"trust"}
+    assert await count_pending(make_job_context(app)) == 0
+    assert set(await read_documents(make_job_context(app), "meta")) == {"trust"}

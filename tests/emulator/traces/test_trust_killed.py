@@ -17,9 +17,8 @@ from shared.runtime.context import App
 from tests.emulator.traces.test_trust_job import contribute_and_vote, damage
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.stored_documents import ample_budget
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.stored_traces import assert_tallies
-from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -31,12 +30,12 @@ import asyncio, os, signal, sys
 from functions.jobs.trust.job import JOB
 from shared.runtime.job import run_job
 from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import WatchedApp, call_after
 
 async def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-asyncio.run(run_job(JOB, WatchedApp(Settings(), after(int(sys.argv[1]), die))))
+asyncio.run(run_job(JOB, WatchedApp(Settings(), call_after(int(sys.argv[1]), die))))
 """
 
 
@@ -48,7 +47,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
     for commits in (2, 3, 4):  # the lease, a note, a sum
         assert run_until_killed(project, commits) == -signal.SIGKILL
     day.now += ROUND_INTERVAL
-    report = await trust(job_context(app), ample_budget())
+    report = await trust(make_job_context(app), make_ample_budget())
     assert report.finished
     assert report.failures == []
     await assert_tallies(app)

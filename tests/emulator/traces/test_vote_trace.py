@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
+from tests.support.stored_documents import read_app_documents
+from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
 from tests.support.traces import (
     DOWN,
     SPAM,
     add_votes,
     contribute,
-    sample,
-    search_ids,
-    stored_documents,
+    make_sample,
+    search_trace_ids,
     vote,
 )
 
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.anyio
 
 async def vote_state(app: App, trace_id: str) -> tuple[int, int, str]:
     """Return the numbers of upvotes and downvotes, and the status."""
-    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     return trace["upvotes"], trace["downvotes"], trace["status"]
 
 
 async def record(app: App, user: str) -> dict[str, int]:
     """Return the stored record of a contributor."""
-    stored_record = (await stored_documents(app, "contributors")).get(user, {})
+    stored_record = (await read_app_documents(app, "contributors")).get(user, {})
     return {"up": 0, "down": 0} | stored_record
 
 
@@ -41,8 +41,8 @@ async def test_result_has_the_trace_after_the_vote(app: App) -> None:
     result = await vote(app, trace_id, "ben")
     assert {
         "trace_id": trace_id,
-        "title": sample(0)["title"],
-        "tags": sample(0)["tags"],
+        "title": make_sample(0)["title"],
+        "tags": make_sample(0)["tags"],
         "status": "pending",
         "trust": 0.12,
         "upvotes": 1,
@@ -68,7 +68,7 @@ async def test_text_confirms_the_vote(app: App) -> None:
 async def test_same_vote_changes_nothing(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="No.")
-    traces_before = await stored_documents(app, "traces")
+    traces_before = await read_app_documents(app, "traces")
     repeated_answer = await call(
         app, "vote_trace", "ben", trace_id=trace_id, **DOWN, feedback_text="No."
     )
@@ -80,7 +80,7 @@ async def test_same_vote_changes_nothing(app: App) -> None:
     assert "undo" not in repeated_answer.result
     assert repeated_answer.receipt.documents_written == 0
     assert "Nothing changed" in str(repeated_answer.text)
-    assert await stored_documents(app, "traces") == traces_before
+    assert await read_app_documents(app, "traces") == traces_before
 
 
 async def test_vote_can_be_changed(app: App) -> None:
@@ -200,7 +200,7 @@ async def test_longest_feedback_is_stored(app: App) -> None:
     trace_id = await contribute(app)
     text = ("word " * 400)[:2_000]
     await vote(app, trace_id, "ben", **DOWN, feedback_text=text)
-    [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    [feedback] = (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"]
     assert feedback["feedback_text"] == text
     assert feedback["feedback_tag"] == "wrong"
 
@@ -208,7 +208,7 @@ async def test_longest_feedback_is_stored(app: App) -> None:
 async def test_blank_feedback_is_dropped(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **DOWN, feedback_text=" \n\t")
-    assert (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"] == []
+    assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"] == []
 
 
 async def test_feedback_text_alone_can_be_changed(app: App) -> None:
@@ -217,7 +217,7 @@ async def test_feedback_text_alone_can_be_changed(app: App) -> None:
     result = await vote(app, trace_id, "ben", **DOWN, feedback_text="Second.")
     assert result["changed"] is True
     assert result["downvotes"] == 1
-    [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    [feedback] = (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"]
     assert feedback["feedback_text"] == "Second."
 
 
@@ -275,16 +275,16 @@ async def test_votes_validate_a_trace_and_revoke_it(app: App) -> None:
 
 async def test_flagged_trace_is_hidden_unless_included(app: App) -> None:
     trace_id = await contribute(app)
-    arguments: list[dict[str, Any]] = [{"query": sample(0)["title"]}, {"tags": ["src-layout"]}]
+    arguments: list[dict[str, Any]] = [{"query": make_sample(0)["title"]}, {"tags": ["src-layout"]}]
     await vote(app, trace_id, "ben", **SPAM)
-    assert [await search_ids(app, **query) for query in arguments] == [[trace_id]] * 2
+    assert [await search_trace_ids(app, **query) for query in arguments] == [[trace_id]] * 2
     await vote(app, trace_id, "carl", vote_type="down", feedback_tag="security_concern")
-    assert [await search_ids(app, **query) for query in arguments] == [[]] * 2
-    assert [await search_ids(app, **query, include_flagged=True) for query in arguments] == [
+    assert [await search_trace_ids(app, **query) for query in arguments] == [[]] * 2
+    assert [await search_trace_ids(app, **query, include_flagged=True) for query in arguments] == [
         [trace_id]
     ] * 2
     await vote(app, trace_id, "carl", vote_type="none")
-    assert [await search_ids(app, **query) for query in arguments] == [[trace_id]] * 2
+    assert [await search_trace_ids(app, **query) for query in arguments] == [[trace_id]] * 2
 
 
 async def test_vote_takes_two_round_trips(app: App) -> None:
@@ -322,7 +322,7 @@ async def test_reason_for_a_vote_up_is_kept_not_shown(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "carl", **DOWN, feedback_text="Breaks on Windows.")
     await vote(app, trace_id, "ben", vote_type="up", feedback_text="Saved my day.")
-    [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    [feedback] = (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"]
     assert feedback["feedback_text"] == "Breaks on Windows."
     result = await vote(app, trace_id, "ben", vote_type="none")
     assert result["undo"]["arguments"] == {
@@ -336,7 +336,7 @@ async def test_vote_up_after_a_vote_down_hides_the_feedback(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="No.")
     await vote(app, trace_id, "ben", vote_type="up", feedback_text="It was my mistake.")
-    assert (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"] == []
+    assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"] == []
 
 
 @pytest.mark.parametrize("blank", ["", " "])

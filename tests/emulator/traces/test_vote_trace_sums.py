@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.traces.trust import ContributorRecord, FeedbackTag
-from tests.support.stored_traces import assert_tallies, stored_votes
-from tests.support.tool_calls import STRANGER, call, call_result, call_text
+from tests.support.stored_documents import read_app_documents
+from tests.support.stored_traces import assert_tallies, read_votes
+from tests.support.tool_calls import ANONYMOUS, call, call_result, call_text
 from tests.support.traces import (
     DOWN,
     SPAM,
     add_votes,
     contribute,
-    sample,
-    search_ids,
-    stored_documents,
+    make_sample,
+    search_trace_ids,
     vote,
 )
 
@@ -112,7 +112,7 @@ class History:
         for trace_id in self.owners:
             choices = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
             counts = Counter(vote.get("vote_type", "none") for vote in choices)
-            trace = await call_result(self.app, "get_trace", STRANGER, trace_id=trace_id)
+            trace = await call_result(self.app, "get_trace", ANONYMOUS, trace_id=trace_id)
             assert counts["up"] == trace["upvotes"]
             assert counts["down"] == trace["downvotes"]
 
@@ -142,7 +142,7 @@ async def test_vote_weight_follows_the_voters_record(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
     await vote(app, trace_id, "carl")
-    weights = {user: data["weight"] for user, data in (await stored_votes(app, trace_id)).items()}
+    weights = {user: data["weight"] for user, data in (await read_votes(app, trace_id)).items()}
     assert weights == {
         "ben": ContributorRecord(up=4, down=1).weight,
         "carl": ContributorRecord().weight,
@@ -159,10 +159,10 @@ async def test_fifteen_concurrent_voters_are_all_counted(app: App) -> None:
         )
     )
     assert [answer.error for answer in answers] == [None] * 15
-    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert trace["upvotes"] == 5
     assert trace["downvotes"] == 10
-    assert len(await stored_votes(app, trace_id)) == 15
+    assert len(await read_votes(app, trace_id)) == 15
     counts = [
         answer.result["upvotes"] + answer.result["downvotes"] for answer in answers if answer.result
     ]
@@ -177,7 +177,7 @@ async def test_concurrent_votes_of_one_user_count_once(app: App) -> None:
         *(call(app, "vote_trace", "ben", trace_id=trace_id, **arguments) for arguments in votes)
     )
     assert [answer.error for answer in answers] == [None] * 12
-    assert len(await stored_votes(app, trace_id)) <= 1
+    assert len(await read_votes(app, trace_id)) <= 1
     await assert_tallies(app)
 
 
@@ -192,7 +192,7 @@ async def test_concurrent_votes_keep_the_record_exact(
             for number in range(6)
         )
     )
-    assert (await stored_documents(app, "contributors"))["anna"] == {"up": 12, "down": 12}
+    assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 12, "down": 12}
     await assert_tallies(app)
 
 
@@ -212,7 +212,7 @@ async def test_upvotes_do_not_count_for_a_new_text(app: App) -> None:
     assert repeated_vote["changed"] is True
     assert repeated_vote["upvotes"] == 1
     assert "former" not in repeated_vote
-    assert (await stored_documents(app, "contributors"))["anna"] == {"up": 4}
+    assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 4}
     await assert_tallies(app)
 
 
@@ -223,11 +223,11 @@ async def test_downvotes_survive_changes_of_text(app: App) -> None:
         await vote(app, trace_id, user, **SPAM, feedback_text="It sells something.")
         dots = f"Buy this.{'.' * number}"
         await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
-    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert trace["status"] == "flagged"
     assert trace["downvotes"] == 2
     assert [feedback["earlier"] for feedback in trace["feedback"]] == [True, True]
-    assert "on an earlier text" in await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
+    assert "on an earlier text" in await call_text(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     changed_vote = await vote(app, trace_id, "ben")
     assert changed_vote["former"] == "down"
     assert changed_vote["status"] == "pending"
@@ -260,10 +260,10 @@ async def test_restored_revision_has_no_upvotes(app: App) -> None:
     await add_votes(app, trace_id, 4)
     for new_fields in ({"solution_text": "Another."}, {"revision": 1}):
         await call_result(app, "amend_trace", "anna", trace_id=trace_id, **new_fields)
-    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert trace["upvotes"] == 0
     assert trace["status"] == "pending"
-    assert trace["solution_text"] == sample(0)["solution_text"]
+    assert trace["solution_text"] == make_sample(0)["solution_text"]
     await assert_tallies(app)
 
 
@@ -280,7 +280,7 @@ async def test_concurrent_amendments_and_votes_stay_exact(app: App) -> None:
     )
     answers = await asyncio.gather(*vote_calls, *amend_calls)
     assert [answer.error for answer in answers] == [None] * 15
-    assert (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["revision"] == 4
+    assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["revision"] == 4
     await assert_tallies(app)
 
 
@@ -295,10 +295,10 @@ async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
     )
     refusals = {answer.error.code for answer in answers if answer.error}
     assert refusals <= {"NOT_FOUND"}
-    assert await search_ids(app, query=sample(0)["title"]) == []
+    assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     accepted_votes = sum(answer.error is None for answer in answers[:8])
-    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert accepted_votes == trace["upvotes"]
     await assert_tallies(app)
 
@@ -310,8 +310,8 @@ async def test_vote_on_an_earlier_text_can_be_changed(app: App) -> None:
     await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
     await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
     assert (await vote(app, trace_id, "ben", vote_type="none"))["changed"]
-    assert (await stored_documents(app, "contributors"))["anna"] == {"up": 0, "down": 1}
+    assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 0, "down": 1}
     await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
-    [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    [feedback] = (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"]
     assert not feedback["earlier"]
     await assert_tallies(app)

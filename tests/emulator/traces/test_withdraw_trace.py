@@ -11,15 +11,15 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.traces.repository import Traces
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
+from tests.support.stored_documents import read_app_documents
+from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
 from tests.support.traces import (
     DOWN,
     add_votes,
     contribute,
-    sample,
-    search_ids,
-    stored_documents,
-    tag_counts,
+    make_sample,
+    read_tag_counts,
+    search_trace_ids,
     undo,
     vote,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 QUERIES: tuple[dict[str, Any], ...] = (
-    {"query": sample(0)["title"]},
+    {"query": make_sample(0)["title"]},
     {"query": "editable", "tags": ["python"]},
     {"tags": ["src-layout"]},
 )
@@ -44,16 +44,18 @@ async def test_only_its_contributor_reads_a_withdrawn_trace(app: App) -> None:
     trace_id = await contribute(app)
     await contribute(app, 1)
     await withdraw(app, trace_id)
-    for user in (STRANGER, "ben", ANNA):
+    for user in (ANONYMOUS, "ben", ANNA):
         for arguments in QUERIES:
-            assert trace_id not in await search_ids(app, user, **arguments, include_flagged=True)
-    for user in (STRANGER, "ben"):
+            assert trace_id not in await search_trace_ids(
+                app, user, **arguments, include_flagged=True
+            )
+    for user in (ANONYMOUS, "ben"):
         error = await call_error(app, "get_trace", user, trace_id=trace_id)
         assert error.code == "NOT_FOUND"
     trace = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
     assert trace["status"] == "withdrawn"
-    assert trace["solution_text"] == sample(0)["solution_text"]
-    assert await tag_counts(app) == {"python": 1, "asyncio": 1}
+    assert trace["solution_text"] == make_sample(0)["solution_text"]
+    assert await read_tag_counts(app) == {"python": 1, "asyncio": 1}
 
 
 async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
@@ -73,7 +75,7 @@ async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
 
 async def test_result_has_status_and_undo(app: App) -> None:
     trace_id = await contribute(app)
-    common = {"trace_id": trace_id, "title": sample(0)["title"], "changed": True}
+    common = {"trace_id": trace_id, "title": make_sample(0)["title"], "changed": True}
     undo = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
     assert await withdraw(app, trace_id) == common | {"status": "withdrawn", "undo": undo}
     expected_undo = {
@@ -87,7 +89,7 @@ async def test_result_has_status_and_undo(app: App) -> None:
 async def test_text_confirms_the_withdrawal(app: App) -> None:
     trace_id = await contribute(app)
     text = await call_text(app, "withdraw_trace", trace_id=trace_id)
-    assert all(part in text for part in (trace_id, sample(0)["title"], '"withdrawn": false'))
+    assert all(part in text for part in (trace_id, make_sample(0)["title"], '"withdrawn": false'))
     text = await call_text(app, "withdraw_trace", trace_id=trace_id)
     assert "Nothing changed" in text
 
@@ -97,21 +99,21 @@ async def test_votes_survive(app: App) -> None:
     await add_votes(app, trace_id, 5)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="Not on Windows.")
     trace_before = await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    record = await stored_documents(app, "contributors")
+    record = await read_app_documents(app, "contributors")
     await withdraw(app, trace_id)
     assert (await withdraw(app, trace_id, withdrawn=False))["status"] == "validated"
     assert await call_result(app, "get_trace", "ben", trace_id=trace_id) == trace_before
-    assert await stored_documents(app, "contributors") == record
+    assert await read_app_documents(app, "contributors") == record
 
 
 async def test_restored_trace_is_found_as_before(app: App) -> None:
     trace_id = await contribute(app)
-    ids_before = [await search_ids(app, **arguments) for arguments in QUERIES]
+    ids_before = [await search_trace_ids(app, **arguments) for arguments in QUERIES]
     await undo(app, await withdraw(app, trace_id))
     assert (
         [[trace_id]] * 3
         == ids_before
-        == [await search_ids(app, **arguments) for arguments in QUERIES]
+        == [await search_trace_ids(app, **arguments) for arguments in QUERIES]
     )
 
 
@@ -119,11 +121,11 @@ async def test_withdrawing_twice_changes_nothing(app: App) -> None:
     trace_id = await contribute(app)
     for withdrawn in (True, False):
         await withdraw(app, trace_id, withdrawn=withdrawn)
-        postings_before = await stored_documents(app, "trace_lexicon")
+        postings_before = await read_app_documents(app, "trace_lexicon")
         repeated_result = await withdraw(app, trace_id, withdrawn=withdrawn)
         assert not repeated_result["changed"]
         assert "undo" not in repeated_result
-        assert await stored_documents(app, "trace_lexicon") == postings_before
+        assert await read_app_documents(app, "trace_lexicon") == postings_before
 
 
 async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
@@ -145,18 +147,18 @@ async def test_concurrent_withdrawals_change_it_once(app: App) -> None:
     trace_id = await contribute(app)
     answers = await asyncio.gather(*(withdraw(app, trace_id) for _ in range(6)))
     assert sum(answer["changed"] for answer in answers) == 1
-    assert await tag_counts(app) == {}
-    totals = (await stored_documents(app, "meta"))["trace_lexicon"]
+    assert await read_tag_counts(app) == {}
+    totals = (await read_app_documents(app, "meta"))["trace_lexicon"]
     assert totals == {"documents": 0, "length": 0}
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_trace_is_withdrawn_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
     trace_id = await contribute(app)
-    embedder.down = True
+    embedder.is_down = True
     await withdraw(app, trace_id)
     answer = await call(app, "withdraw_trace", trace_id=trace_id, withdrawn=False)
-    embedder.down = False
+    embedder.is_down = False
     assert answer.error
     assert answer.error.code == "UNAVAILABLE"
     assert answer.error.details["outcome"] == "nothing_done"

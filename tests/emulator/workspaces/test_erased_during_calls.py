@@ -9,8 +9,9 @@ import pytest
 from shared.ai.embedding import Purpose
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
-from tests.support.database_dump import orphans, read_all_documents
+from tests.support.database_dump import find_orphans, read_all_documents
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_job_context
 from tests.support.materials import (
     BREAD,
     COMET,
@@ -22,13 +23,12 @@ from tests.support.materials import (
 )
 from tests.support.workspaces import (
     QUESTION,
-    erase,
-    job_context,
+    erase_workspace,
     make_erasure,
-    open_app,
     open_workspace,
+    open_workspace_app,
+    read_write_times,
     upload_text,
-    write_times,
 )
 
 if TYPE_CHECKING:
@@ -55,20 +55,20 @@ class ErasingEmbedder(WordEmbedder):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         if purpose is self._purpose and not self.done:
             self.done = True
-            async with open_app(self._settings, SettableClock()) as other:
-                await erase(job_context(other), "notes")
+            async with open_workspace_app(self._settings, SettableClock()) as other:
+                await erase_workspace(make_job_context(other), "notes")
         return await super().embed(texts, purpose)
 
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
-    async with open_app(settings, SettableClock()) as app:
+    async with open_workspace_app(settings, SettableClock()) as app:
         yield app
 
 
 async def test_a_partly_erased_workspace_is_not_found(app: App) -> None:
     document = (await upload_text(app, "notes"))["document"]
-    assert await make_erasure(job_context(app), "notes").begin()
+    assert await make_erasure(make_job_context(app), "notes").begin()
     for scope in ("materials", "task"):
         arguments: Any = {"scope": scope, "task_id": "notes"}
         never = await extract_error(app, QUESTION, document=UNKNOWN, **arguments)
@@ -84,7 +84,7 @@ async def test_a_partly_erased_workspace_is_not_found(app: App) -> None:
 async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
     erased_document = await upload_text(app, "notes", COMET)
     await upload_text(app, "notes")
-    ctx = job_context(app)
+    ctx = make_job_context(app)
     assert await make_erasure(ctx, "notes").begin()
     result = await upload_text(app, "notes", text)
     assert result["known"] is False
@@ -95,8 +95,8 @@ async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
         app, QUESTION, document=erased_document["document"], task_id="notes"
     )
     assert error.code == "NOT_FOUND"
-    assert orphans(await read_all_documents(ctx.database.client)) == []
-    assert len(await write_times(ctx, "users/")) == 4 + len(text.split("\n\n"))
+    assert find_orphans(await read_all_documents(ctx.database.client)) == []
+    assert len(await read_write_times(ctx, "users/")) == 4 + len(text.split("\n\n"))
 
 
 async def test_an_upload_erased_meanwhile_leaves_nothing(
@@ -107,7 +107,7 @@ async def test_an_upload_erased_meanwhile_leaves_nothing(
     error = await extract_error(app, QUESTION, materials=TEXT, task_id="notes")
     assert embedder.done
     assert error.code == "CONFLICT"
-    assert await write_times(job_context(app), "users/") == {}
+    assert await read_write_times(make_job_context(app), "users/") == {}
     assert (await upload_text(app, "notes"))["contexts"][0] == MAST
     await app.aclose()
 
@@ -141,7 +141,7 @@ async def test_no_answer_is_stored_for_an_erased_workspace(
     app = App(settings, embedder=embedder)
     await call_extract(app, QUESTION, materials=TEXT, task_id="notes", idempotency_key="one")
     assert embedder.done
-    paths = await write_times(job_context(app), "users/")
+    paths = await read_write_times(make_job_context(app), "users/")
     await app.aclose()
     assert paths == {}
 
@@ -149,7 +149,7 @@ async def test_no_answer_is_stored_for_an_erased_workspace(
 @pytest.mark.parametrize("commits", [1, 2, 3])
 async def test_an_overtaken_erasure_deletes_no_later_upload(app: App, commits: int) -> None:
     await upload_text(app, "notes", idempotency_key="one")
-    ctx = job_context(app)
+    ctx = make_job_context(app)
     erasure = make_erasure(ctx, "notes")
     assert await erasure.begin()
     pages = aiter(erasure.delete_pages())
@@ -157,9 +157,9 @@ async def test_an_overtaken_erasure_deletes_no_later_upload(app: App, commits: i
         await anext(pages)
     result = await upload_text(app, "notes", idempotency_key="two")
     assert not result["known"]
-    whole = await write_times(ctx, "users/")
+    whole = await read_write_times(ctx, "users/")
     assert [deleted async for deleted in pages if deleted.total()] == []
-    assert await write_times(ctx, "users/") == whole
+    assert await read_write_times(ctx, "users/") == whole
 
 
 class OvertakenEmbedder(WordEmbedder):
@@ -174,13 +174,13 @@ class OvertakenEmbedder(WordEmbedder):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         self.batches += purpose is Purpose.DOCUMENT
         if self.batches == 3 and purpose is Purpose.DOCUMENT:
-            async with open_app(self._settings, SettableClock()) as other:
-                ctx = job_context(other)
+            async with open_workspace_app(self._settings, SettableClock()) as other:
+                ctx = make_job_context(other)
                 passages = ctx.database.collection(f"{open_workspace(ctx, 'notes').path}/passages")
                 while await ctx.database.count(passages.select([])) < 2 * 32:
                     pass
-                await erase(ctx, "notes")
-                other.embedder.down = True  # type: ignore[attr-defined]
+                await erase_workspace(ctx, "notes")
+                other.embedder.is_down = True  # type: ignore[attr-defined]
                 error = await extract_error(other, QUESTION, materials=self._text, task_id="notes")
                 assert error.code == "UNAVAILABLE"
         return await super().embed(texts, purpose)
@@ -195,6 +195,8 @@ async def test_an_erased_and_repeated_upload_is_never_half_visible(
     await call_extract(app, QUESTION, materials=text, task_id="notes")
     assert embedder.batches == 3
     answer = await call_extract(app, "passage 3", scope="task", task_id="notes", top_k=20)
-    passages = [path for path in await write_times(job_context(app)) if "/passages/" in path]
+    passages = [
+        path for path in await read_write_times(make_job_context(app)) if "/passages/" in path
+    ]
     await app.aclose()
     assert (answer.result is None) or len(passages) == 3 * 32

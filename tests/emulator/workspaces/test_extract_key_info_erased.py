@@ -17,17 +17,17 @@ from shared.runtime.job import Report, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, before, send_commit
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after, call_before, send_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, extract_result
 from tests.support.stored_materials import (
     QUERY,
-    ask,
     assert_not_found,
-    difference,
+    call_extract_with_deadline,
+    find_differences,
     make_text,
-    stored_answers,
-    stored_contents,
+    read_stored_answers,
+    read_workspaces,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ ID: Final = content_id(TEXT)
 LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
 """Settings by which the text is too long for a call."""
 DOWN: Final = WordEmbedder()
-DOWN.down = True
+DOWN.is_down = True
 
 
 ERASURE_SECONDS: Final = 60.0
@@ -100,7 +100,7 @@ async def erase_and_begin(erasing_app: App, broken_app: App) -> None:
 async def expected(open_app: Open) -> ExpectedState:
     """The answer and the stored documents without any erasure."""
     undisturbed_app = open_app(-1)
-    return await extract_result(undisturbed_app, QUERY, materials=TEXT), await stored_contents(
+    return await extract_result(undisturbed_app, QUERY, materials=TEXT), await read_workspaces(
         undisturbed_app
     )
 
@@ -109,15 +109,15 @@ async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     """Assert that the document is complete or gone, and can be uploaded again."""
     answer, documents_expected = expected
     project_id = app.settings.google_cloud_project
-    documents = await stored_contents(app)
+    documents = await read_workspaces(app)
     is_erasing = documents.get("default", {}).get("erasing")
     if not is_erasing and documents.get(f"default/documents/{ID}", {}).get("status") == "ready":
-        assert difference(documents_expected, documents) == {}, project_id
+        assert find_differences(documents_expected, documents) == {}, project_id
     else:
         await assert_not_found(app, TEXT)
     result = await extract_result(app, QUERY, materials=TEXT)
     assert answer | {"known": result["known"]} == result, project_id
-    assert difference(documents_expected, await stored_contents(app)) == {}, project_id
+    assert find_differences(documents_expected, await read_workspaces(app)) == {}, project_id
 
 
 @SOME_OR_ALL
@@ -127,11 +127,11 @@ async def test_a_document_erased_during_its_upload_is_gone(
     conflicts = 0
     for commits in range(0, 20, step):
         other_app = open_app(commits)
-        uploading_app = open_app(commits, after(commits, partial(erase, other_app)))
-        answer = await ask(uploading_app, materials=TEXT)
+        uploading_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+        answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
         if uploading_app.commits < commits:
             break
-        documents = await stored_contents(other_app)
+        documents = await read_workspaces(other_app)
         if answer.error:
             conflicts += 1
             assert answer.error.code == "CONFLICT", commits
@@ -149,11 +149,13 @@ async def test_a_document_erased_while_deferred_is_gone(
 ) -> None:
     for commits in range(2, 20, step):
         other_app = open_app(commits, short=True)
-        uploading_app = open_app(commits, after(commits, partial(erase, other_app)), short=True)
-        answer = await ask(uploading_app, materials=TEXT)
+        uploading_app = open_app(
+            commits, call_after(commits, partial(erase, other_app)), short=True
+        )
+        answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
         if uploading_app.commits < commits:
             break
-        assert await stored_contents(other_app) == {}, commits
+        assert await read_workspaces(other_app) == {}, commits
         assert answer.error is None or answer.error.code == "CONFLICT"
         assert await error_code(other_app, document=ID) == "NOT_FOUND"
     assert commits > 4
@@ -166,11 +168,11 @@ async def test_a_document_erased_while_resumed_is_gone(
     for commits in range(1, 20, step):
         other_app = open_app(commits, short=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        asking_app = open_app(commits, after(commits, partial(erase, other_app)))
-        answer = await ask(asking_app, document=ID)
+        asking_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+        answer = await call_extract_with_deadline(asking_app, document=ID)
         if asking_app.commits < commits:
             break
-        assert await stored_contents(other_app) == {}, commits
+        assert await read_workspaces(other_app) == {}, commits
         assert answer.error is None or answer.error.code in ("CONFLICT", "NOT_FOUND")
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
@@ -183,12 +185,12 @@ async def test_a_document_erased_during_the_job_is_gone(
     for commits in range(1, 20, step):
         other_app = open_app(commits, short=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        job_app = open_app(commits, after(commits, partial(erase, other_app)))
+        job_app = open_app(commits, call_after(commits, partial(erase, other_app)))
         report = await run_job(INGEST_MATERIALS, job_app)
         if job_app.commits < commits:
             break
         assert isinstance(report, Report)
-        assert await stored_contents(other_app) == {}, commits
+        assert await read_workspaces(other_app) == {}, commits
         assert report.failures == [], commits
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
@@ -201,7 +203,10 @@ async def test_an_upload_during_an_erasure_is_whole_or_gone(
     for commits in range(1, 20, step):
         other_app = open_app(commits)
         await extract_result(other_app, QUERY, materials=TEXT)
-        erasing_app = open_app(commits, after(commits, partial(ask, other_app, materials=TEXT)))
+        erasing_app = open_app(
+            commits,
+            call_after(commits, partial(call_extract_with_deadline, other_app, materials=TEXT)),
+        )
         await erase(erasing_app)
         if erasing_app.commits < commits:
             break
@@ -216,7 +221,10 @@ async def test_another_upload_during_an_erasure_is_whole_or_gone(
     for commits in range(1, 20, step):
         other_app = open_app(commits)
         await extract_result(other_app, QUERY, materials=make_text(3, first=500))
-        erasing_app = open_app(commits, after(commits, partial(ask, other_app, materials=TEXT)))
+        erasing_app = open_app(
+            commits,
+            call_after(commits, partial(call_extract_with_deadline, other_app, materials=TEXT)),
+        )
         await erase(erasing_app)
         if erasing_app.commits < commits:
             break
@@ -232,9 +240,9 @@ async def test_a_call_never_continues_another_upload(
         other_app = open_app(commits)
         broken_app = open_app(commits, down=True)
         uploading_app = open_app(
-            commits, after(commits, partial(erase_and_begin, other_app, broken_app))
+            commits, call_after(commits, partial(erase_and_begin, other_app, broken_app))
         )
-        await ask(uploading_app, materials=TEXT)
+        await call_extract_with_deadline(uploading_app, materials=TEXT)
         if uploading_app.commits < commits:
             break
         await assert_whole_or_gone(open_app(commits), expected)
@@ -248,7 +256,9 @@ async def test_the_job_never_continues_another_upload(
     for commits in range(1, 20, step):
         other_app, broken_app = open_app(commits, short=True), open_app(commits, down=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        job_app = open_app(commits, after(commits, partial(erase_and_begin, other_app, broken_app)))
+        job_app = open_app(
+            commits, call_after(commits, partial(erase_and_begin, other_app, broken_app))
+        )
         await run_job(INGEST_MATERIALS, job_app)
         if job_app.commits < commits:
             break
@@ -263,11 +273,11 @@ async def test_an_answer_of_an_erased_workspace_is_not_stored(
 ) -> None:
     for commits in range(2, 20, step):
         other_app = open_app(commits)
-        uploading_app = open_app(commits, after(commits, partial(erase, other_app)))
-        await ask(uploading_app, materials=TEXT, idempotency_key="k")
+        uploading_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+        await call_extract_with_deadline(uploading_app, materials=TEXT, idempotency_key="k")
         if uploading_app.commits < commits:
             break
-        assert await stored_answers(other_app) == [], commits
+        assert await read_stored_answers(other_app) == [], commits
     assert commits > 4
 
 
@@ -276,16 +286,16 @@ async def test_two_erasures_at_once_both_end(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other_app = open_app(commits)
         await extract_result(other_app, QUERY, materials=TEXT, idempotency_key="k")
-        erasing_app = open_app(commits, after(commits, partial(erase, other_app)))
+        erasing_app = open_app(commits, call_after(commits, partial(erase, other_app)))
         await erase(erasing_app)
         if erasing_app.commits < commits:
             break
-        assert await stored_contents(other_app) == {}, commits
-        assert await stored_answers(other_app) == [], commits
+        assert await read_workspaces(other_app) == {}, commits
+        assert await read_stored_answers(other_app) == [], commits
     assert commits > 4
     await extract_result(other_app, QUERY, materials=TEXT)
     await asyncio.gather(*(erase(app) for app in (other_app, open_app(commits), other_app)))
-    assert await stored_contents(other_app) == {}
+    assert await read_workspaces(other_app) == {}
 
 
 @pytest.mark.slow
@@ -295,7 +305,7 @@ async def test_a_partly_erased_workspace_can_be_purged(
 ) -> None:
     for commits in range(1, 20):
         app = open_app(commits)
-        killed_app = open_app(commits, after(commits, die))
+        killed_app = open_app(commits, call_after(commits, die))
         await extract_result(app, QUERY, materials=TEXT)
         with suppress(Killed):
             await erase(killed_app)
@@ -304,7 +314,7 @@ async def test_a_partly_erased_workspace_can_be_purged(
         await assert_not_found(app, TEXT)
         if then == "purge":
             await run_job(PURGE, app)
-            assert await stored_contents(app) == {}, commits
+            assert await read_workspaces(app) == {}, commits
         await assert_whole_or_gone(app, expected)
     assert commits > 4
 
@@ -318,12 +328,14 @@ async def die_while_erasing(app: App) -> None:
 async def test_an_erasure_ends_beside_one_that_died(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other_app = open_app(commits)
-        killed_app = open_app(commits, after(commits, die))
+        killed_app = open_app(commits, call_after(commits, die))
         await extract_result(other_app, QUERY, materials=TEXT)
-        erasing_app = open_app(commits, before(commits, partial(die_while_erasing, killed_app)))
+        erasing_app = open_app(
+            commits, call_before(commits, partial(die_while_erasing, killed_app))
+        )
         async with asyncio.timeout(ERASURE_SECONDS):
             await erase(erasing_app)
-        assert await stored_contents(other_app) == {}, commits
+        assert await read_workspaces(other_app) == {}, commits
         if erasing_app.commits < commits:
             break
     assert commits > 4
@@ -348,7 +360,7 @@ async def race(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
         paused.set()
         await finished.wait()
 
-    erasing_app = open_on(before(erasure_commit, pause))
+    erasing_app = open_on(call_before(erasure_commit, pause))
 
     async def erase_all() -> None:
         await erase(erasing_app)
@@ -364,7 +376,7 @@ async def race(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
             elif commit > upload_commit:
                 finished.set()
 
-    answer = await ask(open_on(around), materials=TEXT)
+    answer = await call_extract_with_deadline(open_on(around), materials=TEXT)
     assert answer.error is None or answer.error.code == "CONFLICT"
     finished.set()
     async with asyncio.timeout(ERASURE_SECONDS):
@@ -387,5 +399,5 @@ async def test_an_erasure_ends_beside_an_upload(
 
 async def error_code(app: App, **arguments: Any) -> str | None:
     """Return the code of the error, if the call fails."""
-    answer = await ask(app, **arguments)
+    answer = await call_extract_with_deadline(app, **arguments)
     return answer.error.code if answer.error else None

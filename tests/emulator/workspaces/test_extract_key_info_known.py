@@ -21,6 +21,7 @@ from shared.runtime.context import App
 from shared.runtime.invocation import invoke
 from shared.text.terms import ANALYZER_VERSION
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_ample_budget
 from tests.support.materials import (
     BREAD,
     BRIDGE,
@@ -32,7 +33,7 @@ from tests.support.materials import (
     extract_error,
     extract_result,
 )
-from tests.support.stored_documents import ample_budget, documents
+from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ async def open_app(project: str, embedder: RecordingEmbedder) -> AsyncIterator[C
 async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
     """Return the documents of a collection in a workspace of the reader."""
     ctx = app.context(Caller(), Meter())
-    return await documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
+    return await read_documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
 
 
 async def test_a_known_text_embeds_only_the_query(app: App, embedder: RecordingEmbedder) -> None:
@@ -199,7 +200,7 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
     assert result["document"] in str(await stored(app, "documents"))
     assert embedder.passages == []
     assert "document" in result["message"]
-    report = await ingest_materials(app.context(Caller(), Meter()), ample_budget())
+    report = await ingest_materials(app.context(Caller(), Meter()), make_ample_budget())
     assert report.finished
     assert len(embedder.passages) == 100
     ready = await extract_result(app, "line 7", document=result["document"])
@@ -218,7 +219,7 @@ async def test_job_and_call_embed_alike(
     small = open_app(extract_materials_characters=1_000)
     large = open_app()
     await extract_result(small, "line 7", materials=LONG, task_id="job")
-    await ingest_materials(small.context(Caller(), Meter()), ample_budget())
+    await ingest_materials(small.context(Caller(), Meter()), make_ample_budget())
     by_job = await extract_result(small, "line 7", materials=LONG, task_id="job")
     by_call = await extract_result(large, "line 7", materials=LONG, task_id="call")
     assert by_call["passages"] == by_job["passages"]

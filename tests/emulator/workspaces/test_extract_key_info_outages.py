@@ -11,25 +11,25 @@ import pytest
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.workspaces.model import content_id
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extract_result
 from tests.support.stored_materials import (
     QUERY,
-    ask,
     assert_not_found,
     assert_says_to_call_again,
-    difference,
+    call_extract_with_deadline,
+    find_differences,
     make_text,
-    stored_contents,
+    read_workspaces,
 )
-from tests.support.tcp_proxy import emulator_at, emulator_proxy
+from tests.support.tcp_proxy import run_emulator_proxy, use_emulator_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from shared.ai.embedding import Purpose, Vector
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
     from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
@@ -42,7 +42,7 @@ DEADLINE: Final = 30.0
 @pytest.fixture
 async def proxy() -> AsyncIterator[TcpProxy]:
     """A proxy in front of the database."""
-    async with emulator_proxy() as opened_proxy:
+    async with run_emulator_proxy() as opened_proxy:
         yield opened_proxy
 
 
@@ -51,7 +51,7 @@ def make_settings(project: str, number: int) -> Settings:
     return Settings(google_cloud_project=f"{project}-{number}")
 
 
-async def disconnect(proxy: TcpProxy, fault: str, monotonic: Monotonic) -> None:
+async def disconnect(proxy: TcpProxy, fault: str, monotonic: MonotonicClock) -> None:
     """Refuse connections, which the client here retries at once, or hang until the deadline."""
     await getattr(proxy, fault)()
     if fault == "hang":
@@ -60,7 +60,7 @@ async def disconnect(proxy: TcpProxy, fault: str, monotonic: Monotonic) -> None:
 
 def connect(app: App, proxy: TcpProxy) -> App:
     """Return an app that connects through the proxy."""
-    with emulator_at(proxy.host):
+    with use_emulator_at(proxy.host):
         assert app.connection.client
     return app
 
@@ -76,7 +76,7 @@ async def test_a_missing_database_is_an_outage_without_embedding(
         {"scope": "task"},
     ]
     answers = await asyncio.gather(
-        *(ask(app, seconds=DEADLINE, **arguments) for arguments in requests)
+        *(call_extract_with_deadline(app, seconds=DEADLINE, **arguments) for arguments in requests)
     )
     for answer in answers:
         assert_says_to_call_again(answer.error)
@@ -87,33 +87,37 @@ async def test_a_missing_database_is_an_outage_without_embedding(
 @SOME_OR_ALL
 @pytest.mark.parametrize("fault", ["refuse", "hang"])
 async def test_a_database_lost_after_any_commit_is_an_outage(
-    project: str, fault: str, step: int, monotonic: Monotonic
+    project: str, fault: str, step: int, monotonic: MonotonicClock
 ) -> None:
     undisturbed_app = WatchedApp(make_settings(project, -1), embedder=WordEmbedder())
     expected = await extract_result(undisturbed_app, QUERY, materials=TEXT)
-    expected_documents = await stored_contents(undisturbed_app)
+    expected_documents = await read_workspaces(undisturbed_app)
     await undisturbed_app.aclose()
 
     async def lose_database_after(commits: int) -> None:
         settings = make_settings(project, commits)
-        async with emulator_proxy() as proxy:
+        async with run_emulator_proxy() as proxy:
             lose_database = partial(disconnect, proxy, fault, monotonic)
-            app = WatchedApp(settings, after(commits, lose_database), embedder=WordEmbedder())
-            answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
+            app = WatchedApp(settings, call_after(commits, lose_database), embedder=WordEmbedder())
+            answer = await call_extract_with_deadline(
+                connect(app, proxy), seconds=DEADLINE, materials=TEXT
+            )
             assert app.commits >= commits
             assert_says_to_call_again(answer.error)
             await proxy.restore()
             await app.aclose()
         working_app = App(settings, embedder=WordEmbedder())
-        documents = await stored_contents(working_app)
+        documents = await read_workspaces(working_app)
         # A commit that was under way may have landed since.
         if documents.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
-            assert difference(expected_documents, documents) == {}, commits
+            assert find_differences(expected_documents, documents) == {}, commits
         else:
             await assert_not_found(working_app, TEXT)
         result = await extract_result(working_app, QUERY, materials=TEXT)
         assert result == expected | {"known": result["known"]}
-        assert difference(expected_documents, await stored_contents(working_app)) == {}, commits
+        assert find_differences(expected_documents, await read_workspaces(working_app)) == {}, (
+            commits
+        )
         await working_app.aclose()
 
     assert undisturbed_app.commits > 4
@@ -122,11 +126,11 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
 
 
 async def test_a_time_out_does_not_wait_for_a_hanging_database(
-    proxy: TcpProxy, project: str, monotonic: Monotonic
+    proxy: TcpProxy, project: str, monotonic: MonotonicClock
 ) -> None:
     hang = partial(disconnect, proxy, "hang", monotonic)
-    app = WatchedApp(make_settings(project, 0), after(3, hang), embedder=HangingEmbedder())
-    answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
+    app = WatchedApp(make_settings(project, 0), call_after(3, hang), embedder=HangingEmbedder())
+    answer = await call_extract_with_deadline(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
     assert app.commits >= 3
     assert_says_to_call_again(answer.error)
     await proxy.restore()
@@ -139,7 +143,7 @@ async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, pro
         await proxy.restore()
 
     watched_app = WatchedApp(
-        make_settings(project, 0), after(3, interrupt), embedder=WordEmbedder()
+        make_settings(project, 0), call_after(3, interrupt), embedder=WordEmbedder()
     )
     app = connect(watched_app, proxy)
     result = await extract_result(app, QUERY, materials=TEXT)
@@ -153,9 +157,9 @@ class HangingEmbedder(WordEmbedder):
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed once."""
-        if self.down:
+        if self.is_down:
             await asyncio.Event().wait()
-        self.down = True
+        self.is_down = True
         return await WordEmbedder().embed(texts, purpose)
 
 

@@ -20,13 +20,13 @@ from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import (
     SOME_OR_ALL,
     WatchedApp,
-    after,
+    call_after,
     send_commit,
     send_commit_twice,
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER
-from tests.support.stored_materials import ask, make_text, stored_contents
+from tests.support.stored_materials import call_extract_with_deadline, make_text, read_workspaces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -64,7 +64,7 @@ async def open_app(project: str) -> AsyncIterator[Open]:
     ) -> WatchedApp:
         settings = Settings(google_cloud_project=f"{project}-{number}", **LOW_LIMIT)
         embedder = WordEmbedder()
-        embedder.down = down
+        embedder.is_down = down
         apps.append(WatchedApp(settings, around, embedder=embedder))
         return apps[-1]
 
@@ -75,7 +75,7 @@ async def open_app(project: str) -> AsyncIterator[Open]:
 
 async def status_and_price(app: App, **arguments: Any) -> tuple[str, int | None]:
     """Return the status or error code of a call, and its price."""
-    answer = await ask(app, **arguments)
+    answer = await call_extract_with_deadline(app, **arguments)
     if answer.error:
         return answer.error.code, FREE
     assert answer.result
@@ -141,7 +141,9 @@ async def test_a_resumed_call_never_restores_a_prepayment(
         other_app = open_app(commits)
         assert await status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
         answers: list[tuple[str, int | None]] = []
-        asking_app = open_app(commits, after(commits, partial(ask_and_append, other_app, answers)))
+        asking_app = open_app(
+            commits, call_after(commits, partial(ask_and_append, other_app, answers))
+        )
         await ask_and_append(asking_app, answers)
         if asking_app.commits < commits:
             break
@@ -159,11 +161,11 @@ async def test_an_overtaken_upload_leaves_the_document_ready(
 ) -> None:
     for commits in range(2, 20, step):
         other_app = open_app(commits)
-        uploading_app = open_app(commits, after(commits, partial(upload_and_ask, other_app)))
+        uploading_app = open_app(commits, call_after(commits, partial(upload_and_ask, other_app)))
         await status_and_price(uploading_app, materials=TEXT)
         if uploading_app.commits < commits:
             break
-        stored = (await stored_contents(other_app))[f"default/documents/{ID}"]
+        stored = (await read_workspaces(other_app))[f"default/documents/{ID}"]
         assert stored["status"] == "ready", commits
     assert commits > 4
 
@@ -174,11 +176,11 @@ async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
         other_app = open_app(commits)
         assert await status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
         await run_job(INGEST_MATERIALS, other_app)
-        killed_app = open_app(commits, after(commits, die))
-        await ask(killed_app, document=ID, idempotency_key="k")
+        killed_app = open_app(commits, call_after(commits, die))
+        await call_extract_with_deadline(killed_app, document=ID, idempotency_key="k")
         if killed_app.commits < commits:
             break
-        answer = await ask(other_app, document=ID, idempotency_key="k")
+        answer = await call_extract_with_deadline(other_app, document=ID, idempotency_key="k")
         assert answer.receipt.price == FREE, commits
         assert await status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
     assert commits > 1
@@ -195,7 +197,7 @@ async def test_a_repeated_commit_changes_nothing(
         await status_and_price(calm_app, materials=TEXT),
         await status_and_price(calm_app, document=ID),
     ]
-    expected_documents = await stored_contents(calm_app)
+    expected_documents = await read_workspaces(calm_app)
     for commits in range(1, 20, step):
         app = open_app(commits, send_commit_twice(commits))
         actual = [
@@ -203,7 +205,7 @@ async def test_a_repeated_commit_changes_nothing(
             await status_and_price(app, document=ID),
         ]
         assert costs == actual, commits
-        assert await stored_contents(app) == expected_documents
+        assert await read_workspaces(app) == expected_documents
         if app.commits < commits:
             break
     assert commits > 6
@@ -232,7 +234,7 @@ async def test_of_many_texts_with_one_key_one_is_paid(open_app: Open) -> None:
         *(status_and_price(app, materials=text, idempotency_key="k") for text in texts)
     )
     assert [cost for cost in costs if cost[0] == "pending"] == [("pending", FULL_PRICE)]
-    stored = await stored_contents(app)
+    stored = await read_workspaces(app)
     prepaid = [name for name, fields in stored.items() if fields.get("prepaid")]
     assert len(prepaid) == 1
 

@@ -19,7 +19,11 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extract_result
-from tests.support.workspace_brute_force import DENSE_CANDIDATES, assert_same, brute_force
+from tests.support.workspace_brute_force import (
+    DENSE_CANDIDATES,
+    assert_scores_match,
+    score_by_brute_force,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -100,7 +104,7 @@ async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
     assert second == by_id
     for name in ("contexts", "passages", "considered", "matches"):
         assert first[name] == of_task[name]
-    assert_same(await brute_force([text], query), first, MOST)
+    assert_scores_match(await score_by_brute_force([text], query), first, MOST)
     assert_quoted({first["document"]: text}, first)
 
 
@@ -158,7 +162,7 @@ async def test_a_workspace_is_ranked_as_one(app: App, texts: Sequence[str], quer
         result = await extract_result(app, query, materials=text, task_id=task_id)
         documents[result["document"]] = text
     result = await extract_result(app, query, scope="task", task_id=task_id, top_k=MOST)
-    assert_same(await brute_force(texts, query), result, MOST)
+    assert_scores_match(await score_by_brute_force(texts, query), result, MOST)
     assert_quoted(documents, result)
 
 
@@ -171,7 +175,7 @@ async def test_a_workspace_of_many_texts_is_ranked_as_one(app: App) -> None:
         documents[result["document"]] = text
     for query in ("anchor in a storm", "mark 7"):
         result = await extract_result(app, query, scope="task", top_k=MOST)
-        assert_same(await brute_force(texts, query), result, MOST)
+        assert_scores_match(await score_by_brute_force(texts, query), result, MOST)
         assert_quoted(documents, result)
 
 

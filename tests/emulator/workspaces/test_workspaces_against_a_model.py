@@ -23,6 +23,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_job_context
 from tests.support.materials import (
     BREAD,
     BRIDGE,
@@ -32,7 +33,7 @@ from tests.support.materials import (
     extract_error,
     extract_result,
 )
-from tests.support.workspaces import erase, job_context, write_times
+from tests.support.workspaces import erase_workspace, read_write_times
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -163,7 +164,7 @@ class WorkspaceModel:
                     assert error_code(answer) == "NOT_FOUND"
             case _:
                 if expected_texts:
-                    await erase(job_context(self.app), task, user)
+                    await erase_workspace(make_job_context(self.app), task, user)
                     expected_texts.clear()
 
 
@@ -223,7 +224,7 @@ UPLOAD_ID: Final = re.compile(r"\.[0-9a-f]{16}")
 
 async def assert_stored(model: WorkspaceModel) -> None:
     """Assert that exactly the uploaded texts are stored, below their user and workspace."""
-    contents = await write_times(job_context(model.app))
+    contents = await read_write_times(make_job_context(model.app))
     tasks = {f"users/{user}/rag_tasks/{task}": texts for (user, task), texts in model.tasks.items()}
     expected = {"meta/embedding"} if model.embedded else set()
     for task, texts in tasks.items():
@@ -255,7 +256,7 @@ async def test_different_task_ids_are_different_workspaces(
 async def test_a_blank_or_long_task_id_is_refused(counting_app: App, name: str) -> None:
     error = await extract_error(counting_app, "Who?", materials=MAST, task_id=name)
     assert error.code == "VALIDATION_ERROR"
-    assert await write_times(job_context(counting_app)) == {}
+    assert await read_write_times(make_job_context(counting_app)) == {}
 
 
 @pytest.mark.parametrize("document", ["", "0" * 31, "../../b/0", f"{'0' * 31}/", f"{'0' * 32}\n"])
@@ -274,12 +275,12 @@ async def test_equal_texts_are_stored_for_each_workspace(
     embedder = counting_app.embedder
     assert isinstance(embedder, CountingEmbedder)
     assert embedder.embedded == {MAST: 4, BREAD: 4}
-    ctx = job_context(counting_app)
-    before = await write_times(ctx, "users/")
-    await erase(ctx, "notes", "ann")
+    ctx = make_job_context(counting_app)
+    before = await read_write_times(ctx, "users/")
+    await erase_workspace(ctx, "notes", "ann")
     erased = "users/ann/rag_tasks/notes"
     assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{erased}/")} == (
-        await write_times(ctx, "users/")
+        await read_write_times(ctx, "users/")
     )
     result = await extract_result(counting_app, "rye", callers[0], scope="task", task_id="Notes")
     assert set(result["contexts"]) == {MAST, BREAD}

@@ -1,4 +1,4 @@
-"""Unpack the archives of functions, and store files that they share only once."""
+"""Unpacks the archives of functions, and stores files that they share only once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 
-def unpack(archive: Path, folder: Path, file_store: Path) -> None:
+def unpack_archive(archive: Path, folder: Path, file_store: Path) -> None:
     """Unpack an archive and compile its modules; the folder appears only when it is complete.
 
     The unpacked files are hard links into the file store, and must not be written to. Functions
-    share most of their modules: nearly thirty functions that start at once would otherwise compile
-    the same modules again.
+    share most of their modules: without the store, nearly thirty functions that start together
+    would each compile the same modules.
 
     Args:
         archive: The archive to unpack.

@@ -21,8 +21,8 @@ import click
 from infra.build.bundles import DIST, MANIFEST, stage
 from infra.build.discovery import ROOT
 from infra.file_lock import hold_lock
-from tests.support.cloud_run.archives import unpack
-from tests.support.cloud_run.environments import environment, environment_key
+from tests.support.cloud_run.archives import unpack_archive
+from tests.support.cloud_run.environments import compute_environment_key, install_environment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -64,7 +64,7 @@ class Bundle:
     seconds: float
 
 
-def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
+def pack_bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
     """Return the current checkout's bundles of these functions, by default of all functions.
 
     Raises:
@@ -98,7 +98,7 @@ def _pack(manifest: Path) -> None:
         _STAGED_FOLDER.mkdir()
         (_STAGING_FOLDER / "bundles").rename(_STAGED_FOLDER / "bundles")
         (_STAGING_FOLDER / MANIFEST).rename(manifest)
-        prune(LAPTOP, used_bundles)
+        delete_unused_bundles(LAPTOP, used_bundles)
 
 
 def _read_bundles(manifests: Iterable[Path]) -> set[str]:
@@ -122,7 +122,7 @@ def _hash_checkout() -> str:
 def _make_environment(requirements: bytes) -> Path:
     """Return the interpreter of a separate environment; in quick test runs, the tests' own."""
     if OWN_ENVIRONMENTS in os.environ:
-        return environment(requirements, LAPTOP / "environments")
+        return install_environment(requirements, LAPTOP / "environments")
     return Path(sys.executable)
 
 
@@ -130,7 +130,7 @@ def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
     archive = _STAGED_FOLDER / entry["bundle"]
     folder = LAPTOP / "unpacked" / archive.stem
     if not folder.exists():
-        unpack(archive, folder, LAPTOP / "files")
+        unpack_archive(archive, folder, LAPTOP / "files")
     os.utime(folder)
     requirements = (folder / "requirements.txt").read_bytes()
     return Bundle(
@@ -145,7 +145,7 @@ def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
     )
 
 
-def prune(laptop: Path, used_bundles: Collection[str]) -> None:
+def delete_unused_bundles(laptop: Path, used_bundles: Collection[str]) -> None:
     """Delete bundles, environments and files that are probably not in use.
 
     Nothing records the end of a process, so everything that was requested in the last day stays. A
@@ -153,13 +153,14 @@ def prune(laptop: Path, used_bundles: Collection[str]) -> None:
     twice meanwhile.
 
     Args:
-        laptop: The folder. The caller holds its lock.
+        laptop: The folder `dist/laptop`. The caller has locked it.
         used_bundles: The bundles that stay in any case.
     """
     _delete_unused(laptop / "unpacked", used_bundles)
     requirement_files = (laptop / "unpacked").glob("*/requirements.txt")
     _delete_unused(
-        laptop / "environments", {environment_key(path.read_bytes()) for path in requirement_files}
+        laptop / "environments",
+        {compute_environment_key(path.read_bytes()) for path in requirement_files},
     )
     for path in (laptop / "files").glob("*"):
         if path.stat().st_nlink == 1:  # no bundle contains it any more

@@ -1,4 +1,4 @@
-"""A certificate for the loopback address, whose issuer's key is discarded at once."""
+"""A certificate for the loopback address. The key of its issuer is discarded immediately."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Certificates:
     trusted: str
 
 
-def certificates() -> Certificates:
+def make_certificates() -> Certificates:
     """Make certificates that are valid for ten years, and discard the authority's key."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Carrel on this machine")])

@@ -25,8 +25,8 @@ from infra.local.processes import (
     terminate_all,
     wait_until_serving,
 )
-from tests.support.cloud_run.bundles import bundles
-from tests.support.cloud_run.certificates import certificates
+from tests.support.cloud_run.bundles import pack_bundles
+from tests.support.cloud_run.certificates import make_certificates
 from tests.support.cloud_run.front_end import Service
 from tests.support.cloud_run.server import Plan
 
@@ -43,14 +43,20 @@ SCHEDULER: Final = "carrel-scheduler"
 """The account of Cloud Scheduler, which runs jobs."""
 _MACHINE_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 _FAKE_SERVICES: Final = (
-    *("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST", "CARREL_RECORD_QUERIES"),
+    "FIRESTORE_EMULATOR_HOST",
+    "STORAGE_EMULATOR_HOST",
+    "CARREL_RECORD_QUERIES",
 )
+"""Variables that lead functions to fake services, or make them record their queries."""
 _OUTSIDE_ACCESS: Final = (
     *("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-"""Functions reach outside services by these variables. The gateway gets none of them, because it
-would reach functions by them, too."""
+"""Variables by which functions reach outside services.
+
+The gateway gets none of them. It would send its requests to functions through the proxy, and with
+the credentials, that they name.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ class Cloud:
     trusted: Path
     front: Popen[bytes]
 
-    def dead(self) -> str:
+    def find_dead(self) -> str:
         """Name the first process that has ended; empty if all are running."""
         if self.front.poll() is not None:
             return "The fake Cloud Run"
@@ -82,13 +88,13 @@ class Cloud:
         )
         return next((f"The function of {name}" for name in ended_names), "")
 
-    def gateway(self, environment: Mapping[str, str]) -> Program:
+    def make_gateway_program(self, environment: Mapping[str, str]) -> Program:
         """Return the program of a gateway that calls the functions.
 
         `environment` overrides other variables.
         """
         urls = {"TOOL_URLS": json.dumps(dict(self.urls)), **environment}
-        program = deployed_program(GATEWAY, urls)
+        program = make_deployed_program(GATEWAY, urls)
         trust = {
             "SSL_CERT_FILE": str(self.trusted),
             **_make_identity(self.metadata[_get_account(GATEWAY)]),
@@ -97,7 +103,7 @@ class Cloud:
 
 
 @contextmanager
-def cloud(
+def run_cloud(
     names: Collection[str], environment: Mapping[str, str], *, log: Path | None = None
 ) -> Iterator[Cloud]:
     """Serve functions until the block ends. All of them answer when the block begins.
@@ -111,7 +117,7 @@ def cloud(
         InvalidInput: A function imports something that is not available.
         StartError: A function does not answer.
     """
-    deployed_bundles = bundles(names)
+    deployed_bundles = pack_bundles(names)
     function_accounts = {_get_account(bundle.key) for bundle in deployed_bundles.values()}
     accounts = sorted(function_accounts | {_get_account(GATEWAY), SCHEDULER})
     with ExitStack() as stack, ExitStack() as socket_stack:
@@ -130,7 +136,7 @@ def cloud(
             name: _make_service(deployed_bundles[name], format_address(listener), processes[name])
             for name, listener in front_sockets.items()
         }
-        certificate = certificates()
+        certificate = make_certificates()
         plan = Plan(
             certificate=certificate.server,
             services={front_sockets[name].fileno(): service for name, service in services.items()},
@@ -150,7 +156,7 @@ def cloud(
         yield Cloud(programs, processes, urls, metadata, trusted_file, front)
 
 
-def deployed_program(name: str, environment: Mapping[str, str]) -> Program:
+def make_deployed_program(name: str, environment: Mapping[str, str]) -> Program:
     """Return a deployed function without a service account.
 
     Args:
@@ -160,7 +166,7 @@ def deployed_program(name: str, environment: Mapping[str, str]) -> Program:
     Raises:
         InvalidInput: The function imports something that is not available.
     """
-    [bundle] = bundles([name]).values()
+    [bundle] = pack_bundles([name]).values()
     return _make_program(bundle, environment, {})
 
 

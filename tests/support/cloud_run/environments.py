@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def environment(requirements: bytes, environments: Path) -> Path:
+def install_environment(requirements: bytes, environments: Path) -> Path:
     """Return the Python of an environment with these requirements, after creating it if necessary.
 
     An environment is named by its requirements, appears only when it is complete, and does not
@@ -31,7 +31,7 @@ def environment(requirements: bytes, environments: Path) -> Path:
     Raises:
         InvalidInput: The requirements cannot be installed.
     """
-    key = environment_key(requirements)
+    key = compute_environment_key(requirements)
     folder = environments / key
     if not folder.exists():
         count = requirements.count(b"==")
@@ -47,7 +47,7 @@ def environment(requirements: bytes, environments: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def environment_key(requirements: bytes) -> str:
+def compute_environment_key(requirements: bytes) -> str:
     """Return the name of an environment for these requirements."""
     return sha256(f"{sys.executable} {sys.version}".encode() + requirements).hexdigest()[:16]
 

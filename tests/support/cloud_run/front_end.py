@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
-from tests.support.cloud_run.google_accounts import email
+from tests.support.cloud_run.google_accounts import format_email
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,12 +92,12 @@ class FrontEnd:
         if not token:
             return _answer_forbidden(request)
         try:
-            caller = self._accounts.holder(token, service.url)
+            caller = self._accounts.verify_token(token, service.url)
         except jwt.InvalidTokenError:
             return _answer_unauthorized(request)
         if scheme.lower() != "bearer":
             return _answer_unauthorized(request)
-        if caller not in map(email, service.invokers):
+        if caller not in map(format_email, service.invokers):
             return _answer_forbidden(request)
         unsigned_authorization = f"{scheme} {token.rpartition('.')[0]}.{REMOVED_SIGNATURE}"
         return await self._forward(request, service, {name: unsigned_authorization})

@@ -35,7 +35,7 @@ class Accounts:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._clock = clock
 
-    def token(self, account: str, audience: str) -> str:
+    def issue_token(self, account: str, audience: str) -> str:
         """Return a token that authenticates the account to the audience.
 
         The claims are those of https://cloud.google.com/docs/authentication/token-types#id-contents
@@ -44,7 +44,7 @@ class Accounts:
         claims = {
             "aud": audience,
             "azp": account,
-            "email": email(account),
+            "email": format_email(account),
             "email_verified": True,
             "exp": int((now + LIFETIME).timestamp()),
             "iat": int(now.timestamp()),
@@ -53,7 +53,7 @@ class Accounts:
         }
         return jwt.encode(claims, self._key, _ALGORITHM)
 
-    def holder(self, token: str, audience: str) -> str:
+    def verify_token(self, token: str, audience: str) -> str:
         """Return the email of the account of a token for this audience.
 
         Raises:
@@ -66,13 +66,13 @@ class Accounts:
         return str(claims["email"])
 
 
-def email(account: str) -> str:
+def format_email(account: str) -> str:
     """Return the email of a service account."""
     return account + _DOMAIN
 
 
 class MetadataServers:
-    """The metadata servers of instances, each on its own port, with what ID tokens need.
+    """The metadata servers of instances, each on its own port; they serve only ID tokens.
 
     See https://cloud.google.com/compute/docs/metadata/querying-metadata and
     https://cloud.google.com/run/docs/securing/service-identity
@@ -102,9 +102,9 @@ class MetadataServers:
             case "/", _:
                 return PlainTextResponse("computeMetadata/\n", headers=_FLAVOR)
             case path, _ if path == _ACCOUNT:
-                description = {"aliases": ["default"], "email": email(account), "scopes": []}
+                description = {"aliases": ["default"], "email": format_email(account), "scopes": []}
                 return JSONResponse(description, headers=_FLAVOR)
             case path, str(audience) if path == f"{_ACCOUNT}identity":
-                token = self._accounts.token(account, audience)
+                token = self._accounts.issue_token(account, audience)
                 return PlainTextResponse(token, headers=_FLAVOR)
         return PlainTextResponse("Not Found", 404, headers=_FLAVOR)

@@ -31,23 +31,23 @@ class Reply:
         body: The bytes; by default an error message.
         headers: Additional headers.
         pause: Seconds before the response; the server's shutdown ends the pause.
-        dropped: Whether the connection is closed without a response.
-        done: Whether the service performs the operation nevertheless.
+        is_dropped: Whether the connection is closed without a response.
+        is_performed: Whether the service performs the operation nevertheless.
     """
 
     status: int = 200
     body: bytes = json.dumps({"error": SECRET}).encode()
     headers: dict[str, str] = field(default_factory=dict)
     pause: float = 0.0
-    dropped: bool = False
-    done: bool = False
+    is_dropped: bool = False
+    is_performed: bool = False
 
 
 DENIED = Reply(402)
 BROKEN = Reply(500)
 SLOW = Reply(pause=HANGS)
-DROPPED = Reply(dropped=True)
-DONE_AND_DROPPED = Reply(dropped=True, done=True)
+DROPPED = Reply(is_dropped=True)
+DONE_AND_DROPPED = Reply(is_dropped=True, is_performed=True)
 GARBAGE = Reply(body=b"<html>" + SECRET.encode())
 DEEP = Reply(body=b'{"state":' * 100_000)
 OTHER_STATE = Reply(body=b'{"state": "cancelled"}')
@@ -101,7 +101,7 @@ class FakeBilling(LoopbackServer):
         with self._lock:
             self.requests.append(request)
             scripted_reply = self.script.popleft() if self.script else None
-            if scripted_reply and not scripted_reply.done:
+            if scripted_reply and not scripted_reply.is_performed:
                 return scripted_reply
             if request.key not in self._answers:
                 self._answers[request.key] = self._apply(request)
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
         key, authorization = self.headers["Idempotency-Key"], self.headers["Authorization"]
         reply = self.server.arrive(Request(self.path, key, authorization, body))
         self.server.pause(reply.pause)
-        if reply.dropped:
+        if reply.is_dropped:
             self.close_connection = True
             return
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting

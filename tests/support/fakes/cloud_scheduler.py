@@ -16,14 +16,14 @@ class FakeCloudScheduler(LoopbackServer):
 
     Attributes:
         status: The HTTP status of the next answers.
-        started: The jobs that were started, each with the token of the request.
+        started_jobs: The jobs that were started, each with the token of the request.
     """
 
     def __init__(self) -> None:
         """Open the port."""
         super().__init__(_Handler)
         self.status = 200
-        self.started: list[tuple[str, str]] = []
+        self.started_jobs: list[tuple[str, str]] = []
 
     @property
     def start_url(self) -> str:
@@ -41,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
         name, _, method = self.path.removeprefix("/v1/").rpartition(":")
         if status == 200 and method == "run":
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
-            self.server.started.append((name, token))
+            self.server.started_jobs.append((name, token))
             answer = {"name": name, "state": "ENABLED"}
         body = json.dumps(answer).encode()
         self.send_response(status)

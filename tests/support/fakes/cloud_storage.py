@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import google_crc32c
 import pytest
 
-from tests.support.fakes.google_cloud import NUMBER
+from tests.support.fakes.google_cloud import PROJECT_NUMBER
 from tests.support.fakes.http_server import HANGS, LoopbackServer
 
 Operation = Literal["bucket", "list", "get", "download", "upload", "delete"]
@@ -55,7 +55,7 @@ class Fault:
 
 
 HANG: Final = Fault(pause=HANGS)
-CUT: Final = Fault(missing=10)
+CUT_CONNECTION: Final = Fault(missing=10)
 """The request is served, but the last ten bytes of the response are never sent."""
 THROTTLED: Final = Fault(status=429)
 BROKEN: Final = Fault(status=500)
@@ -71,7 +71,7 @@ class Blob:
     content_type: str = "application/octet-stream"
     updated: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def resource(self, name: Name) -> dict[str, Any]:
+    def to_resource(self, name: Name) -> dict[str, Any]:
         """Return the object's resource in the API."""
         time = self.updated.isoformat().replace("+00:00", "Z")
         return {
@@ -99,7 +99,7 @@ class FakeCloudStorage(LoopbackServer):
         buckets: The resources of existing buckets. Requests for others get status 404, and for a
             bucket with the field `closed`, 403.
         faults: For each operation, the faults of the next requests, in order.
-        always: For each operation, the fault of all requests after its `faults`.
+        lasting_faults: For each operation, the fault of all requests after its `faults`.
         page_size: The maximum number of objects in a page of a listing.
         lists_sizes: Whether listings include the sizes of objects.
         calls: The number of requests for each operation.
@@ -112,7 +112,7 @@ class FakeCloudStorage(LoopbackServer):
         self.buckets: dict[str, dict[str, Any]] = {name: {} for name in buckets}
         self.blobs: dict[Name, Blob] = {}
         self.faults: defaultdict[Operation, deque[Fault]] = defaultdict(deque)
-        self.always: dict[Operation, Fault] = {}
+        self.lasting_faults: dict[Operation, Fault] = {}
         self.page_size = page_size
         self.lists_sizes = True
         self.calls: Counter[Operation] = Counter()
@@ -146,16 +146,16 @@ class FakeCloudStorage(LoopbackServer):
             blob = self.blobs[bucket, name] = Blob(data, self._generation, content_type)
         return blob
 
-    def remove(self, bucket: str, name: str) -> None:
+    def delete(self, bucket: str, name: str) -> None:
         """Delete an object, as another writer would."""
         with self._lock:
             del self.blobs[bucket, name]
 
-    def text(self, bucket: str, name: str) -> str:
+    def read_text(self, bucket: str, name: str) -> str:
         """Return the content of an object as text."""
         return self.blobs[bucket, name].content.decode()
 
-    def names(self, bucket: str, prefix: str = "") -> list[str]:
+    def list_names(self, bucket: str, prefix: str = "") -> list[str]:
         """Return the names of a bucket's objects, in the order of a listing."""
         with self._lock:
             names = [name for blob_bucket, name in self.blobs if blob_bucket == bucket]
@@ -166,7 +166,7 @@ class FakeCloudStorage(LoopbackServer):
         with self._lock:
             self.calls[operation] += 1
             queue = self.faults[operation]
-            return queue.popleft() if queue else self.always.get(operation, Fault())
+            return queue.popleft() if queue else self.lasting_faults.get(operation, Fault())
 
 
 @dataclass
@@ -243,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Create, describe or change a bucket."""
         buckets = self.server.buckets
         if self.command == "POST":
-            buckets[body["name"]] = {"projectNumber": NUMBER, **body}
+            buckets[body["name"]] = {"projectNumber": PROJECT_NUMBER, **body}
         name = body["name"] if self.command == "POST" else unquote(self._segments[-1])
         if name not in buckets:
             return _make_error_response(404)
@@ -255,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self) -> _Response:
         bucket, query = self._name[0], self._query
-        names = self.server.names(bucket, query.get("prefix", ""))
+        names = self.server.list_names(bucket, query.get("prefix", ""))
         start = int(base64.b64decode(query["pageToken"])) if "pageToken" in query else 0
         size = min(self.server.page_size, int(query.get("maxResults", "1000")))
         page = names[start : start + size]
@@ -267,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         return _make_json_response(listing)
 
     def _list_item(self, name: Name) -> dict[str, Any]:
-        resource = self.server.blobs[name].resource(name)
+        resource = self.server.blobs[name].to_resource(name)
         if not self.server.lists_sizes:
             del resource["size"]
         return resource
@@ -286,7 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "download":
                 return self._send_media(blob)
             case _:
-                return _make_json_response(blob.resource(self._name))
+                return _make_json_response(blob.to_resource(self._name))
 
     def _send_media(self, blob: Blob) -> _Response:
         headers = {
@@ -348,7 +348,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_generation_match(current, precondition):
             return _make_error_response(412)
         blob = self.server.put(*name, content, content_type)
-        return _make_json_response(blob.resource(name))
+        return _make_json_response(blob.to_resource(name))
 
     def _is_generation_match(self, blob: Blob | None, precondition: str | None = None) -> bool:
         """Return whether the object has the requested generation; 0 requires no object."""

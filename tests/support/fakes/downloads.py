@@ -1,4 +1,4 @@
-"""A stand-in for the hosts from which a bare machine downloads: a bucket and a package index."""
+"""A fake of the hosts from which a new machine downloads: a bucket and a package index."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class WordEmbedder:
     """An embedder that gives each word a random direction, and adds up those of a text's words.
 
     Attributes:
-        down: Whether the embedder is unavailable.
-        silent: Whether the embedder never answers.
+        is_down: Whether the embedder is unavailable.
+        is_silent: Whether the embedder never answers.
     """
 
     model = "words"
@@ -33,8 +33,8 @@ class WordEmbedder:
 
     def __init__(self) -> None:
         """Embed all texts until a test changes an attribute."""
-        self.down = False
-        self.silent = False
+        self.is_down = False
+        self.is_silent = False
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - Embedder's signature
         """Embed each text.
@@ -42,9 +42,9 @@ class WordEmbedder:
         Raises:
             Unavailable: The embedder is down.
         """
-        if self.down:
+        if self.is_down:
             raise Unavailable("The embedding provider does not answer.", retry_after=5)
-        if self.silent:
+        if self.is_silent:
             await asyncio.Event().wait()
         require_unicode(texts)
         return [_make_vector(text) for text in texts]
@@ -53,7 +53,7 @@ class WordEmbedder:
         """Do nothing."""
 
 
-def cosine(first_vector: Sequence[float], second_vector: Sequence[float]) -> float:
+def compute_similarity(first_vector: Sequence[float], second_vector: Sequence[float]) -> float:
     """Return the cosine similarity of two unit vectors, at least 0."""
     return max(0.0, sum(a * b for a, b in zip(first_vector, second_vector, strict=True)))
 

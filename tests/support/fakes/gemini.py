@@ -23,7 +23,7 @@ _FEW_WORDS: Final = {"name", "title", "topic", "topics", "keywords"}
 """The fields whose value is a few words of the text rather than a sentence."""
 
 
-def embedded_text(body: dict[str, Any]) -> str:
+def get_text(body: dict[str, Any]) -> str:
     """Return the text in a request's prompt, without the marker lines around it."""
     parts = [part["text"] for part in body["contents"][0]["parts"]]
     return str(parts[1] if len(parts) > 1 else parts[0])
@@ -62,7 +62,7 @@ def fill_schema(schema: dict[str, Any], text: str) -> object:
     return _fill(schema, sentences, 0, "")
 
 
-def response(
+def make_response(
     parts: Sequence[str], model: str, *, finish: str = "STOP", tokens: tuple[int, int, int]
 ) -> bytes:
     """Return a response in the service's format.
@@ -78,12 +78,12 @@ def response(
     return _make_response([candidate], model, tokens)
 
 
-def reply_without_candidates(model: str, feedback: dict[str, Any] | None = None) -> bytes:
+def make_empty_response(model: str, feedback: dict[str, Any] | None = None) -> bytes:
     """Return a response without candidates, with the prompt's feedback if the service gives any."""
     return _make_response([], model, (7, 0, 0), {"promptFeedback": feedback} if feedback else {})
 
 
-def count(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Estimate the number of tokens of a text."""
     return max(1, len(text) // 4)
 

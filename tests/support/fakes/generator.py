@@ -1,4 +1,4 @@
-"""A language model in this process with answers from a test."""
+"""A language model in a test's own process, whose answers the test provides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ScriptedGenerator:
     Attributes:
         make_answer: A function that returns the answer to a text.
         texts: The texts so far, in order of arrival.
-        down: Whether the model is unavailable.
+        is_down: Whether the model is unavailable.
     """
 
     model = "scripted"
@@ -33,7 +33,7 @@ class ScriptedGenerator:
         """
         self.make_answer = answer
         self.texts: list[str] = []
-        self.down = False
+        self.is_down = False
 
     async def generate(
         self,
@@ -48,7 +48,7 @@ class ScriptedGenerator:
             InvalidAnswer: The test's answer does not match the schema.
         """
         self.texts.append(text)
-        if self.down:
+        if self.is_down:
             raise Unavailable("The language model does not answer.", retry_after=5)
         answer = self.make_answer(text)
         if isinstance(answer, CarrelError):

@@ -12,19 +12,20 @@ import hashlib
 import hmac
 import json
 import secrets
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, Self
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
+
+from tests.support.fakes.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ class Account:
         email: The e-mail address as Google writes it.
         claims: Claims to change; None leaves a claim out.
         algorithm: The algorithm of the signature: `RS256`, `none`, or `HS256` with the public key.
-        foreign_key: Whether the token is signed with an unpublished key.
+        has_unpublished_key: Whether the token is signed with an unpublished key.
         key_id: A wrong key id in the token's header.
         token: A text to return in place of an ID token.
         refusal: Parameters of the callback in place of a code.
@@ -54,13 +55,13 @@ class Account:
     email: str = "Ada@example.com"
     claims: dict[str, Any] = field(default_factory=dict)
     algorithm: str = "RS256"
-    foreign_key: bool = False
+    has_unpublished_key: bool = False
     key_id: str | None = None
     token: str | None = None
     refusal: Query | None = None
 
 
-class FakeGoogle(ThreadingHTTPServer):
+class FakeGoogle(LoopbackServer):
     """A fake OpenID provider on a free port while the `with` block runs.
 
     Attributes:
@@ -73,12 +74,9 @@ class FakeGoogle(ThreadingHTTPServer):
         authorization_requests: The parameters of each authorization request so far.
     """
 
-    daemon_threads = True
-    request_queue_size = 128  # by default, a sixth concurrent client would wait for a second
-
     def __init__(self) -> None:
         """Open the port."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.account = Account()
         self.now: float | None = None
         self.statuses: dict[str, int] = {}
@@ -88,29 +86,17 @@ class FakeGoogle(ThreadingHTTPServer):
         self.authorization_requests: list[Query] = []
         self.codes: dict[str, Query] = {}
         self.change_key("key-1")
-        self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
 
     def change_key(self, key_id: str) -> None:
         """Sign with a new key, and publish only this key."""
         self.key_id, self.key = key_id, _key(key_id)
-
-    def __enter__(self) -> Self:
-        """Start to serve."""
-        self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop, and close the port."""
-        self.shutdown()
-        self._loop.join()
-        self.server_close()
 
     @property
     def issuer(self) -> str:
         """The issuer's URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
-    def discovery(self) -> dict[str, Any]:
+    def make_discovery_document(self) -> dict[str, Any]:
         """Return the discovery document."""
         return {
             "issuer": self.issuer,
@@ -124,12 +110,12 @@ class FakeGoogle(ThreadingHTTPServer):
             "code_challenge_methods_supported": ["plain", "S256"],
         }
 
-    def published_keys(self) -> dict[str, Any]:
+    def make_key_set(self) -> dict[str, Any]:
         """Return the JSON Web Key Set."""
         key = json.loads(RSAAlgorithm.to_jwk(self.key.public_key()))
         return {"keys": [key | {"kid": self.key_id, "use": "sig", "alg": "RS256"}]}
 
-    def id_token(self, request: Query) -> str:
+    def make_id_token(self, request: Query) -> str:
         """Make the ID token for an authorization request."""
         account, now = self.account, int(self.now or time.time())
         claims = {
@@ -158,9 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         match url.path:
             case "/.well-known/openid-configuration":
-                self._send(200, self.server.discovery())
+                self._send(200, self.server.make_discovery_document())
             case "/oauth2/v3/certs":
-                self._send(200, self.server.published_keys())
+                self._send(200, self.server.make_key_set())
             case "/o/oauth2/v2/auth":
                 self._authorize(_parse_query(url.query))
             case _:
@@ -184,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
             "expires_in": _HOUR - 1,
             "scope": "openid https://www.googleapis.com/auth/userinfo.email",
             "token_type": "Bearer",
-            "id_token": self.server.id_token(request),
+            "id_token": self.server.make_id_token(request),
         }
         return self._send(200, tokens)
 
@@ -234,7 +220,7 @@ def _key(key_id: str) -> RSAPrivateKey:  # noqa: ARG001 - the cache key
 def _sign(account: Account, claims: dict[str, Any], key: RSAPrivateKey, key_id: str) -> str:
     if account.algorithm == "HS256":
         return _sign_with_public_key(claims, key, key_id)
-    signing_key = _key("unpublished") if account.foreign_key else key
+    signing_key = _key("unpublished") if account.has_unpublished_key else key
     if account.algorithm == "none":
         return jwt.encode(claims, "", "none", {"kid": key_id})
     return jwt.encode(claims, signing_key, account.algorithm, {"kid": key_id})

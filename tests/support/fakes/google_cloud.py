@@ -21,12 +21,12 @@ from tests.support.fakes.http_server import LoopbackServer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NUMBER: Final = "123456789012"
+PROJECT_NUMBER: Final = "123456789012"
 Json = dict[str, Any]
 
 
-class FakeRefusal(Exception):
-    """An error response."""
+class ErrorResponse(Exception):
+    """An error that the fake sends as its response."""
 
     def __init__(self, status: int, message: str = "No.", reason: str = "") -> None:
         """Respond with this status, this message, and Google's code for the reason."""
@@ -40,7 +40,7 @@ class Project:
     """The state of a project.
 
     Attributes:
-        paid: Whether an open billing account is linked.
+        has_billing: Whether an open billing account is linked.
         services: The enabled APIs.
         secrets: The values of each secret, the newest last; a secret may have none.
         databases: The resources of the Firestore Admin API by name.
@@ -50,11 +50,11 @@ class Project:
         invokers: The accounts that may invoke each Cloud Run service.
         open_services: Cloud Run services without IAM checks, which everybody can invoke.
         jobs: The resources of the Cloud Scheduler API by name.
-        slow: The number of further requests to which a service that was just enabled still answers
-            that it is disabled.
+        remaining_rejections: The number of further requests that are rejected because their API is
+            disabled, although it was just enabled.
     """
 
-    paid: bool = True
+    has_billing: bool = True
     services: set[str] = field(default_factory=lambda: {"serviceusage.googleapis.com"})
     secrets: dict[str, list[str]] = field(default_factory=dict)
     databases: dict[str, Json] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Project:
     invokers: dict[str, list[str]] = field(default_factory=dict)
     open_services: set[str] = field(default_factory=set)
     jobs: dict[str, Json] = field(default_factory=dict)
-    slow: int = 0
+    remaining_rejections: int = 0
 
 
 class FakeGoogleCloud(LoopbackServer):
@@ -95,16 +95,16 @@ class FakeGoogleCloud(LoopbackServer):
             if route_method == method and (match := re.fullmatch(pattern, path)):
                 project = self._require_project(match["project"], service)
                 return handle(project, match.groupdict(), query, body)
-        raise FakeRefusal(404, f"There is no {method} {service}/{path}")
+        raise ErrorResponse(404, f"There is no {method} {service}/{path}")
 
     def _require_project(self, name: str, service: str) -> Project:
         if name not in self.projects:
-            raise FakeRefusal(403, f"Permission denied on project {name}.", "CONSUMER_INVALID")
+            raise ErrorResponse(403, f"Permission denied on project {name}.", "CONSUMER_INVALID")
         project = self.projects[name]
         is_disabled = f"{service}.googleapis.com" not in project.services
-        if is_disabled or (service != "serviceusage" and project.slow):
-            project.slow = max(0, project.slow - 1)
-            raise FakeRefusal(403, f"{service} has not been used before.", "SERVICE_DISABLED")
+        if is_disabled or (service != "serviceusage" and project.remaining_rejections):
+            project.remaining_rejections = max(0, project.remaining_rejections - 1)
+            raise ErrorResponse(403, f"{service} has not been used before.", "SERVICE_DISABLED")
         return project
 
 
@@ -119,32 +119,36 @@ def _get_services(project: Project, _path: Json, query: Json, _body: Json) -> Js
 
 def _describe_service(project: Project, name: str) -> Json:
     state = "ENABLED" if name in project.services else "DISABLED"
-    parent = f"projects/{NUMBER}"
+    parent = f"projects/{PROJECT_NUMBER}"
     return {"name": f"{parent}/services/{name}", "parent": parent, "state": state}
 
 
 def _enable(project: Project, path: Json, _query: Json, body: Json) -> Json:
     names = [path["service"]] if "service" in path else body["serviceIds"]
     if "service" not in path and not 2 <= len(names) <= 20:
-        raise FakeRefusal(400, "A batch has 2 to 20 services.")
+        raise ErrorResponse(400, "A batch has 2 to 20 services.")
     project.services |= set(names)
     return {"name": "operations/acat.p2-1", "done": True, "response": {}}
 
 
 def _get_billing(project: Project, path: Json, _query: Json, _body: Json) -> Json:
-    account = "billingAccounts/012345-567890-ABCDEF" if project.paid else ""
+    account = "billingAccounts/012345-567890-ABCDEF" if project.has_billing else ""
     name = f"projects/{path['project']}/billingInfo"
-    return {"name": name, "billingAccountName": account, "billingEnabled": project.paid}
+    return {"name": name, "billingAccountName": account, "billingEnabled": project.has_billing}
 
 
 def _list_secrets(project: Project, _path: Json, _query: Json, _body: Json) -> Json:
-    return {"secrets": [{"name": f"projects/{NUMBER}/secrets/{name}"} for name in project.secrets]}
+    return {
+        "secrets": [
+            {"name": f"projects/{PROJECT_NUMBER}/secrets/{name}"} for name in project.secrets
+        ]
+    }
 
 
 def _list_versions(project: Project, path: Json, query: Json, _body: Json) -> Json:
     assert query["filter"] == ["state:ENABLED"]
     values = _get_values(project, path)
-    prefix = f"projects/{NUMBER}/secrets/{path['secret']}/versions"
+    prefix = f"projects/{PROJECT_NUMBER}/secrets/{path['secret']}/versions"
     versions = [{"name": f"{prefix}/{n}", "state": "ENABLED"} for n in range(len(values), 0, -1)]
     return {"versions": versions, "totalSize": len(versions)} if versions else {}
 
@@ -152,7 +156,7 @@ def _list_versions(project: Project, path: Json, query: Json, _body: Json) -> Js
 def _access_version(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     values = _get_values(project, path)
     if not values:
-        raise FakeRefusal(404, "Secret Version latest not found.")
+        raise ErrorResponse(404, "Secret Version latest not found.")
     return {"payload": {"data": base64.b64encode(values[-1].encode()).decode()}}
 
 
@@ -163,7 +167,7 @@ def _add(project: Project, path: Json, _query: Json, body: Json) -> Json:
 
 def _get_values(project: Project, path: Json) -> list[str]:
     if path["secret"] not in project.secrets:
-        raise FakeRefusal(404, f"Secret [{path['secret']}] not found.")
+        raise ErrorResponse(404, f"Secret [{path['secret']}] not found.")
     return project.secrets[path["secret"]]
 
 
@@ -182,7 +186,7 @@ def _make_paged_list(field_name: str, path: str) -> Callable[[Project, Json, Jso
 
 def _get_database(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     if path["database"] not in project.databases:
-        raise FakeRefusal(404, "The database does not exist.")
+        raise ErrorResponse(404, "The database does not exist.")
     return project.databases[path["database"]]
 
 
@@ -266,7 +270,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = self.server.answer(method, service, path, parse_qs(parts.query), body)
             self._send(200, answer)
-        except FakeRefusal as refusal:
+        except ErrorResponse as refusal:
             detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.reason}
             error = {"code": refusal.status, "message": str(refusal)}
             details = {"details": [detail]} if refusal.reason else {}

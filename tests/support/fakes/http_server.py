@@ -1,4 +1,4 @@
-"""The HTTP server of the fakes."""
+"""The HTTP server that fakes of services derive from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
 
 HANGS: Final = 3600
-"""A pause in seconds that no test waits for."""
+"""A pause in seconds that is longer than any test."""
 
 
 class LoopbackServer(ThreadingHTTPServer):

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 DIMENSION: Final = 64
 """The default dimension of the model's vectors."""
 MODEL: Final = "words-3-small"
+TOKENS_PER_TEXT: Final = 3
+"""The server counts this many tokens in every text."""
 Item = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of the server; by default, the texts' vectors at once.
+    """A reply of the server; by default, the texts' vectors without a pause.
 
     Attributes:
         status: The HTTP status.
@@ -49,7 +51,7 @@ class Reply:
     alter: Callable[[list[Item]], object] = list
 
 
-def change_vectors(change: Callable[[list[float]], object]) -> Reply:
+def make_reply_with_changed_vectors(change: Callable[[list[float]], object]) -> Reply:
     """Make a reply with all vectors changed."""
     return Reply(
         alter=lambda items: [
@@ -63,12 +65,12 @@ CUT_CONNECTION = Reply(missing=10)
 REVERSED = Reply(alter=lambda items: items[::-1])
 ONE_MISSING = Reply(alter=lambda items: items[1:])
 ONE_TWICE = Reply(alter=lambda items: [*items[:-1], items[0]])
-NOT_A_NUMBER = change_vectors(lambda values: [math.nan, *values[1:]])
-ZEROS = change_vectors(lambda values: [0.0 for _ in values])
-ONE_NUMBER_SHORT = change_vectors(lambda values: values[1:])
+NOT_A_NUMBER = make_reply_with_changed_vectors(lambda values: [math.nan, *values[1:]])
+ZEROS = make_reply_with_changed_vectors(lambda values: [0.0 for _ in values])
+ONE_NUMBER_SHORT = make_reply_with_changed_vectors(lambda values: values[1:])
 
 
-def invalid_replies(text: str) -> list[Reply]:
+def make_invalid_replies(text: str) -> list[Reply]:
     """Return replies without valid vectors; some quote the text."""
     return [
         Reply(204, body=b""),
@@ -77,12 +79,12 @@ def invalid_replies(text: str) -> list[Reply]:
         Reply(body=b'{"object": "list", "model": "words-3-small"}'),
         Reply(body=b'{"data":' * 100_000),
         Reply(body=json.dumps({"data": text}).encode()),
-        change_vectors(lambda values: [None, *values[1:]]),
-        change_vectors(lambda values: [text, *values[1:]]),
+        make_reply_with_changed_vectors(lambda values: [None, *values[1:]]),
+        make_reply_with_changed_vectors(lambda values: [text, *values[1:]]),
     ]
 
 
-def refusal(
+def make_error_reply(
     status: int, code: str = "", message: str = "", *, retry_after: str | None = None
 ) -> Reply:
     """Make an error in OpenAI's format: `{"error": {message, type, param, code}}`."""
@@ -128,9 +130,9 @@ class FakeOpenAI(LoopbackServer):
         calls: The requests so far, in order of arrival.
         script: The replies to the next requests, in order; later requests get `usual`.
         keys: The accepted keys; None accepts requests without a key.
-        shortens: Whether requests may specify the dimension of vectors.
-        refuses: If not empty, requests with a text that contains this are rejected.
-        omits_vector_for: If not empty, responses to texts that contain this lack a vector.
+        accepts_dimensions: Whether requests may specify the dimension of vectors.
+        rejected_words: If not empty, requests with a text that contains this are rejected.
+        words_without_vector: If not empty, responses to texts that contain this lack a vector.
         max_characters: The maximum number of characters of a request.
         peak: The maximum number of concurrent requests so far.
         connections: The number of connections opened.
@@ -143,9 +145,9 @@ class FakeOpenAI(LoopbackServer):
         self.script = deque(script)
         self.usual = usual or Reply()
         self.keys: set[str] | None = None
-        self.shortens = True
-        self.refuses = ""
-        self.omits_vector_for = ""
+        self.accepts_dimensions = True
+        self.rejected_words = ""
+        self.words_without_vector = ""
         self.max_characters = 1_000_000
         self.peak = 0
         self.connections = 0
@@ -158,7 +160,7 @@ class FakeOpenAI(LoopbackServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     @property
-    def sizes(self) -> list[int]:
+    def text_counts(self) -> list[int]:
         """The number of texts in each request so far."""
         return [len(call.texts) for call in self.calls]
 
@@ -178,16 +180,22 @@ class FakeOpenAI(LoopbackServer):
     def answer(self, call: Call, reply: Reply) -> Reply:
         """Check a request as an endpoint does, and return the vectors of its texts."""
         if call.path != "/v1/embeddings" or call.body["model"] != MODEL:
-            return refusal(404, "model_not_found")
+            return make_error_reply(404, "model_not_found")
         if self.keys is not None and call.key not in self.keys:
-            return refusal(401, "invalid_api_key", f"Incorrect API key provided: {call.key}")
-        if "dimensions" in call.body and not self.shortens:
-            return refusal(400, "", "The model does not support matryoshka representation")
+            return make_error_reply(
+                401, "invalid_api_key", f"Incorrect API key provided: {call.key}"
+            )
+        if "dimensions" in call.body and not self.accepts_dimensions:
+            return make_error_reply(400, "", "The model does not support matryoshka representation")
         if sum(map(len, call.texts)) > self.max_characters:
-            return refusal(413, "", "Too large")
-        if not all(call.texts) or any(self.refuses and self.refuses in text for text in call.texts):
-            return refusal(400, "", f"Invalid input: {call.texts!r}")
-        if self.omits_vector_for and any(self.omits_vector_for in text for text in call.texts):
+            return make_error_reply(413, "", "Too large")
+        if not all(call.texts) or any(
+            self.rejected_words and self.rejected_words in text for text in call.texts
+        ):
+            return make_error_reply(400, "", f"Invalid input: {call.texts!r}")
+        if self.words_without_vector and any(
+            self.words_without_vector in text for text in call.texts
+        ):
             reply = ONE_MISSING
         items = [
             {
@@ -197,7 +205,9 @@ class FakeOpenAI(LoopbackServer):
             }
             for index, text in enumerate(call.texts)
         ]
-        body = {"object": "list", "data": reply.alter(items), "model": MODEL}
+        token_count = TOKENS_PER_TEXT * len(items)
+        usage = {"prompt_tokens": token_count, "total_tokens": token_count}
+        body = {"object": "list", "data": reply.alter(items), "model": MODEL, "usage": usage}
         return Reply(reply.status, json.dumps(body).encode(), reply.headers, reply.missing)
 
 

@@ -56,7 +56,7 @@ class CollectedSpan:
         links: The ids of the traces that it links to.
         attributes: Its attributes.
         resource: The attributes of the process.
-        failed: Whether its status is an error.
+        is_error: Whether its status is an error.
         start: When it began, in nanoseconds.
         end: When it ended.
     """
@@ -70,7 +70,7 @@ class CollectedSpan:
     links: tuple[str, ...]
     attributes: dict[str, object]
     resource: dict[str, object]
-    failed: bool
+    is_error: bool
     start: int
     end: int
 

@@ -32,7 +32,7 @@ START: Final = datetime(2025, 3, 1, 4, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of the server; by default, the correct page at once.
+    """A reply of the server; by default, the correct page without a pause.
 
     Attributes:
         status: The HTTP status.
@@ -53,9 +53,9 @@ class Reply:
 
 HANG: Final = Reply(pause=HANGS)
 BROKEN: Final = Reply(500, b"<html>Server Error (500)</html>")
-CUT: Final = Reply(missing=10)
+CUT_CONNECTION: Final = Reply(missing=10)
 """The last ten bytes of the response are never sent."""
-HALF_A_BODY: Final = Reply(body=b'{"count": 2, "nextPageCursor": null, "results": [{"user_book')
+CUT_JSON: Final = Reply(body=b'{"count": 2, "nextPageCursor": null, "results": [{"user_book')
 WEB_PAGE: Final = Reply(body=b"<html>Readwise is being maintained</html>")
 NO_RESULTS: Final = Reply(alter=lambda body: {"count": body["count"]})
 RESULTS_OF_ANOTHER_TYPE: Final = Reply(alter=lambda body: body | {"results": {"7": "Walden"}})
@@ -85,7 +85,7 @@ class FakeReadwise(LoopbackServer):
     Attributes:
         now: The server's clock, for `Date` headers and `updated_at`.
         page_size: The maximum number of highlights on a page. A book may continue on the next page.
-        repeats: Whether each page is sent twice, with different cursors.
+        repeats_pages: Whether each page is sent twice, with different cursors.
         script: The replies to the next requests, in order; all later replies are correct.
         on_request: Called with the number of each request, from 1, before the reply.
         calls: The requests so far, in order of arrival.
@@ -96,7 +96,7 @@ class FakeReadwise(LoopbackServer):
         super().__init__(_Handler)
         self.now = now
         self.page_size = page_size
-        self.repeats = False
+        self.repeats_pages = False
         self.script: deque[Reply] = deque()
         self.on_request: Callable[[int], object] = lambda _: None
         self.calls: list[Call] = []
@@ -114,16 +114,16 @@ class FakeReadwise(LoopbackServer):
         """Advance the clock."""
         self.now += timedelta(**time)
 
-    def put(self, book_id: int, *texts: str, **fields: Any) -> None:
+    def put_book(self, book_id: int, *texts: str, **fields: Any) -> None:
         """Add a book, or change its fields. Each text is a highlight, at its position."""
         with self._lock:
             book = self._books.get(book_id, _make_book(book_id))
             self._books[book_id] = book | fields
             self._touched[book_id] = self.now
             for position, text in enumerate(texts):
-                self.highlight(book_id, position, text)
+                self.put_highlight(book_id, position, text)
 
-    def highlight(self, book_id: int, position: int, text: str, **fields: Any) -> None:
+    def put_highlight(self, book_id: int, position: int, text: str, **fields: Any) -> None:
         """Add or edit a highlight. Its id depends on the book and the position."""
         with self._lock:
             highlights = self._books[book_id]["highlights"]
@@ -139,7 +139,7 @@ class FakeReadwise(LoopbackServer):
             highlight = self._books[book_id]["highlights"][_get_highlight_id(book_id, position)]
             highlight |= {"is_deleted": True, "updated_at": _to_iso(self.now)}
 
-    def delete(self, book_id: int) -> None:
+    def delete_book(self, book_id: int) -> None:
         """Mark a book and its highlights as deleted."""
         with self._lock:
             self._books[book_id]["is_deleted"] = True
@@ -147,12 +147,12 @@ class FakeReadwise(LoopbackServer):
             for highlight in self._books[book_id]["highlights"].values():
                 highlight |= {"is_deleted": True, "updated_at": _to_iso(self.now)}
 
-    def forget(self, book_id: int) -> None:
+    def remove(self, book_id: int) -> None:
         """Remove a book completely."""
         with self._lock:
             del self._books[book_id]
 
-    def export(self, **query: str) -> Body:
+    def make_page(self, **query: str) -> Body:
         """Return a page of the export: by default, the first page of the whole library."""
         with self._lock:
             books = list(self._find_matching_books(query))
@@ -160,7 +160,7 @@ class FakeReadwise(LoopbackServer):
         pages = list(_split_into_pages(books, self.page_size)) or [[]]
         number = int(cursor)
         next_cursor = str(number + 1) if number + 1 < len(pages) else None
-        if self.repeats and not query.get("pageCursor", "").endswith("-again"):
+        if self.repeats_pages and not query.get("pageCursor", "").endswith("-again"):
             next_cursor = f"{cursor}-again"
         return {"count": len(books), "nextPageCursor": next_cursor, "results": pages[number]}
 
@@ -179,7 +179,7 @@ class FakeReadwise(LoopbackServer):
             return Reply(401, b'{"detail": "Invalid token."}')
         if call.path != "/api/v2/export/":
             return Reply(404, b"<html>Not Found</html>")
-        page = reply.alter(self.export(**call.query))
+        page = reply.alter(self.make_page(**call.query))
         return Reply(reply.status, json.dumps(page).encode(), reply.headers, reply.missing)
 
     def _find_matching_books(self, query: dict[str, str]) -> Iterator[Body]:

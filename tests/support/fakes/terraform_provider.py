@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import grpc
 
 from tests.support.fakes import terraform_provider_values as values
-from tests.support.fakes.terraform_provider_messages import METHODS, message
+from tests.support.fakes.terraform_provider_messages import METHODS, get_message_class
 from tests.support.fakes.terraform_provider_schema import SCHEMA
 
 if TYPE_CHECKING:
@@ -68,72 +68,74 @@ class TerraformProvider:
         return grpc.method_handlers_generic_handler("tfplugin5.Provider", handlers)
 
     def _GetSchema(self, _: Any) -> Any:  # noqa: N802 - the protocol's name, like those below
-        return message("GetSchema.Response")(
+        return get_message_class("GetSchema.Response")(
             provider=_schema(self._schema["provider"]),
             resource_schemas=_schemas_by_name(self._schema["resources"]),
             data_source_schemas=_schemas_by_name(self._schema["data_sources"]),
         )
 
     def _PrepareProviderConfig(self, request: Any) -> Any:  # noqa: N802
-        return message("PrepareProviderConfig.Response")(prepared_config=request.config)
+        return get_message_class("PrepareProviderConfig.Response")(prepared_config=request.config)
 
     def _Configure(self, request: Any) -> Any:  # noqa: N802
         self._config = values.decode(request.config.msgpack)
-        return message("Configure.Response")()
+        return get_message_class("Configure.Response")()
 
     def _ValidateResourceTypeConfig(self, request: Any) -> Any:  # noqa: N802
         block = self._schema["resources"][request.type_name]
-        problems = values.faults(block, values.decode(request.config.msgpack))
+        problems = values.find_faults(block, values.decode(request.config.msgpack))
         diagnostics = [{"severity": _ERROR, "summary": fault} for fault in problems]
-        return message("ValidateResourceTypeConfig.Response")(diagnostics=diagnostics)
+        return get_message_class("ValidateResourceTypeConfig.Response")(diagnostics=diagnostics)
 
     def _ValidateDataSourceConfig(self, _: Any) -> Any:  # noqa: N802
-        return message("ValidateDataSourceConfig.Response")()
+        return get_message_class("ValidateDataSourceConfig.Response")()
 
     def _UpgradeResourceState(self, request: Any) -> Any:  # noqa: N802
         state = {"json": request.raw_state.json}
-        return message("UpgradeResourceState.Response")(upgraded_state=state)
+        return get_message_class("UpgradeResourceState.Response")(upgraded_state=state)
 
     def _ReadResource(self, request: Any) -> Any:  # noqa: N802
-        return message("ReadResource.Response")(new_state=request.current_state)
+        return get_message_class("ReadResource.Response")(new_state=request.current_state)
 
     def _PlanResourceChange(self, request: Any) -> Any:  # noqa: N802
-        answer = message("PlanResourceChange.Response")
+        answer = get_message_class("PlanResourceChange.Response")
         proposed_state = values.decode(request.proposed_new_state.msgpack)
         if proposed_state is None:
             return answer(planned_state=request.proposed_new_state)
         if "project" in proposed_state and proposed_state["project"] is None:
             proposed_state["project"] = self._config["project"]
-        plan = values.planned(self._schema["resources"][request.type_name], proposed_state)
+        plan = values.plan_value(self._schema["resources"][request.type_name], proposed_state)
         return answer(planned_state={"msgpack": values.encode(plan)})
 
     def _ApplyResourceChange(self, request: Any) -> Any:  # noqa: N802
-        answer = message("ApplyResourceChange.Response")
+        answer = get_message_class("ApplyResourceChange.Response")
         plan = values.decode(request.planned_state.msgpack)
         if plan is None:
-            refusal = values.refusal(request.type_name, values.decode(request.prior_state.msgpack))
+            refusal = values.explain_refused_deletion(
+                request.type_name, values.decode(request.prior_state.msgpack)
+            )
             diagnostics = [{"severity": _ERROR, "summary": refusal}] if refusal else []
             state = request.prior_state if refusal else request.planned_state
             return answer(new_state=state, diagnostics=diagnostics)
         block = self._schema["resources"][request.type_name]
-        resource = values.applied(request.type_name, block, plan)
+        resource = values.apply_value(request.type_name, block, plan)
         return answer(new_state={"msgpack": values.encode(resource)})
 
     def _ReadDataSource(self, request: Any) -> Any:  # noqa: N802
         block = self._schema["data_sources"][request.type_name]
-        plan = values.planned(block, values.decode(request.config.msgpack))
-        state = values.applied(request.type_name, block, plan)
-        return message("ReadDataSource.Response")(state={"msgpack": values.encode(state)})
+        plan = values.plan_value(block, values.decode(request.config.msgpack))
+        state = values.apply_value(request.type_name, block, plan)
+        return get_message_class("ReadDataSource.Response")(state={"msgpack": values.encode(state)})
 
     def _Stop(self, _: Any) -> Any:  # noqa: N802
-        return message("Stop.Response")()
+        return get_message_class("Stop.Response")()
 
 
 def _make_handler(name: str, answer: Callable[[Any], Any]) -> Any:
     return grpc.unary_unary_rpc_method_handler(
         lambda request, _: answer(request),
-        request_deserializer=message(f"{name}.Request").FromString,
-        response_serializer=message(f"{name}.Response").SerializeToString,
+        request_deserializer=get_message_class(f"{name}.Request").FromString,
+        response_serializer=get_message_class(f"{name}.Response").SerializeToString,
     )
 
 

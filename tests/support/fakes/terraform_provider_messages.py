@@ -117,7 +117,7 @@ MESSAGES: Final[dict[str, Any]] = message_factory.GetMessages(
 )
 
 
-def message(name: str) -> Any:
+def get_message_class(name: str) -> Any:
     """Return the class of a message, such as `Schema` or `Configure.Request`."""
     return MESSAGES[f"{_PACKAGE}.{name.replace('.', '_')}"]
 

@@ -211,7 +211,7 @@ def extract(package: Path) -> dict[str, Any]:
     }
 
 
-def to_json(schema: dict[str, Any]) -> str:
+def format_schema(schema: dict[str, Any]) -> str:
     """Format the schema with one line per type, so that unchanged types are unchanged lines."""
     entries = []
     for name, value in schema.items():
@@ -228,4 +228,4 @@ def _to_one_line(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    SCHEMA.write_text(to_json(extract(Path(sys.argv[1]))), "utf-8")
+    SCHEMA.write_text(format_schema(extract(Path(sys.argv[1]))), "utf-8")

@@ -52,7 +52,7 @@ def encode(value: Any) -> bytes:
     return bytes(msgpack.packb(value))
 
 
-def faults(block: Block, value: Value) -> list[str]:
+def find_faults(block: Block, value: Value) -> list[str]:
     """Describe the configured values that are not among the documented ones."""
     problems = [
         f"{name}: expected one of {attribute['values']}, got {value[name]!r}"
@@ -62,20 +62,20 @@ def faults(block: Block, value: Value) -> list[str]:
     ]
     for name, nested in block.get("blocks", {}).items():
         for item in _get_items(value[name]):
-            problems += [f"{name}.{fault}" for fault in faults(nested, item)]
+            problems += [f"{name}.{fault}" for fault in find_faults(nested, item)]
     return problems
 
 
-def planned(block: Block, value: Value) -> Value:
+def plan_value(block: Block, value: Value) -> Value:
     """Return the planned value, in which attributes that the cloud will assign are unknown."""
     plan = dict(value)
     for name, attribute in block.get("attributes", {}).items():
         if plan[name] is None and "computed" in attribute["is"]:
             plan[name] = _UNKNOWN
-    return plan | _apply_to_nested(block, value, planned)
+    return plan | _apply_to_nested(block, value, plan_value)
 
 
-def applied(kind: str, block: Block, plan: Value) -> Value:
+def apply_value(kind: str, block: Block, plan: Value) -> Value:
     """Return the applied value, in which placeholders replace unknown values."""
     templates = _FROM_THE_CLOUD.get(kind, {})
 
@@ -92,7 +92,7 @@ def applied(kind: str, block: Block, plan: Value) -> Value:
     return fill(block, plan)
 
 
-def refusal(kind: str, state: Value) -> str | None:
+def explain_refused_deletion(kind: str, state: Value) -> str | None:
     """Say why a resource cannot be deleted; None if it can."""
     protected = {
         "google_firestore_database": ("delete_protection_state", "DELETE_PROTECTION_ENABLED"),

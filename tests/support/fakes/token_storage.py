@@ -1,4 +1,4 @@
-"""A token storage for the official client, in memory."""
+"""A storage in which the official MCP client keeps its tokens during a test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 
-class Memory:
+class MemoryTokenStorage:
     """Stores the tokens and the registration of a client.
 
     Attributes:
@@ -17,7 +17,7 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        """Begin without tokens and registration."""
+        """Begin without tokens and without a registration."""
         self.tokens: OAuthToken | None = None
         self.client: OAuthClientInformationFull | None = None
 

@@ -41,7 +41,7 @@ _TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of the server; by default, the correct one at once.
+    """A reply of the server; by default, the correct one without a pause.
 
     Attributes:
         status: The HTTP status.
@@ -64,15 +64,15 @@ HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
 CUT_JSON = Reply(body=b'{"embedding": {"values": [0.1, 0.')
 NO_EMBEDDING = Reply(body=b'{"usageMetadata": {"promptTokenCount": 3}}')
-NO_CANDIDATES = Reply(body=gemini.reply_without_candidates(MODEL))
+NO_CANDIDATES = Reply(body=gemini.make_empty_response(MODEL))
 
 
-def vector_reply(values: Iterable[float]) -> Reply:
-    """Make a valid answer with these numbers, for any text."""
+def make_vector_reply(values: Iterable[float]) -> Reply:
+    """Make a reply that has these numbers as the vector of any text."""
     return Reply(values=tuple(values))
 
 
-def text_reply(
+def make_text_reply(
     *parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100, 20, 0)
 ) -> Reply:
     """Make the reply of a language model.
@@ -82,21 +82,21 @@ def text_reply(
         finish: The finish reason, such as MAX_TOKENS, SAFETY or RECITATION.
         tokens: The numbers of tokens of the prompt, of the answer and of the thoughts.
     """
-    return Reply(body=gemini.response(parts, MODEL, finish=finish, tokens=tokens))
+    return Reply(body=gemini.make_response(parts, MODEL, finish=finish, tokens=tokens))
 
 
-def json_reply(value: object, tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
+def make_json_reply(value: object, tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
     """Make the reply of a language model that returns this value as JSON."""
-    return text_reply(json.dumps(value), tokens=tokens)
+    return make_text_reply(json.dumps(value), tokens=tokens)
 
 
-def blocked(reason: str = "PROHIBITED_CONTENT") -> Reply:
+def make_blocked_reply(reason: str = "PROHIBITED_CONTENT") -> Reply:
     """Make the reply to a blocked prompt."""
     feedback = {"blockReason": reason, "blockReasonMessage": "The prompt was blocked."}
-    return Reply(body=gemini.reply_without_candidates(MODEL, feedback))
+    return Reply(body=gemini.make_empty_response(MODEL, feedback))
 
 
-def refusal(
+def make_error_reply(
     status: int, reason: str = "", message: str = "", *, retry_after: str | None = None
 ) -> Reply:
     """Make an error in Google's format: `{"error": {code, message, status}}`."""
@@ -139,7 +139,7 @@ class Call:
     def text(self) -> str:
         """The text to embed or to process."""
         if self.generates:
-            return gemini.embedded_text(self.body)
+            return gemini.get_text(self.body)
         if self.method == "predict":
             return "".join(instance["content"] for instance in self.body["instances"])
         return str(self.body["content"]["parts"][0]["text"])
@@ -164,8 +164,8 @@ class FakeVertex(LoopbackServer):
     Attributes:
         calls: The requests so far, in order of arrival.
         script: The replies to the next requests, in order; later requests get `usual`.
-        refuses: If not empty, texts that contain this are rejected.
-        troubles: Replies to texts that contain certain words, by these words.
+        rejected_words: If not empty, texts that contain this are rejected.
+        replies_by_words: Replies to texts that contain certain words, by these words.
         answers: Functions that make the answers of language models, by the title of the requested
             schema. Other schemas are filled with sentences of the text.
         peak: The maximum number of concurrent requests so far.
@@ -177,8 +177,8 @@ class FakeVertex(LoopbackServer):
         self.calls: list[Call] = []
         self.script = deque(script)
         self.usual = usual or Reply()
-        self.refuses = ""
-        self.troubles: dict[str, Reply] = {}
+        self.rejected_words = ""
+        self.replies_by_words: dict[str, Reply] = {}
         self.answers: dict[str, Answerer] = {}
         self.peak = 0
         self._under_way = 0
@@ -195,9 +195,9 @@ class FakeVertex(LoopbackServer):
             self.calls.append(call)
             self._under_way += 1
             self.peak = max(self.peak, self._under_way)
-            if self.refuses and self.refuses in call.text:
-                return refusal(400, "INVALID_ARGUMENT")
-            for words, reply in self.troubles.items():
+            if self.rejected_words and self.rejected_words in call.text:
+                return make_error_reply(400, "INVALID_ARGUMENT")
+            for words, reply in self.replies_by_words.items():
                 if words in call.text:
                     return reply
             return self.script.popleft() if self.script else self.usual
@@ -224,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_and_answer(self, call: Call, reply: Reply) -> Reply:
         """Check the request as the service does, and answer it."""
         if not (call.authorization or "").startswith("Bearer "):
-            return refusal(401, "UNAUTHENTICATED")
+            return make_error_reply(401, "UNAUTHENTICATED")
         if call.generates:
             return _generate(call, reply, self.server.answers)
         return _embed(call, reply)
@@ -250,27 +250,33 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _embed(call: Call, reply: Reply) -> Reply:
     if call.method not in _EMBEDDERS.get(call.model, ()):
-        return refusal(404, "NOT_FOUND")
+        return make_error_reply(404, "NOT_FOUND")
     if not call.text or call.config["taskType"] not in _TASK_TYPES:
-        return refusal(400, "INVALID_ARGUMENT", f"The text content is refused: {call.text!r}")
-    body = json.dumps(embedding_answer(call, reply.values)).encode()
+        return make_error_reply(
+            400, "INVALID_ARGUMENT", f"The text content is refused: {call.text!r}"
+        )
+    body = json.dumps(make_embedding_answer(call, reply.values)).encode()
     return Reply(reply.status, body, reply.headers, reply.missing)
 
 
 def _generate(call: Call, reply: Reply, answers: dict[str, Answerer]) -> Reply:
     if "/publishers/google/models/gemini-" not in call.path or call.model in _EMBEDDERS:
-        return refusal(404, "NOT_FOUND")
+        return make_error_reply(404, "NOT_FOUND")
     if problem := gemini.find_problem(call.body, call.model):
-        return refusal(400, "INVALID_ARGUMENT", f"{problem} {call.text!r}")
+        return make_error_reply(400, "INVALID_ARGUMENT", f"{problem} {call.text!r}")
     answer = answers.get(call.schema["title"])
     value = answer(call.text) if answer else gemini.fill_schema(call.schema, call.text)
     text = json.dumps(value, ensure_ascii=False)
-    tokens = (gemini.count(json.dumps(call.body["contents"])), gemini.count(text), 0)
-    body = gemini.response([text], call.model, tokens=tokens)
+    tokens = (
+        gemini.estimate_tokens(json.dumps(call.body["contents"])),
+        gemini.estimate_tokens(text),
+        0,
+    )
+    body = gemini.make_response([text], call.model, tokens=tokens)
     return Reply(reply.status, body, reply.headers, reply.missing)
 
 
-def embedding_answer(call: Call, values: tuple[float, ...] | None = None) -> dict[str, Any]:
+def make_embedding_answer(call: Call, values: tuple[float, ...] | None = None) -> dict[str, Any]:
     """Make the response with a text's vector, or with other numbers, in the method's format."""
     if values is None:
         values = tuple(hash_words(call.text, call.config["outputDimensionality"]))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.fakes.http_server import HANGS, LoopbackServer
-from tests.support.fakes.vertex import Call, embedding_answer, hash_words
+from tests.support.fakes.vertex import Call, hash_words, make_embedding_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ THROTTLED: Final = Fault(429)
 BROKEN: Final = Fault(500)
 LOST: Final = Fault(503, is_served=True)
 """The operation is performed, but the response reports an error."""
-HALF: Final = Fault(body=b'{"name": "projects/p/loc', is_served=True)
+CUT_JSON: Final = Fault(body=b'{"name": "projects/p/loc', is_served=True)
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Job:
     state: str = "JOB_STATE_QUEUED"
     texts: list[str] = field(default_factory=list)
 
-    def resource(self) -> dict[str, Any]:
+    def to_resource(self) -> dict[str, Any]:
         """Return the job's resource in the API, with numbers for enumerations."""
         resource = {**self.request, "name": self.name, "state": _STATE_NUMBERS[self.state]}
         resource["createTime"] = resource["updateTime"] = "2024-05-31T12:00:00.000000Z"
@@ -116,9 +116,9 @@ class FakeVertexBatch(LoopbackServer):
     Attributes:
         jobs: The jobs, in the order of their creation.
         polls_until_end: The number of polls after which a job ends.
-        ending: The final state of jobs.
+        final_state: The final state of jobs.
         rewrite: A function that changes the lines of an output.
-        length: The dimension of the vectors of jobs; by default, the requested one.
+        dimension: The dimension of the vectors of jobs; by default, the requested one.
         embedded: The texts that were embedded one by one.
         faults: For each operation, the faults of the next requests, in order.
         calls: The number of requests for each operation.
@@ -130,9 +130,9 @@ class FakeVertexBatch(LoopbackServer):
         self.storage = storage
         self.jobs: dict[str, Job] = {}
         self.polls_until_end = 1
-        self.ending = "JOB_STATE_SUCCEEDED"
+        self.final_state = "JOB_STATE_SUCCEEDED"
         self.rewrite: Rewrite = lambda lines: lines
-        self.length: int | None = None
+        self.dimension: int | None = None
         self.embedded: list[str] = []
         self.faults: defaultdict[Operation, deque[Fault]] = defaultdict(deque)
         self.calls: Counter[Operation] = Counter()
@@ -144,7 +144,7 @@ class FakeVertexBatch(LoopbackServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     @property
-    def paid(self) -> Counter[str]:
+    def embedding_counts(self) -> Counter[str]:
         """The number of times that each text was embedded, online or by a successful job."""
         texts = [text for job in self.jobs.values() for text in job.texts]
         return Counter([*texts, *self.embedded])
@@ -168,7 +168,9 @@ class FakeVertexBatch(LoopbackServer):
         with self._lock:
             job.polls += 1
             if job.state.endswith(("QUEUED", "RUNNING")):
-                job.state = "JOB_STATE_RUNNING" if job.polls < self.polls_until_end else self.ending
+                job.state = (
+                    "JOB_STATE_RUNNING" if job.polls < self.polls_until_end else self.final_state
+                )
                 if job.state.endswith("SUCCEEDED"):
                     self._predict(job)
 
@@ -187,7 +189,7 @@ class FakeVertexBatch(LoopbackServer):
         config = row["request"]["embed_content_config"]
         assert config["task_type"] == "RETRIEVAL_DOCUMENT"
         text = row["request"]["content"]["parts"][0]["text"]
-        values = hash_words(text, self.length or config["output_dimensionality"])
+        values = hash_words(text, self.dimension or config["output_dimensionality"])
         response = {"embedding": {"values": values}, "usageMetadata": {"promptTokenCount": 3}}
         return json.dumps({**row, "status": "", "response": response}).encode()
 
@@ -249,14 +251,14 @@ class _Handler(BaseHTTPRequestHandler):
         if body["model"] != f"publishers/google/models/{MODEL}" or formats != ("jsonl", "jsonl"):
             return 400, {}
         parent = "/".join(self._segments[-5:-1])
-        return 200, self.server.create(body, parent).resource()
+        return 200, self.server.create(body, parent).to_resource()
 
     def _list(self) -> dict[str, Any]:
         query = parse_qs(urlsplit(self.path).query)
         match = _FILTER.fullmatch(query["filter"][0])
         assert match
         jobs = self.server.jobs.values()
-        resources = [job.resource() for job in jobs if job.request["displayName"] == match[1]]
+        resources = [job.to_resource() for job in jobs if job.request["displayName"] == match[1]]
         return {"batchPredictionJobs": resources} if resources else {}
 
     def _answer_for_job(self, operation: Operation) -> tuple[int, dict[str, Any]]:
@@ -267,12 +269,12 @@ class _Handler(BaseHTTPRequestHandler):
             job.state = "JOB_STATE_CANCELLED"
             return 200, {}
         self.server.advance(job)
-        return 200, job.resource()
+        return 200, job.to_resource()
 
     def _embed(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         call = Call(self.path, self.headers["Authorization"], body, time.monotonic())
         self.server.embedded.append(call.text)
-        return 200, embedding_answer(call)
+        return 200, make_embedding_answer(call)
 
     def _answer_metadata(self) -> None:
         self.server.arrive("token")

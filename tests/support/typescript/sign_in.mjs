@@ -1,7 +1,7 @@
 // Sign in to Carrel as official TypeScript clients do, call a tool, and print what happened as JSON.
 //
 // Usage: CARREL_KEY=... node --input-type=module - URL CLIENT < sign_in.mjs, where the clients are
-// installed. CLIENT is "v2" or "v1". The person at the browser is played here too.
+// installed. CLIENT is "v2" or "v1". The script also acts for the person at the browser.
 
 const [url, kind] = process.argv.slice(-2);
 const endpoint = new URL(url);
@@ -9,17 +9,17 @@ const identity = { name: 'carrel-tests', version: '1.0.0' };
 const callback = 'http://127.0.0.1:51112/callback';
 
 async function decide(authorize) {
-    const sent = await fetch(authorize, { redirect: 'manual' });
-    const page = await fetch(new URL(sent.headers.get('location'), authorize));
+    const redirect = await fetch(authorize, { redirect: 'manual' });
+    const page = await fetch(new URL(redirect.headers.get('location'), authorize));
     const fields = { key: process.env.CARREL_KEY, decision: 'allow' };
     for (const [, name, value] of (await page.text()).matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g))
         fields[name] = value;
-    const cookie = page.headers.getSetCookie().map((each) => each.split(';')[0]).join('; ');
+    const cookies = page.headers.getSetCookie().map((cookie) => cookie.split(';')[0]).join('; ');
     const body = new URLSearchParams(fields);
-    const done = await fetch(new URL('/consent', authorize), {
-        method: 'POST', body, headers: { cookie }, redirect: 'manual',
+    const response = await fetch(new URL('/consent', authorize), {
+        method: 'POST', body, headers: { cookie: cookies }, redirect: 'manual',
     });
-    return new URL(done.headers.get('location')).searchParams;
+    return new URL(response.headers.get('location')).searchParams;
 }
 
 class Provider {
@@ -30,8 +30,8 @@ class Provider {
     }
     clientInformation() { return this.client; }
     saveClientInformation(client) { this.client = client; }
-    tokens() { return this.kept; }
-    saveTokens(tokens) { this.kept = tokens; }
+    tokens() { return this.storedTokens; }
+    saveTokens(tokens) { this.storedTokens = tokens; }
     state() { return 'a state'; }
     async redirectToAuthorization(address) { this.visits += 1; this.answer = await decide(address); }
     saveCodeVerifier(verifier) { this.verifier = verifier; }
@@ -60,11 +60,12 @@ await first.finishAuth(v1 ? authProvider.answer.get('code') : authProvider.answe
 const client = new Client(identity);
 await client.connect(open());
 const written = await client.callTool({ name: 'write_note', arguments: { text: 'from TypeScript' } });
-authProvider.kept = { ...authProvider.kept, access_token: 'over' };
+// The next call is rejected, and the client has to refresh its token.
+authProvider.storedTokens = { ...authProvider.storedTokens, access_token: 'expired' };
 const read = await client.callTool({ name: 'read_notes', arguments: {} });
 await client.close();
-const { visits, answer, kept, client: registered } = authProvider;
+const { visits, answer, storedTokens, client: registered } = authProvider;
 console.log(JSON.stringify({
-    refused, visits, written, read, scope: kept.scope, iss: answer.get('iss'),
+    refused, visits, written, read, scope: storedTokens.scope, iss: answer.get('iss'),
     method: registered.token_endpoint_auth_method ?? null,
 }));

@@ -24,13 +24,13 @@ from shared.core.dates import utc_now
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from shared.core.http import MAX_RETRY_AFTER, parse_retry_after
 from tests.support.fakes import openai
-from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, hash_words, refusal
+from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, hash_words, make_error_reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.ai.embedding import Embedder, Vector
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -107,7 +107,7 @@ async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None
 
 async def test_key_and_dimension_are_optional() -> None:
     with FakeOpenAI() as server:
-        server.shortens = False
+        server.accepts_dimensions = False
         native: dict[str, Any] = {
             "dimension": openai.DIMENSION,
             "requests_dimension": False,
@@ -123,7 +123,7 @@ async def test_texts_are_sent_in_batches_of_32() -> None:
     texts = make_texts(70)
     with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
         vectors = await embed(server, texts)
-    assert sorted(server.sizes) == [6, 32, 32]
+    assert sorted(server.text_counts) == [6, 32, 32]
     assert vectors == [pytest.approx(expected(text)) for text in texts]
 
 
@@ -158,14 +158,14 @@ async def test_cookies_are_not_kept() -> None:
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_request_waits_for_retry_after() -> None:
-    with FakeOpenAI(refusal(429, "rate_limit_exceeded", retry_after="10")) as server:
+    with FakeOpenAI(make_error_reply(429, "rate_limit_exceeded", retry_after="10")) as server:
         await embed(server, ["Bees dance."])
     assert server.calls[1].at - server.calls[0].at >= 10
 
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_waiting_request_does_not_block_others() -> None:
-    with FakeOpenAI(refusal(429, retry_after="10")) as server:
+    with FakeOpenAI(make_error_reply(429, retry_after="10")) as server:
         async with open_embedder(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(["one"], Purpose.DOCUMENT))
             group.create_task(embedder.embed(["two"], Purpose.DOCUMENT))
@@ -175,7 +175,14 @@ async def test_a_waiting_request_does_not_block_others() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [refusal(408), refusal(429), refusal(500), refusal(503), refusal(529), openai.CUT_CONNECTION],
+    [
+        make_error_reply(408),
+        make_error_reply(429),
+        make_error_reply(500),
+        make_error_reply(503),
+        make_error_reply(529),
+        openai.CUT_CONNECTION,
+    ],
 )
 @pytest.mark.usefixtures("sleepless")
 async def test_transient_failures_are_retried(reply: Reply) -> None:
@@ -184,7 +191,7 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
     assert len(server.calls) == 2
 
 
-async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
+async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: MonotonicClock) -> None:
     with FakeOpenAI(HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
         await embed(server, ["Bees dance."], Purpose.DOCUMENT, time_limit=60)
@@ -192,7 +199,7 @@ async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -
 
 
 async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
-    with FakeOpenAI(usual=refusal(429, message=SECRET, retry_after="60")) as server:
+    with FakeOpenAI(usual=make_error_reply(429, message=SECRET, retry_after="60")) as server:
         failure = await expect_failure(server)
     assert type(failure) is Unavailable
     assert failure.retry_after == 60.0
@@ -200,10 +207,16 @@ async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", [refusal(429, "", SECRET), refusal(500, "", SECRET), openai.CUT_CONNECTION, HANG]
+    "reply",
+    [
+        make_error_reply(429, "", SECRET),
+        make_error_reply(500, "", SECRET),
+        openai.CUT_CONNECTION,
+        HANG,
+    ],
 )
 @pytest.mark.usefixtures("sleepless")
-async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monotonic) -> None:
+async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: MonotonicClock) -> None:
     with FakeOpenAI(usual=reply) as server:
         server.on_hang = partial(monotonic.advance_soon, 60)
         failure = await expect_failure(server, time_limit=60)
@@ -212,7 +225,7 @@ async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monoton
 
 
 async def test_the_time_limit_covers_all_texts_of_a_call(
-    monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch
+    monotonic: MonotonicClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeOpenAI(usual=Reply(pause=20)) as server:
         monkeypatch.setattr(server, "pause", monotonic.advance)
@@ -221,7 +234,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
     assert len(server.calls) == 5
 
 
-async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
+async def test_a_query_has_a_shorter_time_limit(monotonic: MonotonicClock) -> None:
     with FakeOpenAI(usual=HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, QUERY_SECONDS)
         async with asyncio.timeout(60):
@@ -251,7 +264,7 @@ def test_retry_after_is_seconds_or_a_date() -> None:
 
 
 async def test_five_failures_open_the_breaker() -> None:
-    with FakeOpenAI(usual=refusal(503, retry_after="60")) as server:
+    with FakeOpenAI(usual=make_error_reply(503, retry_after="60")) as server:
         async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD):
                 await embed_with_error(embedder)
@@ -263,7 +276,7 @@ async def test_five_failures_open_the_breaker() -> None:
 
 async def test_refused_texts_do_not_count_as_failures() -> None:
     with FakeOpenAI() as server:
-        server.refuses = SECRET
+        server.rejected_words = SECRET
         async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD + 2):
                 assert InvalidInput is type(await embed_with_error(embedder))
@@ -286,7 +299,7 @@ async def test_a_batch_that_is_too_large_is_halved() -> None:
 
 
 async def test_the_first_failure_cancels_the_other_requests() -> None:
-    with FakeOpenAI(refusal(404), usual=HANG) as server:
+    with FakeOpenAI(make_error_reply(404), usual=HANG) as server:
         async with asyncio.timeout(60):
             with pytest.raises(PlatformFault):
                 await embed(server, make_texts(70), time_limit=3600)
@@ -301,7 +314,7 @@ async def test_the_first_failure_cancels_the_other_requests() -> None:
         (openai.ONE_MISSING, "1 vectors, not one for each of 2 texts"),
         (openai.ONE_TWICE, "2 vectors, not one for each of 2 texts"),
         (Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "cannot be decoded"),
-        *((reply, "is not valid") for reply in openai.invalid_replies(SECRET)),
+        *((reply, "is not valid") for reply in openai.make_invalid_replies(SECRET)),
     ],
 )
 async def test_other_than_one_vector_per_text_is_a_fault(
@@ -329,7 +342,7 @@ async def test_other_than_one_vector_per_text_is_a_fault(
 async def test_a_wrong_configuration_is_logged_with_advice(
     status: int, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with FakeOpenAI(usual=refusal(status, "", f"{SECRET} {KEY}")) as server:
+    with FakeOpenAI(usual=make_error_reply(status, "", f"{SECRET} {KEY}")) as server:
         failure = await expect_failure(server)
     log_text = capsys.readouterr().err
     assert PlatformFault is type(failure)
@@ -345,9 +358,9 @@ async def test_an_invalid_address_is_a_fault(base_url: str) -> None:
 
 
 EMPTY_ACCOUNTS = [
-    refusal(402),
-    refusal(429, "insufficient_quota", SECRET),
-    refusal(403, "insufficient_user_quota", SECRET),
+    make_error_reply(402),
+    make_error_reply(429, "insufficient_quota", SECRET),
+    make_error_reply(403, "insufficient_user_quota", SECRET),
     Reply(429, b'{"error": {"type": "insufficient_quota", "code": 429}}'),
 ]
 
@@ -393,7 +406,7 @@ async def test_a_callers_key_is_used_over_the_same_connection() -> None:
 async def test_errors_of_a_callers_key_go_to_the_caller(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with FakeOpenAI(refusal(403, "", f"{SECRET} {CALLERS_KEY}")) as server:
+    with FakeOpenAI(make_error_reply(403, "", f"{SECRET} {CALLERS_KEY}")) as server:
         server.keys = {KEY}
         failures = [await expect_failure(server, CALLERS) for _ in range(2)]
         await embed(server, ["one"])
@@ -404,7 +417,7 @@ async def test_errors_of_a_callers_key_go_to_the_caller(
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_callers_key_is_retried() -> None:
-    with FakeOpenAI(usual=refusal(429)) as server:
+    with FakeOpenAI(usual=make_error_reply(429)) as server:
         failure = await expect_failure(server, CALLERS, time_limit=60)
     assert type(failure) is errors.RateLimited
     assert failure.retry_after == 10.0
@@ -413,7 +426,7 @@ async def test_a_throttled_callers_key_is_retried() -> None:
 
 @pytest.mark.parametrize("status", [401, 402, 429, 503])
 async def test_a_callers_key_never_opens_the_breaker(status: int) -> None:
-    with FakeOpenAI(usual=refusal(status, retry_after="60")) as server:
+    with FakeOpenAI(usual=make_error_reply(status, retry_after="60")) as server:
         async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD + 1):
                 await embed_with_error(embedder.on_behalf_of(CALLERS))

@@ -19,7 +19,7 @@ from shared.core.errors import InvalidInput, PlatformFault, RateLimited, Unavail
 from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
 from tests.support.fakes.cloud_storage import (
     CLIENT_LEAVES_SOCKETS,
-    CUT,
+    CUT_CONNECTION,
     FORBIDDEN,
     FakeCloudStorage,
 )
@@ -27,7 +27,7 @@ from tests.support.fakes.cloud_storage import HANG as STORAGE_HANGS
 from tests.support.fakes.cloud_storage import THROTTLED as STORAGE_THROTTLED
 from tests.support.fakes.vertex_batch import (
     BROKEN,
-    HALF,
+    CUT_JSON,
     HANG,
     LOST,
     THROTTLED,
@@ -38,7 +38,7 @@ from tests.support.fakes.vertex_batch import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
 
@@ -78,7 +78,7 @@ def offline() -> VertexBatch:
 @pytest.fixture
 async def files(
     storage: FakeCloudStorage,  # noqa: ARG001 - stands where Google's client looks
-    monotonic: Monotonic,
+    monotonic: MonotonicClock,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[BatchFiles]:
@@ -175,7 +175,7 @@ async def test_a_dead_connection_starts_no_second_job(vertex: FakeVertexBatch) -
 async def test_a_job_with_a_truncated_answer_is_found_later(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
-    vertex.faults["create"].append(HALF)
+    vertex.faults["create"].append(CUT_JSON)
     with pytest.raises(PlatformFault, match="cannot be read"):
         await batch.submit("task", SOURCE, DESTINATION)
     assert (await batch.submit("task", SOURCE, DESTINATION)).endswith("/1000")
@@ -270,7 +270,7 @@ async def test_a_failed_job_has_a_code_and_no_message(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
-    vertex.ending = "JOB_STATE_FAILED"
+    vertex.final_state = "JOB_STATE_FAILED"
     expected = BatchState(BatchProgress.FAILED, "JOB_STATE_FAILED (code 3)")
     assert await batch.get_state(name) == expected
 
@@ -364,7 +364,7 @@ async def test_a_file_is_written_and_read_in_blocks(
 ) -> None:
     line = b"x" * 999_999 + b"\n"
     await files.write("task/input.jsonl", written(*[line] * 10))
-    assert storage.names("bulk") == ["work/task/input.jsonl"]
+    assert storage.list_names("bulk") == ["work/task/input.jsonl"]
     assert storage.calls["upload"] == 4  # the session and three pieces
     assert await read_lines(files, "task/input.jsonl") == [line] * 10
     assert files.get_address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
@@ -387,12 +387,12 @@ async def test_a_failed_write_leaves_no_file(files: BatchFiles, storage: FakeClo
 
     with pytest.raises(Unavailable, match="The database is down"):
         await files.write("task/input.jsonl", failing())
-    assert storage.names("bulk") == []
+    assert storage.list_names("bulk") == []
 
 
 @pytest.mark.parametrize(
     ("files", "fault"),
-    [(10, STORAGE_THROTTLED), (10, STORAGE_BROKEN), (0.2, STORAGE_HANGS), (10, CUT)],
+    [(10, STORAGE_THROTTLED), (10, STORAGE_BROKEN), (0.2, STORAGE_HANGS), (10, CUT_CONNECTION)],
     indirect=["files"],
 )
 async def test_transient_failures_are_retried(
@@ -404,14 +404,14 @@ async def test_transient_failures_are_retried(
     assert await files.list_names("task/output") == ["task/output/a.jsonl"]
     assert await read_lines(files, "task/output/a.jsonl") == [b'{"a": 1}\n', b'{"b": 2}\n']
     await files.delete("task")
-    assert storage.names("bulk") == []
+    assert storage.list_names("bulk") == []
 
 
 async def test_storage_that_stays_down_is_unavailable(
     files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     for operation in ("list", "upload"):
-        storage.always[operation] = STORAGE_BROKEN
+        storage.lasting_faults[operation] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
         await files.list_names("task")
     with pytest.raises(Unavailable):
@@ -422,7 +422,7 @@ async def test_a_denied_bucket_is_logged_with_advice(
     files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     for operation in ("list", "upload"):
-        storage.always[operation] = FORBIDDEN
+        storage.lasting_faults[operation] = FORBIDDEN
     with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
         await files.list_names("task")
     with pytest.raises(PlatformFault, match="403"):
@@ -435,4 +435,4 @@ async def test_only_the_files_in_a_folder_are_deleted(
     for name in ("work/task/a", "work/task/b/c", "work/task-2/a", "other/a"):
         storage.put("bulk", name, "x")
     await files.delete("task")
-    assert storage.names("bulk") == ["other/a", "work/task-2/a"]
+    assert storage.list_names("bulk") == ["other/a", "work/task-2/a"]

@@ -18,7 +18,7 @@ from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
-from tests.support.clock import SettableSeconds
+from tests.support.clock import SettableMonotonicClock
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     CUT_JSON,
@@ -27,14 +27,14 @@ from tests.support.fakes.vertex import (
     FakeVertex,
     Reply,
     hash_words,
-    refusal,
-    vector_reply,
+    make_error_reply,
+    make_vector_reply,
 )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -144,7 +144,7 @@ async def test_no_texts_need_no_request() -> None:
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_request_waits_for_retry_after() -> None:
-    with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
+    with FakeVertex(make_error_reply(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         async with open_embedder(server) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
     first_call, second_call = server.calls
@@ -152,7 +152,8 @@ async def test_a_throttled_request_waits_for_retry_after() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", [refusal(500, "INTERNAL"), refusal(503, "UNAVAILABLE"), CUT_CONNECTION]
+    "reply",
+    [make_error_reply(500, "INTERNAL"), make_error_reply(503, "UNAVAILABLE"), CUT_CONNECTION],
 )
 @pytest.mark.usefixtures("sleepless")
 async def test_transient_failures_are_retried(reply: Reply) -> None:
@@ -162,7 +163,7 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
     assert len(server.calls) == 2
 
 
-async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
+async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: MonotonicClock) -> None:
     with FakeVertex(HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
         async with open_embedder(server, time_limit=60) as embedder:
@@ -171,7 +172,9 @@ async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -
 
 
 async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
-    with FakeVertex(usual=refusal(429, "RESOURCE_EXHAUSTED", SECRET, retry_after="60")) as server:
+    with FakeVertex(
+        usual=make_error_reply(429, "RESOURCE_EXHAUSTED", SECRET, retry_after="60")
+    ) as server:
         failure = await expect_failure(server)
     assert type(failure) is Unavailable
     assert failure.retry_after == 60.0
@@ -179,10 +182,16 @@ async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", [refusal(429, "RESOURCE_EXHAUSTED", SECRET), refusal(500), CUT_CONNECTION, HANG]
+    "reply",
+    [
+        make_error_reply(429, "RESOURCE_EXHAUSTED", SECRET),
+        make_error_reply(500),
+        CUT_CONNECTION,
+        HANG,
+    ],
 )
 @pytest.mark.usefixtures("sleepless")
-async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monotonic) -> None:
+async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: MonotonicClock) -> None:
     with FakeVertex(usual=reply) as server:
         server.on_hang = partial(monotonic.advance_soon, 60)
         failure = await expect_failure(server, time_limit=60)
@@ -191,7 +200,7 @@ async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monoton
 
 
 async def test_the_time_limit_covers_all_texts_of_a_call(
-    monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch
+    monotonic: MonotonicClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeVertex(usual=Reply(pause=20)) as server:
         monkeypatch.setattr(server, "pause", monotonic.advance)
@@ -216,9 +225,9 @@ async def fail(embedder: VertexEmbedder, times: int) -> None:
 
 
 async def test_five_failures_open_the_breaker() -> None:
-    seconds = SettableSeconds()
+    seconds = SettableMonotonicClock()
     breaker = CircuitBreaker("Vertex AI", seconds)
-    with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
+    with FakeVertex(usual=make_error_reply(503, "UNAVAILABLE", retry_after="60")) as server:
         async with open_embedder(server, breaker=breaker) as embedder:
             await fail(embedder, FAILURE_THRESHOLD)
             with pytest.raises(Unavailable) as caught:
@@ -234,15 +243,15 @@ async def test_five_failures_open_the_breaker() -> None:
 
 
 async def test_refused_texts_do_not_count_as_failures() -> None:
-    with FakeVertex(usual=refusal(400, "INVALID_ARGUMENT")) as server:
+    with FakeVertex(usual=make_error_reply(400, "INVALID_ARGUMENT")) as server:
         async with open_embedder(server) as embedder:
             await fail(embedder, FAILURE_THRESHOLD + 2)
     assert len(server.calls) == FAILURE_THRESHOLD + 2
 
 
-async def test_a_cancelled_probe_is_replaced(monotonic: Monotonic) -> None:
+async def test_a_cancelled_probe_is_replaced(monotonic: MonotonicClock) -> None:
     breaker = CircuitBreaker("Vertex AI", pause=0)
-    with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
+    with FakeVertex(usual=make_error_reply(503, "UNAVAILABLE", retry_after="60")) as server:
         async with open_embedder(server, breaker=breaker) as embedder:
             await fail(embedder, FAILURE_THRESHOLD)
             server.usual = HANG
@@ -253,7 +262,7 @@ async def test_a_cancelled_probe_is_replaced(monotonic: Monotonic) -> None:
             await embedder.embed(["two"], Purpose.QUERY)
 
 
-async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
+async def test_a_query_has_a_shorter_time_limit(monotonic: MonotonicClock) -> None:
     with FakeVertex(usual=HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, QUERY_SECONDS)
         async with open_embedder(server, time_limit=3600) as embedder, asyncio.timeout(60):
@@ -271,7 +280,7 @@ async def test_a_refused_text_is_named_by_its_index() -> None:
 
 async def test_the_first_failure_cancels_the_other_requests() -> None:
     with FakeVertex(usual=HANG) as server:
-        server.script.append(refusal(400, "INVALID_ARGUMENT", SECRET))
+        server.script.append(make_error_reply(400, "INVALID_ARGUMENT", SECRET))
         async with open_embedder(server, time_limit=3600) as embedder:
             with pytest.raises(InvalidInput):
                 await asyncio.wait_for(embedder.embed(["one", "two"], Purpose.DOCUMENT), 60)
@@ -288,10 +297,10 @@ async def test_half_a_character_is_refused_before_it_is_sent() -> None:
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (vector_reply([0.1] * 7), "7 numbers, not 8"),
-        (vector_reply([0.0] * 8), "without a direction"),
-        (vector_reply([math.nan] * 8), "without a direction"),
-        (vector_reply([]), "0 numbers, not 8"),
+        (make_vector_reply([0.1] * 7), "7 numbers, not 8"),
+        (make_vector_reply([0.0] * 8), "without a direction"),
+        (make_vector_reply([math.nan] * 8), "without a direction"),
+        (make_vector_reply([]), "0 numbers, not 8"),
         (NO_EMBEDDING, "0 vectors for one text"),
         (CUT_JSON, "cannot be read"),
         (Reply(body=UNREADABLE), "cannot be read"),
@@ -316,7 +325,7 @@ async def test_other_than_one_vector_is_a_fault(reply: Reply, message: str) -> N
 async def test_a_wrong_configuration_is_logged_with_advice(
     status: int, reason: str, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with FakeVertex(refusal(status, reason, SECRET)) as server:
+    with FakeVertex(make_error_reply(status, reason, SECRET)) as server:
         failure = await expect_failure(server)
     assert type(failure) is PlatformFault
     log_text = capsys.readouterr().err

@@ -18,7 +18,7 @@ from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
-from tests.support.clock import SettableSeconds
+from tests.support.clock import SettableMonotonicClock
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     HANG,
@@ -27,16 +27,16 @@ from tests.support.fakes.vertex import (
     Call,
     FakeVertex,
     Reply,
-    blocked,
-    json_reply,
-    refusal,
-    text_reply,
+    make_blocked_reply,
+    make_error_reply,
+    make_json_reply,
+    make_text_reply,
 )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +96,7 @@ def part(call: Call, turn: int) -> str:
 
 
 async def test_an_answer_has_the_requested_shape_and_its_cost() -> None:
-    with FakeVertex(json_reply(VALID_NOTE, tokens=(120, 30, 12))) as server:
+    with FakeVertex(make_json_reply(VALID_NOTE, tokens=(120, 30, 12))) as server:
         answer = await note(server)
     assert answer == Generated(Note(subject="bees", words=("bees", "dance")), 120, 42)
 
@@ -170,32 +170,32 @@ async def test_instructions_in_a_text_stay_enclosed() -> None:
 async def test_an_answer_in_two_parts_is_joined() -> None:
     beginning = json.dumps(VALID_NOTE)[:15]
     remainder = json.dumps(VALID_NOTE)[15:]
-    with FakeVertex(text_reply(beginning, remainder)) as server:
+    with FakeVertex(make_text_reply(beginning, remainder)) as server:
         assert (await note(server)).value.subject == "bees"
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        json_reply(INVALID_NOTE),
-        json_reply({"subject": "bees"}),
-        text_reply("Bees, of course."),
-        text_reply('{"subject": "be'),
-        text_reply(json.dumps(VALID_NOTE)[:20], finish="MAX_TOKENS"),
-        text_reply("", finish="OTHER"),
-        text_reply('{"subject": "\\ud800", "words": []}'),
+        make_json_reply(INVALID_NOTE),
+        make_json_reply({"subject": "bees"}),
+        make_text_reply("Bees, of course."),
+        make_text_reply('{"subject": "be'),
+        make_text_reply(json.dumps(VALID_NOTE)[:20], finish="MAX_TOKENS"),
+        make_text_reply("", finish="OTHER"),
+        make_text_reply('{"subject": "\\ud800", "words": []}'),
         NO_CANDIDATES,
     ],
 )
 async def test_an_answer_of_another_shape_is_requested_again(reply: Reply) -> None:
-    with FakeVertex(reply, json_reply(VALID_NOTE)) as server:
+    with FakeVertex(reply, make_json_reply(VALID_NOTE)) as server:
         assert (await note(server)).value.subject == "bees"
     assert len(server.calls) == 2
 
 
 async def test_the_model_sees_what_is_wrong_with_its_answer() -> None:
     with FakeVertex(
-        json_reply(INVALID_NOTE, (100, 20, 1)), json_reply(VALID_NOTE, (200, 30, 2))
+        make_json_reply(INVALID_NOTE, (100, 20, 1)), make_json_reply(VALID_NOTE, (200, 30, 2))
     ) as server:
         answer = await note(server)
     _, call = server.calls
@@ -207,7 +207,9 @@ async def test_the_model_sees_what_is_wrong_with_its_answer() -> None:
 
 
 async def test_a_truncated_answer_is_not_sent_back() -> None:
-    with FakeVertex(text_reply("x" * 1000, finish="MAX_TOKENS"), json_reply(VALID_NOTE)) as server:
+    with FakeVertex(
+        make_text_reply("x" * 1000, finish="MAX_TOKENS"), make_json_reply(VALID_NOTE)
+    ) as server:
         await note(server)
     assert [turn["role"] for turn in server.calls[1].body["contents"]] == ["user", "user"]
     assert "too long" in part(server.calls[1], 1)
@@ -216,17 +218,17 @@ async def test_a_truncated_answer_is_not_sent_back() -> None:
 @pytest.mark.parametrize(
     ("second", "error"),
     [
-        (refusal(503, "UNAVAILABLE", retry_after="60"), Unavailable),
+        (make_error_reply(503, "UNAVAILABLE", retry_after="60"), Unavailable),
         (HANG, Unavailable),
-        (refusal(403, "PERMISSION_DENIED"), PlatformFault),
-        (refusal(400, "INVALID_ARGUMENT"), InvalidInput),
+        (make_error_reply(403, "PERMISSION_DENIED"), PlatformFault),
+        (make_error_reply(400, "INVALID_ARGUMENT"), InvalidInput),
         (Reply(body=b"{"), PlatformFault),
     ],
 )
 async def test_a_failure_has_the_cost_of_earlier_answers(
-    second: Reply, error: type[CarrelError], monotonic: Monotonic
+    second: Reply, error: type[CarrelError], monotonic: MonotonicClock
 ) -> None:
-    with FakeVertex(json_reply(INVALID_NOTE, (100, 20, 1)), usual=second) as server:
+    with FakeVertex(make_json_reply(INVALID_NOTE, (100, 20, 1)), usual=second) as server:
         server.on_hang = partial(monotonic.advance_soon, 50)
         failure = await expect_failure(server, time_limit=50)
     assert type(failure) is error
@@ -234,7 +236,7 @@ async def test_a_failure_has_the_cost_of_earlier_answers(
 
 
 @pytest.mark.parametrize(
-    "reply", [json_reply(INVALID_NOTE | {"subject": SECRET}), text_reply(SECRET)]
+    "reply", [make_json_reply(INVALID_NOTE | {"subject": SECRET}), make_text_reply(SECRET)]
 )
 async def test_two_invalid_answers_are_an_error_with_its_cost(
     reply: Reply,
@@ -249,12 +251,12 @@ async def test_two_invalid_answers_are_an_error_with_its_cost(
 @pytest.mark.parametrize(
     "reply",
     [
-        blocked(),
-        blocked("JAILBREAK"),
-        text_reply("", finish="SAFETY"),
-        text_reply(json.dumps(VALID_NOTE), finish="RECITATION"),
-        text_reply("", finish="PROHIBITED_CONTENT"),
-        refusal(400, "INVALID_ARGUMENT", SECRET),
+        make_blocked_reply(),
+        make_blocked_reply("JAILBREAK"),
+        make_text_reply("", finish="SAFETY"),
+        make_text_reply(json.dumps(VALID_NOTE), finish="RECITATION"),
+        make_text_reply("", finish="PROHIBITED_CONTENT"),
+        make_error_reply(400, "INVALID_ARGUMENT", SECRET),
     ],
 )
 async def test_a_refused_text_is_not_sent_again(reply: Reply) -> None:
@@ -266,13 +268,13 @@ async def test_a_refused_text_is_not_sent_again(reply: Reply) -> None:
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_request_waits_for_retry_after() -> None:
-    with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
+    with FakeVertex(make_error_reply(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         await note(server)
     first_call, second_call = server.calls
     assert second_call.at - first_call.at >= 10
 
 
-@pytest.mark.parametrize("reply", [refusal(500, "INTERNAL"), CUT_CONNECTION])
+@pytest.mark.parametrize("reply", [make_error_reply(500, "INTERNAL"), CUT_CONNECTION])
 @pytest.mark.usefixtures("sleepless")
 async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeVertex(reply) as server:
@@ -280,16 +282,18 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
     assert len(server.calls) == 2
 
 
-async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
+async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: MonotonicClock) -> None:
     with FakeVertex(HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
         await note(server, time_limit=60)
     assert len(server.calls) == 2
 
 
-@pytest.mark.parametrize("reply", [refusal(503, "UNAVAILABLE", SECRET), CUT_CONNECTION, HANG])
+@pytest.mark.parametrize(
+    "reply", [make_error_reply(503, "UNAVAILABLE", SECRET), CUT_CONNECTION, HANG]
+)
 @pytest.mark.usefixtures("sleepless")
-async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monotonic) -> None:
+async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: MonotonicClock) -> None:
     with FakeVertex(usual=reply) as server:
         server.on_hang = partial(monotonic.advance_soon, 60)
         failure = await expect_failure(server, time_limit=60)
@@ -316,9 +320,9 @@ async def test_an_answer_without_json_is_a_fault(body: bytes) -> None:
 async def test_texts_and_answers_are_not_logged(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with FakeVertex(usual=json_reply(INVALID_NOTE | {"subject": SECRET})) as server:
+    with FakeVertex(usual=make_json_reply(INVALID_NOTE | {"subject": SECRET})) as server:
         await expect_failure(server)
-    with FakeVertex(blocked()) as server:
+    with FakeVertex(make_blocked_reply()) as server:
         await expect_failure(server)
     output = capsys.readouterr()
     assert SECRET not in output.out + output.err + caplog.text
@@ -334,9 +338,9 @@ async def test_concurrency_is_limited() -> None:
 
 
 async def test_five_failures_open_the_breaker() -> None:
-    seconds = SettableSeconds()
+    seconds = SettableMonotonicClock()
     breaker = CircuitBreaker("Vertex AI", seconds)
-    with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
+    with FakeVertex(usual=make_error_reply(503, "UNAVAILABLE", retry_after="60")) as server:
         async with open_generator(server, breaker=breaker, time_limit=50) as generator:
             for _ in range(FAILURE_THRESHOLD + 1):
                 with pytest.raises(Unavailable):

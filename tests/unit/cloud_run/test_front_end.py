@@ -22,7 +22,7 @@ from tests.support.cloud_run.front_end import (
 )
 from tests.support.cloud_run.google_accounts import LIFETIME, Accounts
 from tests.support.fakes.http_server import LoopbackServer
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -91,7 +91,7 @@ async def client(function: str, accounts: Accounts) -> AsyncIterator[httpx2.Asyn
 @pytest.fixture
 def authorization(accounts: Accounts) -> str:
     """The gateway's credential."""
-    return f"Bearer {accounts.token(GATEWAY, URL)}"
+    return f"Bearer {accounts.issue_token(GATEWAY, URL)}"
 
 
 async def received_headers(client: httpx2.AsyncClient, headers: dict[str, str]) -> dict[str, str]:
@@ -121,7 +121,7 @@ async def test_the_function_gets_the_token_without_its_signature(
     assert authorization.rpartition(".")[0] == f"Bearer {content}"
     assert signature == REMOVED_SIGNATURE
     with pytest.raises(jwt.InvalidTokenError):
-        accounts.holder(f"{content}.{signature}", URL)
+        accounts.verify_token(f"{content}.{signature}", URL)
 
 
 async def test_a_token_in_the_serverless_header_counts(
@@ -149,7 +149,7 @@ async def test_the_callers_address_is_appended_to_forwarded_for(
 async def test_an_expired_token_is_refused() -> None:
     expired_accounts = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
     async with make_client("http://127.0.0.1:1", expired_accounts) as theirs:
-        headers = {"authorization": f"Bearer {expired_accounts.token(GATEWAY, URL)}"}
+        headers = {"authorization": f"Bearer {expired_accounts.issue_token(GATEWAY, URL)}"}
         response = await theirs.post("/", headers=headers)
     assert response.status_code == 401
     assert 'error="invalid_token"' in response.headers["www-authenticate"]
@@ -158,7 +158,7 @@ async def test_an_expired_token_is_refused() -> None:
 async def test_a_dead_function_is_unavailable_until_it_restarts(
     accounts: Accounts, authorization: str
 ) -> None:
-    async with make_client(f"http://127.0.0.1:{free_port()}", accounts) as client:
+    async with make_client(f"http://127.0.0.1:{find_free_port()}", accounts) as client:
         response = await client.post("/", headers={"authorization": authorization})
     assert response.status_code == 503
     assert "503 Service Unavailable" in response.text

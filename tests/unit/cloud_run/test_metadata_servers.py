@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from tests.support.cloud_run.google_accounts import Accounts, MetadataServers, email
+from tests.support.cloud_run.google_accounts import Accounts, MetadataServers, format_email
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +30,12 @@ async def request(accounts: Accounts, path: str, headers: dict[str, str]) -> htt
 async def test_a_token_belongs_to_the_account_of_the_server(accounts: Accounts) -> None:
     response = await request(accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR)
     assert response.headers["metadata-flavor"] == "Google"
-    assert accounts.holder(response.text, "https://a") == email("carrel-get-chunk")
+    assert accounts.verify_token(response.text, "https://a") == format_email("carrel-get-chunk")
 
 
 async def test_the_account_can_be_read(accounts: Accounts) -> None:
     response = await request(accounts, f"{ACCOUNT}?recursive=true", FLAVOR)
-    assert response.json()["email"] == email("carrel-get-chunk")
+    assert response.json()["email"] == format_email("carrel-get-chunk")
 
 
 async def test_a_request_without_the_metadata_header_is_refused(accounts: Accounts) -> None:

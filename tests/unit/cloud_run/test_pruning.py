@@ -9,9 +9,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.support.cloud_run.archives import unpack
-from tests.support.cloud_run.bundles import MIN_AGE_SECONDS, prune
-from tests.support.cloud_run.environments import environment, environment_key
+from tests.support.cloud_run.archives import unpack_archive
+from tests.support.cloud_run.bundles import MIN_AGE_SECONDS, delete_unused_bundles
+from tests.support.cloud_run.environments import compute_environment_key, install_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,10 +28,10 @@ def laptop(tmp_path: Path) -> Path:
             zip_file.writestr("requirements.txt", name)
             zip_file.writestr("shared/common.py", "")
             zip_file.writestr("main.py", f"NAME = {name!r}")
-        unpack(archive, tmp_path / "unpacked" / name, tmp_path / "files")
+        unpack_archive(archive, tmp_path / "unpacked" / name, tmp_path / "files")
         archive.unlink()
         os.utime(tmp_path / "unpacked" / name, (LONG_AGO, LONG_AGO))
-        environment = tmp_path / "environments" / environment_key(name.encode())
+        environment = tmp_path / "environments" / compute_environment_key(name.encode())
         (environment / "bin").mkdir(parents=True)
         os.utime(environment, (LONG_AGO, LONG_AGO))
     return tmp_path
@@ -44,11 +44,11 @@ def names(folder: Path) -> set[str]:
 
 def keys(*requirements: str) -> set[str]:
     """Return the names of environments."""
-    return {environment_key(requirement.encode()) for requirement in requirements}
+    return {compute_environment_key(requirement.encode()) for requirement in requirements}
 
 
 def test_unused_environments_are_deleted(laptop: Path) -> None:
-    prune(laptop, {"now", "before"})
+    delete_unused_bundles(laptop, {"now", "before"})
     assert names(laptop / "unpacked") == {"now", "before"}
     assert names(laptop / "environments") == keys("now", "before")
     sources = {path.read_text() for path in (laptop / "files").glob("*.py")}
@@ -58,15 +58,15 @@ def test_unused_environments_are_deleted(laptop: Path) -> None:
 
 def test_environments_used_within_a_day_stay(laptop: Path) -> None:
     os.utime(laptop / "unpacked" / "older")
-    prune(laptop, {"now"})
+    delete_unused_bundles(laptop, {"now"})
     assert names(laptop / "unpacked") == {"now", "older"}
     assert names(laptop / "environments") == keys("now", "older")
     assert (laptop / "unpacked" / "older" / "main.py").read_text() == "NAME = 'older'"
 
 
 def test_using_an_environment_renews_it(laptop: Path) -> None:
-    python = environment(b"older", laptop / "environments")
-    prune(laptop, {"now"})
+    python = install_environment(b"older", laptop / "environments")
+    delete_unused_bundles(laptop, {"now"})
     assert python.parent.is_dir()
     assert names(laptop / "unpacked") == {"now"}
 
@@ -76,11 +76,11 @@ def test_unfinished_environments_are_deleted(laptop: Path) -> None:
         unfinished_folder = laptop / folder / "new.unfinished"
         unfinished_folder.mkdir()
         os.utime(unfinished_folder, (LONG_AGO, LONG_AGO))
-    prune(laptop, {"now", "before", "older"})
+    delete_unused_bundles(laptop, {"now", "before", "older"})
     assert names(laptop / "unpacked") == {"now", "before", "older"}
     assert names(laptop / "environments") == keys("now", "before", "older")
 
 
 def test_an_empty_cache_needs_no_pruning(tmp_path: Path) -> None:
-    prune(tmp_path, set())
+    delete_unused_bundles(tmp_path, set())
     assert names(tmp_path) == set()

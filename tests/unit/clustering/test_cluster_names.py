@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.clustering.class_tfidf import distinctive_words
+from shared.clustering.class_tfidf import find_distinctive_words
 from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
 
 BREAD = [
@@ -32,23 +32,23 @@ def passages(texts: list[str], title: str = "Notes") -> list[TitledText]:
 
 
 def test_keywords_distinguish_a_cluster_from_others() -> None:
-    bread, boats = distinctive_words([BREAD, BOATS], 3)
+    bread, boats = find_distinctive_words([BREAD, BOATS], 3)
     assert bread == ["sourdough starter", "bread", "bake"]
     assert {"boat", "mainsail", "wind", "anchor"} > set(boats)
 
 
 def test_stop_words_and_numbers_are_no_keywords() -> None:
-    [keyword] = distinctive_words([["One of the two never was on any of these."]], 8)
+    [keyword] = find_distinctive_words([["One of the two never was on any of these."]], 8)
     assert keyword == []
 
 
 def test_german_keywords_keep_capitals_and_omit_articles() -> None:
-    german, _ = distinctive_words([GERMAN, BOATS], 3)
+    german, _ = find_distinctive_words([GERMAN, BOATS], 3)
     assert set(german) == {"Entscheidung", "Frage", "Protokoll"}
 
 
 def test_chinese_texts_have_keywords() -> None:
-    [keyword, _] = distinctive_words([["知识库", "知识图谱"], BOATS], 3)
+    [keyword, _] = find_distinctive_words([["知识库", "知识图谱"], BOATS], 3)
     assert "知识" in keyword
 
 
@@ -67,7 +67,7 @@ def test_a_description_names_two_sources_and_counts_the_others() -> None:
 
 
 def test_existing_description_stays_unique() -> None:
-    [[*words], _] = distinctive_words([BREAD, BOATS], 3)
+    [[*words], _] = find_distinctive_words([BREAD, BOATS], 3)
     kept_description = ClusterDescription(", ".join(words).capitalize(), "By hand.", ("hand",))
     descriptions = describe_clusters(
         [passages(BREAD), passages(BREAD), passages(BOATS)], [kept_description, None, None]

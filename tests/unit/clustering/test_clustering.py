@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from shared.clustering.clusters import (
     MIN_PASSAGES,
     compute_centroid,
-    compute_reach,
+    compute_min_similarity,
     find_clusters,
-    nearest_clusters,
+    find_nearest_clusters,
 )
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.merging import merge_regions
-from shared.clustering.neighbours import nearest
-from tests.support.vector_groups import DIMENSION, GROUP_SIZE, groups, strays
+from shared.clustering.neighbours import find_nearest_neighbours
+from tests.support.vector_groups import DIMENSION, GROUP_SIZE, make_groups, make_outliers
 
 if TYPE_CHECKING:
     from shared.clustering.clusters import VectorCluster
@@ -41,18 +41,18 @@ def member_sets(clusters: list[VectorCluster]) -> list[set[int]]:
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
 def test_each_group_is_a_cluster(count: int) -> None:
-    assert member_sets(find_clusters(groups(count))) == [{n} for n in range(count)]
+    assert member_sets(find_clusters(make_groups(count))) == [{n} for n in range(count)]
 
 
 def test_strays_belong_to_no_cluster() -> None:
-    vectors = np.concatenate([groups(6), strays(5)])
+    vectors = np.concatenate([make_groups(6), make_outliers(5)])
     assert member_sets(find_clusters(vectors)) == [{n} for n in range(6)]
 
 
 @settings(max_examples=15)
 @given(SEEDS)
 def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
-    vectors = np.concatenate([groups(5, seed), strays(20, seed + 1)])
+    vectors = np.concatenate([make_groups(5, seed), make_outliers(20, seed + 1)])
     order = np.random.default_rng(seed).permutation(len(vectors))
     shuffled_members = [
         {int(order[row]) for row in cluster} for cluster in members(find_clusters(vectors[order]))
@@ -63,21 +63,21 @@ def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
 @settings(max_examples=15)
 @given(SEEDS)
 def test_clusters_are_disjoint_and_leave_noise(seed: int) -> None:
-    vectors = np.concatenate([groups(4, seed), strays(60, seed + 1)])
+    vectors = np.concatenate([make_groups(4, seed), make_outliers(60, seed + 1)])
     rows = [int(row) for cluster in find_clusters(vectors) for row in cluster.members]
     assert len(set(rows)) == len(rows)
     assert set(rows) <= set(range(len(vectors)))
 
 
 def test_copies_belong_to_the_same_cluster() -> None:
-    vectors = groups(5)
+    vectors = make_groups(5)
     once = members(find_clusters(vectors))
     twice = members(find_clusters(np.concatenate([vectors, vectors])))
     assert [cluster | {row + len(vectors) for row in cluster} for cluster in once] == twice
 
 
 def test_members_are_ordered_by_centrality() -> None:
-    vectors = groups(5)
+    vectors = make_groups(5)
     for cluster in find_clusters(vectors):
         similarities = vectors[cluster.members] @ cluster.centroid
         assert all(
@@ -86,57 +86,59 @@ def test_members_are_ordered_by_centrality() -> None:
 
 
 def test_too_few_distinct_vectors_make_no_cluster() -> None:
-    vectors = groups(2)[: MIN_PASSAGES - 1]
+    vectors = make_groups(2)[: MIN_PASSAGES - 1]
     assert find_clusters(vectors) == []
     assert find_clusters(np.concatenate([vectors] * 3)) == []
     assert find_clusters(np.empty((0, DIMENSION), np.float32)) == []
 
 
 def test_large_sets_are_clustered_with_few_eigenvectors() -> None:
-    assert member_sets(find_clusters(groups(50))) == [{n} for n in range(50)]
+    assert member_sets(find_clusters(make_groups(50))) == [{n} for n in range(50)]
 
 
 def test_new_vector_joins_only_a_near_cluster() -> None:
-    vectors = groups(5)
+    vectors = make_groups(5)
     clusters = find_clusters(vectors)
     centroids = np.array([cluster.centroid for cluster in clusters])
-    reaches = np.array([cluster.reach for cluster in clusters])
-    rows = nearest_clusters(np.concatenate([centroids, strays(3)]), centroids, reaches)
+    min_similarities = np.array([cluster.min_similarity for cluster in clusters])
+    rows = find_nearest_clusters(
+        np.concatenate([centroids, make_outliers(3)]), centroids, min_similarities
+    )
     assert rows.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]
 
 
 def test_without_clusters_nothing_joins_one() -> None:
     no_centroids = np.empty((0, DIMENSION), np.float32)
-    assert nearest_clusters(strays(2), no_centroids, np.empty(0)).tolist() == [-1, -1]
+    assert find_nearest_clusters(make_outliers(2), no_centroids, np.empty(0)).tolist() == [-1, -1]
 
 
 def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
-    [core] = [groups(1, size=200)]
-    is_near = core @ compute_centroid(core) >= compute_reach(core)
+    [core] = [make_groups(1, size=200)]
+    is_near = core @ compute_centroid(core) >= compute_min_similarity(core)
     assert 0.7 <= is_near.mean() <= 0.9
 
 
 def test_single_vector_attracts_no_members() -> None:
-    assert compute_reach(strays(1)) == 1.0
+    assert compute_min_similarity(make_outliers(1)) == 1.0
 
 
 def test_similar_regions_are_merged() -> None:
-    vectors = groups(3, size=20)
+    vectors = make_groups(3, size=20)
     split = np.repeat([0, 1, 2, 3], [10, 10, 20, 20])
     assert merge_regions(split, vectors).tolist() == [0] * 20 + [1] * 20 + [2] * 20
 
 
 def test_merging_leaves_noise_alone() -> None:
     labels = np.array([-1] * 5 + [0] * 15)
-    assert merge_regions(labels, groups(1, size=20)).tolist() == labels.tolist()
-    assert merge_regions(np.full(20, -1), groups(1, size=20)).tolist() == [-1] * 20
+    assert merge_regions(labels, make_groups(1, size=20)).tolist() == labels.tolist()
+    assert merge_regions(np.full(20, -1), make_groups(1, size=20)).tolist() == [-1] * 20
 
 
 def test_neighbours_are_the_most_similar_others_in_order() -> None:
-    vectors = strays(50)
+    vectors = make_outliers(50)
     similarities = vectors @ vectors.T
     np.fill_diagonal(similarities, -2)
-    neighbours = nearest(vectors, 4)
+    neighbours = find_nearest_neighbours(vectors, 4)
     assert neighbours.rows.tolist() == np.argsort(-similarities, axis=1)[:, :4].tolist()
 
 
@@ -168,7 +170,7 @@ def test_empty_clusterings_do_not_match() -> None:
 @settings(max_examples=15)
 @given(seed=SEEDS, came=st.booleans())
 def test_clusters_match_after_a_tenth_of_members_changes(*, seed: int, came: bool) -> None:
-    vectors = np.concatenate([groups(6, seed), strays(10, seed + 1)])
+    vectors = np.concatenate([make_groups(6, seed), make_outliers(10, seed + 1)])
     stays = np.random.default_rng(seed).random(len(vectors)) > 0.1
     remaining_rows, all_rows = np.flatnonzero(stays), np.arange(len(vectors))
     rows_before, rows_after = (remaining_rows, all_rows) if came else (all_rows, remaining_rows)

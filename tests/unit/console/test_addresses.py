@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functions.gateway.console.search import MAX_FILTERS
-from tests.support.console_app import console_client, make_result, parse_page, select
+from tests.support.console_app import make_console_client, make_result, parse_page, select
 from tests.support.fake_catalog import FakeDispatcher
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
 async def test_a_search_has_a_limited_number_of_filters(page: str) -> None:
     tags = [f"tag={number}" for number in range(MAX_FILTERS + 1)]
     dispatcher = FakeDispatcher(answer)
-    async with console_client(dispatcher) as client:
+    async with make_console_client(dispatcher) as client:
         assert (await client.get(f"{page}?{'&'.join(tags[1:])}")).status_code == 200
         dispatcher.calls.clear()
         response = await client.get(f"{page}?{'&'.join(tags)}")
@@ -31,7 +31,7 @@ async def test_a_search_has_a_limited_number_of_filters(page: str) -> None:
 
 
 async def test_a_filter_of_sources_is_removed_alone() -> None:
-    async with console_client(FakeDispatcher(answer)) as client:
+    async with make_console_client(FakeDispatcher(answer)) as client:
         page = parse_page(await client.get("/sources?tag=food&author=Ida&order=title"))
     assert [link.get("href") for link in select(page, ".active a")] == [
         "/sources?author=Ida&order=title",
@@ -43,7 +43,7 @@ async def test_a_passage_of_another_source_opens_there() -> None:
     def answer_elsewhere(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
         return make_result(tool, "there" if tool == "get_chunk" else "here")
 
-    async with console_client(FakeDispatcher(answer_elsewhere)) as client:
+    async with make_console_client(FakeDispatcher(answer_elsewhere)) as client:
         response = await client.get("/sources/here?passage=there")
     assert response.status_code == 303
     assert response.headers["location"] == "/sources/there?passage=there#there"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.gateway.console.rendering import split_matches, web_address
-from tests.support.console_app import URL, console_client, make_result, parse_page
+from functions.gateway.console.rendering import get_web_address, split_matches
+from tests.support.console_app import URL, make_console_client, make_result, parse_page
 from tests.support.fake_catalog import FakeDispatcher
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def assert_harmless_address(element: HtmlElement, address: str) -> None:
 @pytest.mark.parametrize("path", PATHS)
 async def test_no_text_of_a_tool_becomes_markup(path: str) -> None:
     for payload in PAYLOADS:
-        async with console_client(answer_with(payload)) as client:
+        async with make_console_client(answer_with(payload)) as client:
             response = await client.get(path)
         assert response.status_code == 200
         assert "set-cookie" not in response.headers
@@ -108,7 +108,7 @@ async def test_no_text_of_a_tool_becomes_markup(path: str) -> None:
 @pytest.mark.parametrize("payload", PAYLOADS)
 async def test_no_parameter_of_the_address_becomes_markup(payload: str) -> None:
     names = ("q", "tag", "author", "category", "source", "cluster", "period", "order", "passage")
-    async with console_client(answer_with("x")) as client:
+    async with make_console_client(answer_with("x")) as client:
         for path in ("/", "/sources", "/sources/s", "/map"):
             response = await client.get(path, params=dict.fromkeys(names, payload))
             assert_harmless(parse_page(response))
@@ -122,7 +122,7 @@ async def test_no_parameter_of_the_address_becomes_markup(payload: str) -> None:
     st.sampled_from(PATHS),
 )
 async def test_no_mixture_of_payloads_becomes_markup(text: str, path: str) -> None:
-    async with console_client(answer_with(text)) as client:
+    async with make_console_client(answer_with(text)) as client:
         response = await client.get(path)
     assert response.status_code == 200
     assert_harmless(parse_page(response))
@@ -138,7 +138,7 @@ async def test_no_result_of_a_change_becomes_markup(payload: str) -> None:
         return result | ({"category": "note"} if tool == "get_source" else {})
 
     fields = {"revision": "1", "text": payload, "title": payload, "chunk_id": "c"}
-    async with console_client(FakeDispatcher(answer)) as client:
+    async with make_console_client(FakeDispatcher(answer)) as client:
         page = parse_page(await client.get("/sources/s?passage=c"))
         assert_harmless(page)
         assert page.xpath("//textarea[@id='note-text']")
@@ -186,4 +186,4 @@ def test_words_are_highlighted_in_any_case_but_whole() -> None:
     ],
 )
 def test_only_an_address_of_the_web_is_a_link(address: str | None, *, is_web: bool) -> None:
-    assert (web_address(address) is not None) is is_web
+    assert (get_web_address(address) is not None) is is_web

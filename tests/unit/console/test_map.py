@@ -9,7 +9,7 @@ import pytest
 from functions.gateway.console import passage_map
 from functions.gateway.console.passage_map import MAX_HITS
 from shared.core.errors import CarrelError, RateLimited
-from tests.support.console_app import console_client, make_result, parse_page, select
+from tests.support.console_app import make_console_client, make_result, parse_page, select
 from tests.support.fake_catalog import FakeDispatcher
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ def answer_pages(count: int) -> FakeDispatcher:
 
 async def test_points_are_sent_as_the_tool_returns_them() -> None:
     dispatcher = FakeDispatcher(lambda *_: POINTS)
-    async with console_client(dispatcher) as client:
+    async with make_console_client(dispatcher) as client:
         response = await client.get("/map/points")
     assert response.json() == POINTS
     assert dispatcher.calls == [("get_map", {})]
@@ -51,7 +51,7 @@ async def test_points_are_sent_as_the_tool_returns_them() -> None:
 @pytest.mark.parametrize(("encoding", "is_compressed"), [("gzip", True), ("identity", False)])
 async def test_points_are_compressed_where_accepted(encoding: str, *, is_compressed: bool) -> None:
     many = {**POINTS, "x": [5000] * 20_000}
-    async with console_client(FakeDispatcher(lambda *_: many)) as client:
+    async with make_console_client(FakeDispatcher(lambda *_: many)) as client:
         response = await client.get("/map/points", headers={"accept-encoding": encoding})
     assert (response.headers.get("content-encoding") == "gzip") is is_compressed
     assert response.headers["vary"] == "Accept-Encoding"
@@ -66,7 +66,7 @@ async def test_a_search_is_followed_up_to_200_hits(
     hit_count: int, sent: int, calls: int, *, has_more: bool
 ) -> None:
     dispatcher = answer_pages(hit_count)
-    async with console_client(dispatcher) as client:
+    async with make_console_client(dispatcher) as client:
         answer = (await client.get("/map/hits?q=bread&tag=food&tag=home")).json()
     assert answer["chunk_ids"] == [str(index) for index in range(sent)]
     assert answer["has_more"] is has_more
@@ -82,7 +82,7 @@ async def test_hits_are_cut_if_the_maximum_is_no_multiple_of_a_page(
     hit_count: int, monkeypatch: pytest.MonkeyPatch, *, has_more: bool
 ) -> None:
     monkeypatch.setattr(passage_map, "MAX_HITS", 70)
-    async with console_client(answer_pages(hit_count)) as client:
+    async with make_console_client(answer_pages(hit_count)) as client:
         answer = (await client.get("/map/hits?q=bread")).json()
     assert len(answer["chunk_ids"]) == 70
     assert answer["has_more"] is has_more
@@ -93,7 +93,7 @@ async def test_a_passage_is_its_title_and_its_beginning() -> None:
         return {**make_result(tool, "text"), "title": "<b>Bread</b>", "content": "# Rise\n\n" * 99}
 
     dispatcher = FakeDispatcher(answer)
-    async with console_client(dispatcher) as client:
+    async with make_console_client(dispatcher) as client:
         passage = (await client.get("/map/passages/c")).json()
     assert passage["title"] == "<b>Bread</b>"
     assert passage["text"].startswith("Rise Rise")
@@ -106,7 +106,7 @@ async def test_an_error_of_a_tool_is_a_message_for_the_script(path: str) -> None
     def answer(*_: object) -> CarrelError:
         return RateLimited("Rate limit reached. Wait 7 s.", retry_after=7)
 
-    async with console_client(FakeDispatcher(answer)) as client:
+    async with make_console_client(FakeDispatcher(answer)) as client:
         response = await client.get(path)
     assert response.status_code == 429
     assert response.headers["retry-after"] == "7"
@@ -115,7 +115,7 @@ async def test_an_error_of_a_tool_is_a_message_for_the_script(path: str) -> None
 
 async def test_a_fault_reveals_nothing_to_the_script() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"unexpected": "a private thought"})
-    async with console_client(dispatcher) as client:
+    async with make_console_client(dispatcher) as client:
         response = await client.get("/map/hits?q=x")
     assert response.status_code == 500
     assert response.json()["message"].startswith("Carrel has an internal error")
@@ -123,7 +123,9 @@ async def test_a_fault_reveals_nothing_to_the_script() -> None:
 
 @pytest.mark.parametrize("path", ["/map/points", "/map/hits?q=x", "/map/passages/c"])
 async def test_other_hosts_and_origins_get_no_data(path: str) -> None:
-    async with console_client(FakeDispatcher(lambda tool, _: make_result(tool, "x"))) as client:
+    async with make_console_client(
+        FakeDispatcher(lambda tool, _: make_result(tool, "x"))
+    ) as client:
         for headers, status in (
             ({"host": "evil.example"}, 421),
             ({"origin": "https://evil.example"}, 403),
@@ -140,13 +142,17 @@ async def test_other_hosts_and_origins_get_no_data(path: str) -> None:
     ],
 )
 async def test_a_page_leads_to_its_passages_on_the_map(path: str, link: str) -> None:
-    async with console_client(FakeDispatcher(lambda tool, _: make_result(tool, "text"))) as client:
+    async with make_console_client(
+        FakeDispatcher(lambda tool, _: make_result(tool, "text"))
+    ) as client:
         page = parse_page(await client.get(path))
     assert link in [anchor.attrib["href"] for anchor in select(page, "main a")]
 
 
 async def test_the_page_keeps_filters_and_leads_on() -> None:
-    async with console_client(FakeDispatcher(lambda tool, _: make_result(tool, "text"))) as client:
+    async with make_console_client(
+        FakeDispatcher(lambda tool, _: make_result(tool, "text"))
+    ) as client:
         page = parse_page(await client.get("/map?q=bread&cluster=text&cursor=x"))
     [form] = select(page, "form.search")
     assert form.attrib["action"] == "/map"

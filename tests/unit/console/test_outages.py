@@ -19,10 +19,16 @@ from shared.core.errors import (
     ToolFailure,
     Unauthorized,
     Unavailable,
-    internal_error,
+    make_internal_error,
 )
 from shared.runtime.messages import WireError
-from tests.support.console_app import console_client, make_result, parse_page, select, texts
+from tests.support.console_app import (
+    make_console_client,
+    make_result,
+    parse_page,
+    read_texts,
+    select,
+)
 from tests.support.fake_catalog import FakeDispatcher
 from tests.unit.console.test_escaping import PATHS
 
@@ -54,9 +60,9 @@ def answer_but(tool_name: str, error: CarrelError) -> FakeDispatcher:
 )
 @pytest.mark.anyio
 async def test_an_outage_is_shown_and_the_page_stands(tool: str, path: str, remains: str) -> None:
-    async with console_client(answer_but(tool, OUTAGE)) as client:
+    async with make_console_client(answer_but(tool, OUTAGE)) as client:
         page = parse_page(await client.get(path))
-    assert texts(page, "[role=alert]") == [
+    assert read_texts(page, "[role=alert]") == [
         "A part of Carrel does not answer right now. Try again in 10 s."
     ]
     assert select(page, remains)
@@ -75,20 +81,20 @@ async def test_an_outage_is_shown_and_the_page_stands(tool: str, path: str, rema
 async def test_an_error_of_the_main_tool_is_the_status(
     error: CarrelError, status: int, retry_after: str | None
 ) -> None:
-    async with console_client(answer_but("get_source", error)) as client:
+    async with make_console_client(answer_but("get_source", error)) as client:
         response = await client.get("/sources/s")
     assert response.status_code == status
     assert response.headers.get("retry-after") == retry_after
-    assert len(texts(parse_page(response), "[role=alert]")) == 1
+    assert len(read_texts(parse_page(response), "[role=alert]")) == 1
 
 
 @pytest.mark.anyio
 async def test_a_fault_of_the_console_reveals_nothing() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"unexpected": "a private thought"})
-    async with console_client(dispatcher) as client:
+    async with make_console_client(dispatcher) as client:
         response = await client.get("/clusters/c")
     assert response.status_code == 500
-    [message] = texts(parse_page(response), "[role=alert]")
+    [message] = read_texts(parse_page(response), "[role=alert]")
     assert message.startswith("Carrel has an internal error")
     assert "private" not in response.text
 
@@ -103,7 +109,7 @@ FAILURES = [
     PaymentRequired("The call of search_kb costs $0.01."),
     RateLimited("Rate limit reached: 60 calls to tools.", retry_after=7),
     Unavailable("get_source is not reachable."),
-    internal_error("get_source", "4711"),
+    make_internal_error("get_source", "4711"),
 ]
 TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", re.IGNORECASE)
 
@@ -112,10 +118,10 @@ TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", r
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.anyio
 async def test_no_page_tells_people_what_models_should_do(path: str, error: CarrelError) -> None:
-    async with console_client(FakeDispatcher(lambda *_: error)) as client:
+    async with make_console_client(FakeDispatcher(lambda *_: error)) as client:
         response = await client.get(path)
     assert (response.status_code == error.status) is (path != "/")
-    messages = texts(parse_page(response), "[role=alert]")
+    messages = read_texts(parse_page(response), "[role=alert]")
     assert messages
     for message in messages:
         assert TOOL_WORDS.search(message) is None, message

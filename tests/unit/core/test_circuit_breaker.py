@@ -25,7 +25,7 @@ from shared.core.circuit_breaker import (
     CircuitBreaker,
 )
 from shared.core.errors import Unavailable
-from tests.support.clock import SettableSeconds
+from tests.support.clock import SettableMonotonicClock
 
 if TYPE_CHECKING:
     from shared.core.circuit_breaker import Attempt
@@ -44,12 +44,12 @@ class Call:
 
 
 @pytest.fixture
-def seconds() -> SettableSeconds:
-    return SettableSeconds()
+def seconds() -> SettableMonotonicClock:
+    return SettableMonotonicClock()
 
 
 @pytest.fixture
-def breaker(seconds: SettableSeconds) -> CircuitBreaker:
+def breaker(seconds: SettableMonotonicClock) -> CircuitBreaker:
     return CircuitBreaker("The oven", seconds)
 
 
@@ -73,7 +73,7 @@ def test_four_failures_in_a_row_leave_it_closed(breaker: CircuitBreaker) -> None
 
 
 def test_five_failures_in_a_row_open_it_for_a_pause(
-    breaker: CircuitBreaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableMonotonicClock
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS - 12.5
@@ -101,7 +101,7 @@ def test_an_abandoned_call_does_not_change_the_count(breaker: CircuitBreaker) ->
 
 
 def test_calls_during_a_probe_are_refused_briefly(
-    breaker: CircuitBreaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableMonotonicClock
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
@@ -110,7 +110,9 @@ def test_calls_during_a_probe_are_refused_briefly(
     assert caught.value.retry_after == PROBE_RETRY_SECONDS
 
 
-def test_a_successful_probe_closes_it(breaker: CircuitBreaker, seconds: SettableSeconds) -> None:
+def test_a_successful_probe_closes_it(
+    breaker: CircuitBreaker, seconds: SettableMonotonicClock
+) -> None:
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
     Call(breaker).end(healthy=True)
@@ -119,7 +121,7 @@ def test_a_successful_probe_closes_it(breaker: CircuitBreaker, seconds: Settable
 
 
 def test_a_failed_probe_begins_another_pause(
-    breaker: CircuitBreaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableMonotonicClock
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
@@ -131,7 +133,7 @@ def test_a_failed_probe_begins_another_pause(
 
 
 def test_an_abandoned_probe_is_replaced_at_once(
-    breaker: CircuitBreaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableMonotonicClock
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
@@ -142,7 +144,7 @@ def test_an_abandoned_probe_is_replaced_at_once(
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 def test_a_probe_that_raises_is_replaced(
-    breaker: CircuitBreaker, seconds: SettableSeconds, error: type[BaseException]
+    breaker: CircuitBreaker, seconds: SettableMonotonicClock, error: type[BaseException]
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
@@ -153,7 +155,7 @@ def test_a_probe_that_raises_is_replaced(
 
 @pytest.mark.parametrize("healthy", [None, False])
 def test_an_old_call_ending_during_a_probe_admits_no_other(
-    breaker: CircuitBreaker, seconds: SettableSeconds, *, healthy: bool | None
+    breaker: CircuitBreaker, seconds: SettableMonotonicClock, *, healthy: bool | None
 ) -> None:
     """A write may take longer than the pause."""
     early_call = Call(breaker)
@@ -174,7 +176,7 @@ def test_a_late_success_closes_it(breaker: CircuitBreaker) -> None:
 
 
 def test_a_late_failure_does_not_prolong_the_pause(
-    breaker: CircuitBreaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableMonotonicClock
 ) -> None:
     early_call = Call(breaker)
     fail(breaker, FAILURE_THRESHOLD)
@@ -189,7 +191,7 @@ class History(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = SettableSeconds()
+        self.clock = SettableMonotonicClock()
         self.breaker = CircuitBreaker("It", self.clock)
         self.under_way: list[Call] = []
         self.probes: list[Call] = []

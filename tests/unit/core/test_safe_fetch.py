@@ -24,17 +24,16 @@ from shared.core.safe_fetch import (
     require_public_endpoints,
     resolve_public,
 )
-from tests.support.faulty_tool_server import write_certificate
-from tests.support.https_server import (
+from tests.support.certificates import write_certificate
+from tests.support.ports import find_free_port
+from tests.support.public_web_server import (
+    DOCUMENT_URL,
     HOST,
-    URL,
-    DocumentServer,
     Page,
+    PublicWebServer,
     make_fetcher,
-    resolver_for,
-    write_named_certificate,
+    make_resolver,
 )
-from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,19 +170,19 @@ URLS = [
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """A certificate of the client's host."""
-    return write_named_certificate(tmp_path / "client.pem", HOST)
+    return write_certificate(tmp_path / "client.pem", HOST)
 
 
 @pytest.fixture
-def server(certificate: Path) -> Iterator[DocumentServer]:
+def server(certificate: Path) -> Iterator[PublicWebServer]:
     """The server of the client's document."""
-    with DocumentServer(certificate) as document_server:
+    with PublicWebServer(certificate) as document_server:
         yield document_server
 
 
 async def rejection_reason(fetch: SafeFetch) -> str:
     with pytest.raises(DocumentRejected) as error:
-        await fetch.get(PublicUrl.parse(URL))
+        await fetch.get(PublicUrl.parse(DOCUMENT_URL))
     return error.value.reason
 
 
@@ -257,7 +256,7 @@ def test_url_is_parsed_into_host_and_target() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("target", ["/oauth/client.json?v=1&w=(a)", "//evil.example/x", "/a%2Fb/~"])
 async def test_request_has_the_host_name_and_exact_target(
-    server: DocumentServer, certificate: Path, target: str
+    server: PublicWebServer, certificate: Path, target: str
 ) -> None:
     server.page = Page(b'{"a": 1}', headers={"Cache-Control": "max-age=60"})
     fetch = make_fetcher(server, certificate)
@@ -273,8 +272,8 @@ async def test_request_has_the_host_name_and_exact_target(
 
 @pytest.mark.anyio
 async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
-    certificate = write_named_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
-    with DocumentServer(certificate) as server:
+    certificate = write_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
+    with PublicWebServer(certificate) as server:
         assert await rejection_reason(make_fetcher(server, certificate)) == "unreachable"
         assert server.requests == []
 
@@ -282,7 +281,7 @@ async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
     write_certificate(tmp_path / "address.pem")
-    with DocumentServer(tmp_path / "address.pem") as server:
+    with PublicWebServer(tmp_path / "address.pem") as server:
         assert (
             await rejection_reason(make_fetcher(server, tmp_path / "address.pem")) == "unreachable"
         )
@@ -291,22 +290,22 @@ async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
-    server: DocumentServer, certificate: Path
+    server: PublicWebServer, certificate: Path
 ) -> None:
-    answers = [[server.endpoint], [Endpoint("127.0.0.1", free_port())]]
+    answers = [[server.endpoint], [Endpoint("127.0.0.1", find_free_port())]]
 
     async def resolve(_host: str, _port: int) -> list[Endpoint]:
         return answers.pop(0)
 
     tls = ssl.create_default_context(cafile=certificate)
-    await SafeFetch(FETCH_RULES, resolve, tls).get(PublicUrl.parse(URL))
+    await SafeFetch(FETCH_RULES, resolve, tls).get(PublicUrl.parse(DOCUMENT_URL))
     assert len(answers) == 1
 
 
 @pytest.mark.anyio
-async def test_untrusted_certificate_is_rejected(server: DocumentServer) -> None:
+async def test_untrusted_certificate_is_rejected(server: PublicWebServer) -> None:
     assert (
-        await rejection_reason(SafeFetch(FETCH_RULES, resolver_for(server.endpoint)))
+        await rejection_reason(SafeFetch(FETCH_RULES, make_resolver(server.endpoint)))
         == "unreachable"
     )
     assert server.requests == []
@@ -314,17 +313,17 @@ async def test_untrusted_certificate_is_rejected(server: DocumentServer) -> None
 
 @pytest.mark.anyio
 async def test_a_host_with_a_dead_first_address_is_reached_at_another(
-    server: DocumentServer, certificate: Path
+    server: PublicWebServer, certificate: Path
 ) -> None:
-    dead = Endpoint("127.0.0.1", free_port())
+    dead = Endpoint("127.0.0.1", find_free_port())
     tls = ssl.create_default_context(cafile=certificate)
-    document = await SafeFetch(FETCH_RULES, resolver_for(dead, server.endpoint), tls).get(
-        PublicUrl.parse(URL)
+    document = await SafeFetch(FETCH_RULES, make_resolver(dead, server.endpoint), tls).get(
+        PublicUrl.parse(DOCUMENT_URL)
     )
     assert document.body == b"{}"
     assert (
         await rejection_reason(
-            SafeFetch(FETCH_RULES, resolver_for(dead, dead, dead, server.endpoint), tls)
+            SafeFetch(FETCH_RULES, make_resolver(dead, dead, dead, server.endpoint), tls)
         )
     ) == "unreachable"
 
@@ -332,7 +331,7 @@ async def test_a_host_with_a_dead_first_address_is_reached_at_another(
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 404, 500, 503])
 async def test_any_other_status_is_refused_and_no_redirect_followed(
-    server: DocumentServer, certificate: Path, status: int
+    server: PublicWebServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
     reason = "status" if status < 500 else "server_error"
@@ -343,7 +342,7 @@ async def test_any_other_status_is_refused_and_no_redirect_followed(
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429])
 async def test_busy_server_is_not_a_missing_document(
-    server: DocumentServer, certificate: Path, status: int
+    server: PublicWebServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status)
     assert await rejection_reason(make_fetcher(server, certificate)) == "server_busy"
@@ -363,47 +362,47 @@ async def test_busy_server_is_not_a_missing_document(
     ],
 )
 async def test_only_json_is_accepted(
-    server: DocumentServer, certificate: Path, content_type: str, reason: str | None
+    server: PublicWebServer, certificate: Path, content_type: str, reason: str | None
 ) -> None:
     server.page = Page(headers={"Content-Type": content_type})
     fetch = make_fetcher(server, certificate)
     if reason:
         assert await rejection_reason(fetch) == reason
     else:
-        assert (await fetch.get(PublicUrl.parse(URL))).body == b"{}"
+        assert (await fetch.get(PublicUrl.parse(DOCUMENT_URL))).body == b"{}"
 
 
 @pytest.mark.anyio
-async def test_a_compressed_body_is_refused(server: DocumentServer, certificate: Path) -> None:
+async def test_a_compressed_body_is_refused(server: PublicWebServer, certificate: Path) -> None:
     server.page = Page(headers={"Content-Encoding": "gzip"})
     assert await rejection_reason(make_fetcher(server, certificate)) == "content_encoding"
 
 
 @pytest.mark.anyio
-async def test_document_size_is_limited(server: DocumentServer, certificate: Path) -> None:
+async def test_document_size_is_limited(server: PublicWebServer, certificate: Path) -> None:
     server.page = Page(b" " * FETCH_RULES.max_bytes)
     fetch = make_fetcher(server, certificate)
-    assert len((await fetch.get(PublicUrl.parse(URL))).body) == FETCH_RULES.max_bytes
+    assert len((await fetch.get(PublicUrl.parse(DOCUMENT_URL))).body) == FETCH_RULES.max_bytes
     server.page = Page(b" " * (FETCH_RULES.max_bytes + 1))
     assert await rejection_reason(fetch) == "too_large"
-    server.page = Page(b" " * 1000, endless=True)
+    server.page = Page(b" " * 1000, is_endless=True)
     assert await rejection_reason(fetch) == "too_large"
 
 
 @pytest.mark.anyio
-async def test_slowly_sending_server_times_out(server: DocumentServer, certificate: Path) -> None:
-    server.page = Page(b" ", endless=True, pause=0.05)
+async def test_slowly_sending_server_times_out(server: PublicWebServer, certificate: Path) -> None:
+    server.page = Page(b" ", is_endless=True, pause=0.05)
     async with asyncio.timeout(60):
         assert await rejection_reason(make_fetcher(server, certificate, seconds=0.5)) == "too_slow"
 
 
 @pytest.mark.anyio
 async def test_proxy_settings_are_ignored(
-    server: DocumentServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    server: PublicWebServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
-    document = await make_fetcher(server, certificate).get(PublicUrl.parse(URL))
+        monkeypatch.setenv(name, f"http://127.0.0.1:{find_free_port()}")
+    document = await make_fetcher(server, certificate).get(PublicUrl.parse(DOCUMENT_URL))
     assert document.body == b"{}"
 
 
@@ -418,11 +417,11 @@ PAGES = FetchRules(
 
 
 def make_page_fetcher(
-    server: DocumentServer, certificate: Path | None = None, *, resolve: Resolve | None = None
+    server: PublicWebServer, certificate: Path | None = None, *, resolve: Resolve | None = None
 ) -> SafeFetch:
     """Make a fetcher of pages, which takes the server for a public one."""
     tls = ssl.create_default_context(cafile=certificate)
-    return SafeFetch(PAGES, resolve or resolver_for(server.endpoint), tls)
+    return SafeFetch(PAGES, resolve or make_resolver(server.endpoint), tls)
 
 
 def redirect(location: str, status: int = 302) -> Page:
@@ -441,9 +440,9 @@ async def page_rejection(fetch: SafeFetch, url: str = f"http://{HOST}/") -> str:
 
 
 @pytest.fixture
-def plain_server() -> Iterator[DocumentServer]:
+def plain_server() -> Iterator[PublicWebServer]:
     """A server without TLS."""
-    with DocumentServer(None) as document_server:
+    with PublicWebServer(None) as document_server:
         yield document_server
 
 
@@ -508,7 +507,7 @@ def test_any_text_is_an_address_or_is_refused(text: str) -> None:
 
 @pytest.mark.anyio
 async def test_redirects_are_followed_and_the_last_url_returned(
-    plain_server: DocumentServer,
+    plain_server: PublicWebServer,
 ) -> None:
     plain_server.pages = {"/": redirect("/a?b=1", 301), "/a?b=1": redirect("b c#d", 308)}
     plain_server.page = text_page(b"Hello", Content_Type="text/plain; charset=utf-8")
@@ -520,7 +519,7 @@ async def test_redirects_are_followed_and_the_last_url_returned(
 
 
 @pytest.mark.anyio
-async def test_too_many_redirects_are_refused(plain_server: DocumentServer) -> None:
+async def test_too_many_redirects_are_refused(plain_server: PublicWebServer) -> None:
     plain_server.page = redirect("/again")
     assert await page_rejection(make_page_fetcher(plain_server)) == "redirects"
     assert len(plain_server.requests) == PAGES.max_redirects + 1
@@ -542,7 +541,7 @@ async def test_too_many_redirects_are_refused(plain_server: DocumentServer) -> N
     ],
 )
 async def test_redirect_into_our_network_is_refused(
-    plain_server: DocumentServer, location: str, reason: str
+    plain_server: PublicWebServer, location: str, reason: str
 ) -> None:
     async def resolve(host: str, port: int) -> list[Endpoint]:
         if host == HOST:
@@ -556,7 +555,7 @@ async def test_redirect_into_our_network_is_refused(
 
 @pytest.mark.anyio
 async def test_redirect_from_https_to_http_is_refused(
-    server: DocumentServer, certificate: Path
+    server: PublicWebServer, certificate: Path
 ) -> None:
     server.page = redirect(f"http://{HOST}/plain")
     fetch = make_page_fetcher(server, certificate)
@@ -564,7 +563,7 @@ async def test_redirect_from_https_to_http_is_refused(
 
 
 @pytest.mark.anyio
-async def test_cookies_of_a_redirect_are_not_sent(plain_server: DocumentServer) -> None:
+async def test_cookies_of_a_redirect_are_not_sent(plain_server: PublicWebServer) -> None:
     plain_server.pages["/"] = Page(
         status=302, headers={"Location": "/next", "Set-Cookie": "session=1"}
     )
@@ -576,7 +575,7 @@ async def test_cookies_of_a_redirect_are_not_sent(plain_server: DocumentServer) 
 @pytest.mark.anyio
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_a_compressed_page_is_decompressed(
-    plain_server: DocumentServer, encoding: str
+    plain_server: PublicWebServer, encoding: str
 ) -> None:
     body = (gzip if encoding == "gzip" else zlib).compress(b"Hello")
     plain_server.page = text_page(body, Content_Encoding=encoding)
@@ -599,7 +598,7 @@ async def test_a_compressed_page_is_decompressed(
     ids=["at the limit", "one above", "far above", "cut off", "not compressed", "unknown"],
 )
 async def test_decompression_is_limited(
-    plain_server: DocumentServer, body: bytes, encoding: str, reason: str | None
+    plain_server: PublicWebServer, body: bytes, encoding: str, reason: str | None
 ) -> None:
     plain_server.page = text_page(body, Content_Encoding=encoding)
     fetch = make_page_fetcher(plain_server)
@@ -611,7 +610,7 @@ async def test_decompression_is_limited(
 
 
 @pytest.mark.anyio
-async def test_refused_status_is_in_the_error(plain_server: DocumentServer) -> None:
+async def test_refused_status_is_in_the_error(plain_server: PublicWebServer) -> None:
     plain_server.page = Page(status=404)
     with pytest.raises(DocumentRejected) as error:
         await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from shared.core.errors import InvalidInput
-from shared.core.settings import Settings, setting_groups
+from shared.core.settings import Settings, list_setting_groups
 
 SECRET = "zyzzyva"
 INVALID_WITH_SECRET = [
@@ -65,12 +65,14 @@ def test_settings_cannot_be_changed(name: str) -> None:
 
 
 def test_each_setting_belongs_to_one_group() -> None:
-    grouped_fields = [field for group in setting_groups().values() for field in group.model_fields]
+    grouped_fields = [
+        field for group in list_setting_groups().values() for field in group.model_fields
+    ]
     assert grouped_fields == list(Settings.model_fields)
 
 
 def test_groups_have_titles_of_one_line() -> None:
-    titles = list(setting_groups())
+    titles = list(list_setting_groups())
     assert [title for title in titles if not 5 < len(title) < 70] == []
     assert titles[0] == "Project and databases"
 

@@ -6,17 +6,17 @@ from datetime import UTC
 
 import pytest
 
-from shared.core.dates import time_zone
+from shared.core.dates import load_time_zone
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 
 
 def test_a_time_zone_is_loaded_by_name() -> None:
-    assert str(time_zone("Europe/Berlin")) == "Europe/Berlin"
+    assert str(load_time_zone("Europe/Berlin")) == "Europe/Berlin"
 
 
 def test_utc_needs_no_database_of_time_zones() -> None:
-    assert time_zone("UTC") is UTC
+    assert load_time_zone("UTC") is UTC
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_utc_needs_no_database_of_time_zones() -> None:
 )
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="not a time zone of the IANA database"):
-        time_zone(name)
+        load_time_zone(name)
 
 
 def test_the_setting_is_checked_at_start(monkeypatch: pytest.MonkeyPatch) -> None:

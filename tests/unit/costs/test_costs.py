@@ -14,29 +14,34 @@ from benchmarks.costs.measurements import (
     GatewayUsage,
     Measurements,
     Usage,
-    at_measured_size,
     interpolate,
-    measurements_at,
+    load_measurements,
+    pick_measured_value,
 )
 from benchmarks.costs.prices import (
     DAYS_PER_MONTH,
     Item,
     MonthlyAmount,
     Price,
+    load_price_list,
     make_bill,
-    price_list,
 )
-from benchmarks.costs.storage import IndexRules, document_bytes, index_bytes, load_index_rules
+from benchmarks.costs.storage import (
+    IndexRules,
+    count_document_bytes,
+    count_index_bytes,
+    load_index_rules,
+)
 from benchmarks.costs.tables import write_tables
 from benchmarks.costs.usage import (
     GIB,
     DeploymentPlan,
     Runs,
-    daily_call_usage,
-    first_ingestion,
-    index_reads,
-    instances,
-    monthly_bill,
+    compute_daily_call_usage,
+    compute_index_reads,
+    estimate_instances,
+    make_ingestion_bill,
+    make_monthly_bill,
     parse_schedule,
 )
 from infra.build.functions import Function
@@ -82,7 +87,7 @@ def plan() -> DeploymentPlan:
     )
     sweep = Usage(read=5, written=2, seconds=0.4)
     measurements = Measurements(
-        on="2026-01-01",
+        measured_on="2026-01-01",
         calls=[search, write],
         gateway=GatewayUsage(2, 1, 1, 0.01, 0.005, 1000),
         idle={"sweep": sweep},
@@ -107,25 +112,25 @@ def plan() -> DeploymentPlan:
 def test_a_daily_allowance_expires_each_day() -> None:
     steady_use = MonthlyAmount(10.0)
     use_on_one_day = MonthlyAmount(0.0, 10 * DAYS_PER_MONTH, 1)
-    assert make_price(free=10, period="day").charge(steady_use) == 0.0
-    assert make_price(free=10, period="day").charge(use_on_one_day) == pytest.approx(
+    assert make_price(free=10, period="day").compute_charge(steady_use) == 0.0
+    assert make_price(free=10, period="day").compute_charge(use_on_one_day) == pytest.approx(
         10 * DAYS_PER_MONTH - 10
     )
 
 
 def test_a_monthly_allowance_may_be_used_on_one_day() -> None:
-    assert make_price(free=10).charge(MonthlyAmount(0.0, 10, 1)) == 0.0
-    assert make_price(free=10).charge(MonthlyAmount(0.0, 12, 1)) == pytest.approx(2.0)
+    assert make_price(free=10).compute_charge(MonthlyAmount(0.0, 10, 1)) == 0.0
+    assert make_price(free=10).compute_charge(MonthlyAmount(0.0, 12, 1)) == pytest.approx(2.0)
 
 
 def test_busy_days_are_charged_separately() -> None:
     amount = MonthlyAmount(8.0, extra=5.0, extra_days=4)
     assert amount.month == pytest.approx(8 * DAYS_PER_MONTH + 20)
-    assert make_price(free=10, period="day").charge(amount) == pytest.approx(4 * 3.0)
+    assert make_price(free=10, period="day").compute_charge(amount) == pytest.approx(4 * 3.0)
 
 
 def test_prices_apply_to_bundles_of_units() -> None:
-    assert make_price(per=100).list_price(MonthlyAmount.of_month(2)) == pytest.approx(0.02)
+    assert make_price(per=100).compute_list_price(MonthlyAmount.of_month(2)) == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +156,8 @@ def test_an_unsupported_schedule_is_rejected(schedule: str) -> None:
 
 
 def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
-    usual_bill = monthly_bill(plan)
-    doubled_bill = monthly_bill(replace(plan, calls_per_day=20))
+    usual_bill = make_monthly_bill(plan)
+    doubled_bill = make_monthly_bill(replace(plan, calls_per_day=20))
     jobs_read = 5 * DAYS_PER_MONTH
     read = usual_bill["Firestore reads"].amount - jobs_read
     assert doubled_bill["Firestore reads"].amount - jobs_read == pytest.approx(2 * read)
@@ -163,7 +168,7 @@ def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
 
 
 def test_a_day_of_calls_is_the_usual_mix(plan: DeploymentPlan) -> None:
-    usage = daily_call_usage(plan)
+    usage = compute_daily_call_usage(plan)
     assert usage.read == 91
     assert usage.index_reads == 18
     assert usage.written == 3
@@ -171,15 +176,15 @@ def test_a_day_of_calls_is_the_usual_mix(plan: DeploymentPlan) -> None:
 
 
 def test_vector_index_entries_count_as_reads_in_firestore(plan: DeploymentPlan) -> None:
-    bill = monthly_bill(plan)
-    bill_without_index_reads = monthly_bill(replace(plan, index_read_share=0.0))
-    assert index_reads(plan).month == pytest.approx(18 * DAYS_PER_MONTH)
+    bill = make_monthly_bill(plan)
+    bill_without_index_reads = make_monthly_bill(replace(plan, index_read_share=0.0))
+    assert compute_index_reads(plan).month == pytest.approx(18 * DAYS_PER_MONTH)
     difference = bill["Firestore reads"].amount - bill_without_index_reads["Firestore reads"].amount
     assert difference == pytest.approx(18 * DAYS_PER_MONTH)
 
 
 def test_the_second_database_has_no_free_tier(plan: DeploymentPlan) -> None:
-    bill = monthly_bill(plan)
+    bill = make_monthly_bill(plan)
     assert bill["Firestore reads"].cost == 0.0
     assert bill["Firestore reads"].list_price > 0.0
     assert bill["reads in `access`"].cost == bill["reads in `access`"].list_price
@@ -193,14 +198,14 @@ def test_rare_calls_pay_for_cold_starts(plan: DeploymentPlan) -> None:
     writes = 1 * 0.6
     job = 1.0
     gateway = 10 * 1.7  # 1.0 + 0.01 + (0.9 * 0.65 + 0.1 * 0.55) = 1.65
-    assert monthly_bill(plan)["CPU"].amount == pytest.approx(
+    assert make_monthly_bill(plan)["CPU"].amount == pytest.approx(
         (searches + writes + gateway + job) * DAYS_PER_MONTH
     )
 
 
 def test_frequent_calls_share_instances() -> None:
-    assert instances(1000, 0.2, 0.001, 40) == pytest.approx(1000 * 0.2 / (0.6 * 40))
-    assert instances(1000, 0.2, 0.03, 40) == pytest.approx(1000 * 0.03 / 0.6)
+    assert estimate_instances(1000, 0.2, 0.001, 40) == pytest.approx(1000 * 0.2 / (0.6 * 40))
+    assert estimate_instances(1000, 0.2, 0.03, 40) == pytest.approx(1000 * 0.03 / 0.6)
 
 
 def test_three_schedules_are_free() -> None:
@@ -212,20 +217,22 @@ def test_three_schedules_are_free() -> None:
 
 
 def test_point_in_time_recovery_costs_as_much_as_storage(plan: DeploymentPlan) -> None:
-    bill = monthly_bill(plan)
+    bill = make_monthly_bill(plan)
     assert bill["storage"].cost == pytest.approx(0.15)
     assert bill["point-in-time recovery"].cost == pytest.approx(0.30)
-    assert monthly_bill(replace(plan, recovery=False))["point-in-time recovery"].cost == 0.0
+    assert (
+        make_monthly_bill(replace(plan, has_recovery=False))["point-in-time recovery"].cost == 0.0
+    )
 
 
 def test_without_a_language_model_there_are_no_model_costs(plan: DeploymentPlan) -> None:
-    assert first_ingestion(plan)["language model, input"].cost > 0.0
-    assert first_ingestion(replace(plan, model=False))["language model, input"].cost == 0.0
+    assert make_ingestion_bill(plan)["language model, input"].cost > 0.0
+    assert make_ingestion_bill(replace(plan, has_model=False))["language model, input"].cost == 0.0
 
 
 def test_new_passages_cost_their_share_of_the_ingestion(plan: DeploymentPlan) -> None:
-    more_writes = monthly_bill(replace(plan, new_chunks=50))["Firestore writes"].amount
-    assert more_writes - monthly_bill(plan)["Firestore writes"].amount == pytest.approx(
+    more_writes = make_monthly_bill(replace(plan, new_chunks=50))["Firestore writes"].amount
+    assert more_writes - make_monthly_bill(plan)["Firestore writes"].amount == pytest.approx(
         150 * DAYS_PER_MONTH
     )
 
@@ -233,7 +240,7 @@ def test_new_passages_cost_their_share_of_the_ingestion(plan: DeploymentPlan) ->
 def test_other_sizes_are_interpolated_or_bounded() -> None:
     assert interpolate([10, 20], [20.0, 30.0], 100) == 110.0
     assert interpolate([10, 20], [20.0, 5.0], 100) == 0.0
-    assert [at_measured_size([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)] == [
+    assert [pick_measured_value([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)] == [
         20.0,
         20.0,
         30.0,
@@ -242,26 +249,26 @@ def test_other_sizes_are_interpolated_or_bounded() -> None:
 
 
 def test_document_sizes_follow_firestores_rules() -> None:
-    assert document_bytes("users/jeff/tasks/my_task_id", EXAMPLE_TASK, IndexRules(0)) == 147
+    assert count_document_bytes("users/jeff/tasks/my_task_id", EXAMPLE_TASK, IndexRules(0)) == 147
 
 
 def test_index_entry_sizes_follow_firestores_rules() -> None:
     rules = IndexRules(768, exempt=frozenset({"*"}), composite=[["done", "priority"]])
     # The name has 6 + 11 + 16 bytes, the values have 1 + 8, the entry 32.
-    assert index_bytes("tasks/my_task_id", EXAMPLE_TASK, rules) == 33 + 9 + 32
+    assert count_index_bytes("tasks/my_task_id", EXAMPLE_TASK, rules) == 33 + 9 + 32
 
 
 def test_a_vector_has_one_index_entry_per_facet() -> None:
     rules = IndexRules(768, exempt=frozenset({"*"}), composite=[["facets", "embedding"]])
     chunk = {"facets": ["a", "bc"], "embedding": Vector([0.5])}
     name = len("chunks") + 1 + len("one") + 1 + 16
-    assert index_bytes("chunks/one", chunk, rules) == 2 * (name + 32 + 768 * 8) + 2 + 3
+    assert count_index_bytes("chunks/one", chunk, rules) == 2 * (name + 32 + 768 * 8) + 2 + 3
 
 
 def test_a_map_is_indexed_by_field_in_both_directions() -> None:
     name = len("c") + 1 + len("d") + 1 + 16
     entry = name + 32 + len("pending.embed") + 1 + 8
-    assert index_bytes("c/d", {"pending": {"embed": 1}}, IndexRules(0)) == 2 * entry
+    assert count_index_bytes("c/d", {"pending": {"embed": 1}}, IndexRules(0)) == 2 * entry
 
 
 def test_index_rules_come_from_the_index_file() -> None:
@@ -277,8 +284,8 @@ def test_index_rules_come_from_the_index_file() -> None:
 
 
 def test_every_price_has_a_source_and_a_date() -> None:
-    prices = price_list()
-    assert date.fromisoformat(prices.read)
+    prices = load_price_list()
+    assert date.fromisoformat(prices.read_on)
     for price in prices.prices.values():
         assert price.source.startswith("https://"), price
         assert price.every in {"day", "month"}, price
@@ -286,26 +293,26 @@ def test_every_price_has_a_source_and_a_date() -> None:
 
 
 def test_comparing_extractions_grows_quadratically() -> None:
-    reads = [measurements_at(size).ingestion["extract"].index_reads for size in (4_000, 40_000)]
+    reads = [load_measurements(size).ingestion["extract"].index_reads for size in (4_000, 40_000)]
     assert reads[1] == pytest.approx(100 * reads[0])
 
 
 def test_emulator_search_times_are_not_used() -> None:
-    small_run, large_run = (measurements_at(size).idle["health"] for size in (1_000, 100_000))
+    small_run, large_run = (load_measurements(size).idle["health"] for size in (1_000, 100_000))
     assert large_run.seconds == small_run.seconds
     assert small_run.index_reads < large_run.index_reads
 
 
 def test_the_measured_mix_has_a_hundred_calls() -> None:
-    assert measurements_at(1_000).calls_in_mix == 100
+    assert load_measurements(1_000).calls_in_mix == 100
 
 
 def test_a_larger_base_costs_more(plan: DeploymentPlan) -> None:
     measurements = [
-        replace(measurements_at(size), calls=plan.measured.calls) for size in (1_000, 100_000)
+        replace(load_measurements(size), calls=plan.measured.calls) for size in (1_000, 100_000)
     ]
     small_cost, large_cost = (
-        monthly_bill(replace(plan, measured=size_measurements)).cost
+        make_monthly_bill(replace(plan, measured=size_measurements)).cost
         for size_measurements in measurements
     )
     assert small_cost < large_cost
@@ -313,9 +320,9 @@ def test_a_larger_base_costs_more(plan: DeploymentPlan) -> None:
 
 def test_an_unmeasured_job_costs_only_its_schedule(plan: DeploymentPlan) -> None:
     functions = [*plan.functions, make_function("new", "job", "0 5 * * *")]
-    bill = monthly_bill(replace(plan, functions=functions))
+    bill = make_monthly_bill(replace(plan, functions=functions))
     assert round(bill["schedules"].amount) == 2
-    assert bill["Firestore reads"] == monthly_bill(plan)["Firestore reads"]
+    assert bill["Firestore reads"] == make_monthly_bill(plan)["Firestore reads"]
 
 
 def test_tables_are_replaced_between_their_comments(tmp_path: Path) -> None:

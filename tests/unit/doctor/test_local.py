@@ -13,7 +13,7 @@ from infra.doctor.check import CheckResult, CheckStatus, run_checks
 from infra.doctor.local import CHECKS, Machine
 from tests.support.emulator_archives import make_archive, make_java, write_program
 from tests.support.healthy_deployment import FakeGateway
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +26,8 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(
         state=tmp_path / "state",
         programs=tmp_path / "programs",
-        port=free_port(),
-        emulator_port=free_port(),
+        port=find_free_port(),
+        emulator_port=find_free_port(),
     )
 
 

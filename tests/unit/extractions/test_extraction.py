@@ -14,11 +14,17 @@ from shared.extractions.model import (
     build_facet,
     compute_extraction_id,
 )
-from tests.support.extractions import decision, make_extraction, methodology, pattern, warning
-from tests.support.knowledge import BAKING, with_chunks
+from tests.support.extractions import (
+    make_decision,
+    make_extraction,
+    make_methodology,
+    make_pattern,
+    make_warning,
+)
+from tests.support.knowledge import BAKING, chunk_source
 
-CHUNK, OTHER_CHUNK, _ = with_chunks(BAKING).chunks
-ALL_CONTENTS = (decision(), pattern(), warning(), methodology())
+CHUNK, OTHER_CHUNK, _ = chunk_source(BAKING).chunks
+ALL_CONTENTS = (make_decision(), make_pattern(), make_warning(), make_methodology())
 
 
 def test_each_type_has_its_own_content() -> None:
@@ -28,7 +34,7 @@ def test_each_type_has_its_own_content() -> None:
 
 def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
     chunks = (CHUNK.chunk_id, OTHER_CHUNK.chunk_id)
-    contents = (*ALL_CONTENTS, decision("Which oven?"), decision(options=("rye",)))
+    contents = (*ALL_CONTENTS, make_decision("Which oven?"), make_decision(options=("rye",)))
     ids = [compute_extraction_id(chunk, content) for chunk in chunks for content in contents]
     recomputed_ids = [
         compute_extraction_id(chunk, type(content).model_validate(content.model_dump()))
@@ -55,13 +61,13 @@ def test_an_extraction_has_a_facet_for_each_matching_filter() -> None:
         "decision topic:rye%20bread",
         "decision topic:rye%20bread source:baking",
     }
-    extraction = make_extraction(CHUNK, decision(), "rag", "rye bread")
+    extraction = make_extraction(CHUNK, make_decision(), "rag", "rye bread")
     assert set(extraction.facets) == expected
     assert len(extraction.facets) == 6
 
 
 def test_a_duplicate_has_no_facets() -> None:
-    extraction = make_extraction(CHUNK, decision(), "rag")
+    extraction = make_extraction(CHUNK, make_decision(), "rag")
     assert replace(extraction, duplicate_of="another").facets == []
 
 
@@ -76,11 +82,11 @@ def test_a_topic_cannot_be_mistaken_for_a_source() -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (decision(), "Which flour? rye; wheat"),
-        (decision(recommended_approach="Rye."), "Which flour? Rye."),
-        (pattern(), "Sourdough Bread that keeps for a day only. Let it sour."),
-        (warning(), "Starving starter It dies without flour and water."),
-        (methodology(), "Baking Knead"),
+        (make_decision(), "Which flour? rye; wheat"),
+        (make_decision(recommended_approach="Rye."), "Which flour? Rye."),
+        (make_pattern(), "Sourdough Bread that keeps for a day only. Let it sour."),
+        (make_warning(), "Starving starter It dies without flour and water."),
+        (make_methodology(), "Baking Knead"),
     ],
 )
 def test_the_embedded_text_is_what_people_search_for(content: object, expected: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from functions.gateway.rate_limits import MAX_ADDRESSES, MAX_CONCURRENT_REQUESTS, AddressRateLimit
-from tests.support.clock import SettableSeconds
+from tests.support.clock import SettableMonotonicClock
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -29,7 +29,7 @@ async def count_accepted(limit: AddressRateLimit, requests: int, address: str = 
 
 
 async def test_requests_per_minute_are_limited() -> None:
-    seconds = SettableSeconds()
+    seconds = SettableMonotonicClock()
     limit = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
     assert await count_accepted(limit, 80) == 60
     seconds.now += 10
@@ -39,13 +39,13 @@ async def test_requests_per_minute_are_limited() -> None:
 
 
 async def test_each_address_has_its_own_limit() -> None:
-    limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
+    limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableMonotonicClock())
     assert await count_accepted(limit, 9) == 5
     assert await count_accepted(limit, 9, "5.6.7.8") == 5
 
 
 async def test_number_of_remembered_addresses_is_limited() -> None:
-    limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
+    limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableMonotonicClock())
     for number in range(MAX_ADDRESSES + 10):
         limit._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
     assert len(limit._full_at) == MAX_ADDRESSES  # noqa: SLF001 - the same
@@ -62,7 +62,7 @@ async def test_one_address_cannot_take_all_slots() -> None:
         await release.wait()
         await PlainTextResponse("ok")(scope, receive, send)
 
-    limit = AddressRateLimit(answer_when_released, 1_000, 0, SettableSeconds())
+    limit = AddressRateLimit(answer_when_released, 1_000, 0, SettableMonotonicClock())
     first_client, second_client = (
         httpx2.AsyncClient(transport=httpx2.ASGITransport(limit, client=(name, 1)))
         for name in ("1.2.3.4", "5.6.7.8")

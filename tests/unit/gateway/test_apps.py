@@ -13,9 +13,9 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp import apps
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server, make_tool
-from tests.support.mcp_wire import ENVELOPE, HANDSHAKE, MODERN, initialize, message
+from tests.support.mcp_wire import CLIENT_META, HANDSHAKE, MODERN, make_initialize, make_request
 from tests.unit.gateway.test_endpoint import SECURITY, post_headers, post_to
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class WireClient:
 
     def __init__(self, catalog: Catalog, version: str, capabilities: dict[str, Any]) -> None:
         """Talk to a server of these tools."""
-        server = mcp_server(catalog, make_pipeline(FakeDispatcher(lambda *_: {"shelf": "top"})))
+        server = build_server(catalog, make_pipeline(FakeDispatcher(lambda *_: {"shelf": "top"})))
         self.endpoint = McpEndpoint(lambda _query: server, SECURITY)
         self._version = version
         self._capabilities = capabilities
@@ -72,7 +72,7 @@ class WireClient:
         if self._version == MODERN:
             self.greeting = await self.post("server/discover")
             return self
-        request = initialize(self._version)
+        request = make_initialize(self._version)
         request["params"]["capabilities"] = self._capabilities
         self.greeting = await post_to(self.endpoint, request, [])
         if session_id := self.greeting.headers.get("mcp-session-id"):
@@ -83,8 +83,8 @@ class WireClient:
         """Post a request."""
         if self._version == MODERN:
             key = "io.modelcontextprotocol/clientCapabilities"
-            params["_meta"] = ENVELOPE | {key: self._capabilities}
-        body = message(method, **params)
+            params["_meta"] = CLIENT_META | {key: self._capabilities}
+        body = make_request(method, **params)
         headers = [*post_headers(body, self._version), *self._session]
         return await post_to(self.endpoint, body, headers)
 
@@ -137,7 +137,7 @@ async def test_sessions_differ_but_store_nothing(version: str) -> None:
     first, second = (client.greeting.headers["mcp-session-id"] for client in clients)
     assert first != second
     server = WireClient(WITH_APPS, version, CAPABILITIES)
-    body = message("tools/list")
+    body = make_request("tools/list")
     for session_id, count in ((first, 3), (second, 3), ("of-another-server", 2)):
         headers = [*post_headers(body, version), ("mcp-session-id", session_id)]
         response = await post_to(server.endpoint, body, headers)
@@ -165,7 +165,7 @@ async def test_an_unknown_app_is_an_unknown_resource() -> None:
 
 async def test_a_selection_without_apps_does_not_declare_them() -> None:
     servers = SelectedServers(WITH_APPS, make_pipeline(FakeDispatcher(lambda *_: {})))
-    request = initialize(HANDSHAKE[0])
+    request = make_initialize(HANDSHAKE[0])
     request["params"]["capabilities"] = CAPABILITIES
     endpoint = McpEndpoint(lambda _query: servers.find("tools=chatgpt"), SECURITY)
     response = await post_to(endpoint, request, [])

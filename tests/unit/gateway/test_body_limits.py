@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +122,7 @@ async def test_disconnected_client_is_not_awaited() -> None:
     assert reader.bodies == [b"a"]
 
 
-async def test_larger_limit_allows_more_time(monotonic: Monotonic) -> None:
+async def test_larger_limit_allows_more_time(monotonic: MonotonicClock) -> None:
     unfinished_messages = make_messages([b"a", b"b"])[:1]
     small_body_task, large_body_task = (
         asyncio.create_task(

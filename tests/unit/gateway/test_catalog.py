@@ -71,7 +71,7 @@ def test_resource_of_a_registered_tool_is_hidden_from_others() -> None:
     shelves = make_tool(
         "list_shelves",
         tier=Tier.REGISTERED,
-        links=Links(items="shelves", uri=SHELF.uri, name="label", listed=True),
+        links=Links(items="shelves", uri=SHELF.uri, name="label", in_resource_list=True),
     )
     catalog = Catalog([shelf, shelves])
     assert catalog.resource_templates(ANYONE) == []

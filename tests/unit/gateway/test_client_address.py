@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from functions.gateway.auth.client_address import client_address
+from functions.gateway.auth.client_address import get_client_address
 
 
 def resolve_address(forwarded_for: str | None, proxies: int, client: str = "10.0.0.9") -> str:
     headers = [(b"x-forwarded-for", forwarded_for.encode())] if forwarded_for is not None else []
-    return client_address({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
+    return get_client_address({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
 
 
 def test_header_is_ignored_without_a_trusted_proxy() -> None:
@@ -40,4 +40,4 @@ def test_an_ipv4_mapped_address_counts_as_ipv4() -> None:
 
 
 def test_connection_without_an_address_has_none() -> None:
-    assert client_address({"type": "http", "headers": [], "client": None}, 0) == "unknown"
+    assert get_client_address({"type": "http", "headers": [], "client": None}, 0) == "unknown"

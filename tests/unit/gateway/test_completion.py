@@ -17,7 +17,7 @@ from functions.gateway.mcp.prompts import Prompt, PromptArgument
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
 from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
-from tests.support.faulty_tool_server import Reply, ToolServer
+from tests.support.fakes.tool_server import FakeToolServer, Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ def names_reply(items: list[dict[str, Any]], total: int) -> Reply:
 
 
 @asynccontextmanager
-async def connect_client(server: ToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
+async def connect_client(server: FakeToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
     """Connect a client to a gateway whose completing tool is on `server`."""
     dispatcher = HttpDispatcher(Settings(tool_urls={"complete_name": server.url}))
     try:
@@ -69,7 +69,7 @@ async def complete(
     reply: Reply, ref: PromptReference | ResourceTemplateReference, name: str, value: str
 ) -> tuple[Completion, list[dict[str, Any]]]:
     """Return the completions of a value, and the arguments of the calls."""
-    with ToolServer(reply) as server:
+    with FakeToolServer(reply) as server:
         async with connect_client(server) as client:
             result = await client.complete(ref, {"name": name, "value": value})
         return result.completion, [json.loads(body)["arguments"] for body in server.bodies]
@@ -79,7 +79,7 @@ async def complete_with_error(
     reply: Reply, ref: PromptReference | ResourceTemplateReference, value: str
 ) -> MCPError:
     """Return the error of a completion."""
-    with ToolServer(reply) as server:
+    with FakeToolServer(reply) as server:
         async with connect_client(server) as client:
             with pytest.raises(MCPError) as caught:
                 await client.complete(ref, {"name": "by", "value": value})
@@ -88,7 +88,7 @@ async def complete_with_error(
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_gateway_announces_completion(mode: str) -> None:
-    with ToolServer(names_reply(TWO_ADAS, 2)) as server:
+    with FakeToolServer(names_reply(TWO_ADAS, 2)) as server:
         async with connect_client(server, mode) as client:
             result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
     assert result.completion.values == ["Ada", "Adam"]

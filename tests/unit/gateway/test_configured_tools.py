@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
 from functions.gateway.catalog import Catalog
-from functions.gateway.mcp.resource_links import link_blocks
+from functions.gateway.mcp.resource_links import make_link_blocks
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
@@ -140,7 +140,7 @@ async def test_readable_resource_stays_linked() -> None:
         tool for tool in disable_tools("get_shelf").tools_for(ANNA) if tool.name == "list_books"
     ]
     assert book.links
-    [link] = link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
+    [link] = make_link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
     assert link.uri == "carrel://book/b"
 
 

@@ -18,18 +18,18 @@ from shared.core.settings import Settings
 from shared.runtime.messages import WireError
 from shared.runtime.outage_advice import RETRY_AFTER_SECONDS
 from shared.runtime.tool import Effect
-from tests.support.clock import SettableSeconds
+from tests.support.clock import SettableMonotonicClock
 from tests.support.fake_catalog import make_tool
 from tests.support.fakes.http_server import HANGS
-from tests.support.faulty_tool_server import WELL, Reply, ToolServer
-from tests.support.ports import free_port
+from tests.support.fakes.tool_server import SUCCESS, FakeToolServer, Reply
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from functions.gateway.catalog import Declaration
     from shared.runtime.messages import CallAnswer, CallRequest
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -56,8 +56,8 @@ def error_reply(status: int, code: str) -> Reply:
 
 
 @pytest.fixture
-def seconds() -> SettableSeconds:
-    return SettableSeconds()
+def seconds() -> SettableMonotonicClock:
+    return SettableMonotonicClock()
 
 
 @asynccontextmanager
@@ -75,7 +75,7 @@ async def open_dispatcher(
 
 async def dispatch_to(reply: Reply, tool: Declaration, request: CallRequest) -> CallAnswer:
     """Return the gateway's result for a reply."""
-    with ToolServer(reply) as server:
+    with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url) as dispatcher:
             return await dispatcher.call(tool, request)
 
@@ -116,7 +116,7 @@ async def test_error_of_the_tool_is_returned_unchanged(
         Reply(200, b""),
         Reply(200, b'{"result": {"well": tr'),
         Reply(200, b'{"result": "text"}'),
-        Reply(200, WELL, missing=10),
+        Reply(200, SUCCESS, missing=10),
         Reply(200, b"not gzip", {"Content-Encoding": "gzip"}),
         Reply(200, b"{}"),
         Reply(200, b'{"result": null, "error": null}'),
@@ -138,13 +138,13 @@ async def test_invalid_response_makes_the_tool_unavailable(
 async def test_refused_connection_makes_the_tool_unavailable(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
-    async with open_dispatcher(f"http://127.0.0.1:{free_port()}") as dispatcher:
+    async with open_dispatcher(f"http://127.0.0.1:{find_free_port()}") as dispatcher:
         assert_unavailable(await dispatcher.call(declaration, call_request))
 
 
 @pytest.mark.parametrize(
     ("reply", "seconds"),
-    [(Reply(pause=HANGS), 60), (Reply(drips=True), 10)],
+    [(Reply(pause=HANGS), 60), (Reply(is_sent_bytewise=True), 10)],
     ids=["silent", "dripping"],
 )
 async def test_hanging_tool_is_abandoned_after_its_deadline(
@@ -152,9 +152,9 @@ async def test_hanging_tool_is_abandoned_after_its_deadline(
     call_request: CallRequest,
     reply: Reply,
     seconds: float,
-    monotonic: Monotonic,
+    monotonic: MonotonicClock,
 ) -> None:
-    with ToolServer(reply) as server:
+    with FakeToolServer(reply) as server:
         server.on_hang = partial(monotonic.advance_soon, seconds)
         async with asyncio.timeout(120), open_dispatcher(server.url) as dispatcher:
             assert_unavailable(await dispatcher.call(declaration, call_request))
@@ -179,19 +179,19 @@ async def write_outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str
     return str(answer.error.details["outcome"])
 
 
-@pytest.mark.parametrize("reply", [BROKEN, Reply(200, b""), Reply(200, WELL, missing=10)])
+@pytest.mark.parametrize("reply", [BROKEN, Reply(200, b""), Reply(200, SUCCESS, missing=10)])
 async def test_write_with_a_lost_answer_has_an_unknown_outcome(
     call_request: CallRequest, reply: Reply
 ) -> None:
-    with ToolServer(reply) as server:
+    with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url) as dispatcher:
             assert await write_outcome(dispatcher, call_request) == "unknown"
 
 
 async def test_hanging_write_has_an_unknown_outcome(
-    call_request: CallRequest, monotonic: Monotonic
+    call_request: CallRequest, monotonic: MonotonicClock
 ) -> None:
-    with ToolServer(Reply(pause=HANGS)) as server:
+    with FakeToolServer(Reply(pause=HANGS)) as server:
         server.on_hang = partial(monotonic.advance_soon, 60)
         async with open_dispatcher(server.url) as dispatcher:
             assert await write_outcome(dispatcher, call_request) == "unknown"
@@ -201,13 +201,13 @@ async def test_hanging_write_has_an_unknown_outcome(
 async def test_write_rejected_by_the_front_end_did_nothing(
     call_request: CallRequest, status: int
 ) -> None:
-    with ToolServer(Reply(status, PAGE)) as server:
+    with FakeToolServer(Reply(status, PAGE)) as server:
         async with open_dispatcher(server.url) as dispatcher:
             assert await write_outcome(dispatcher, call_request) == "nothing_done"
 
 
 async def test_write_without_a_connection_did_nothing(call_request: CallRequest) -> None:
-    async with open_dispatcher(f"http://127.0.0.1:{free_port()}") as dispatcher:
+    async with open_dispatcher(f"http://127.0.0.1:{find_free_port()}") as dispatcher:
         assert await write_outcome(dispatcher, call_request) == "nothing_done"
 
 
@@ -227,16 +227,16 @@ async def fail(
     "reply",
     [
         BROKEN,
-        Reply(200, WELL, missing=10),
+        Reply(200, SUCCESS, missing=10),
         error_reply(503, "UNAVAILABLE"),
         error_reply(500, "INTERNAL_ERROR"),
     ],
     ids=["an error page", "a cut connection", "UNAVAILABLE", "INTERNAL_ERROR"],
 )
 async def test_five_failures_in_a_row_open_the_breaker(
-    call_request: CallRequest, seconds: SettableSeconds, reply: Reply
+    call_request: CallRequest, seconds: SettableMonotonicClock, reply: Reply
 ) -> None:
-    with ToolServer(reply) as server:
+    with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += 13
@@ -251,10 +251,10 @@ async def test_five_failures_in_a_row_open_the_breaker(
 
 
 async def test_threshold_and_pause_of_the_breaker_are_settings(
-    call_request: CallRequest, seconds: SettableSeconds
+    call_request: CallRequest, seconds: SettableMonotonicClock
 ) -> None:
     settings = {"circuit_failure_threshold": 2, "circuit_recovery_timeout": 90}
-    with ToolServer(BROKEN) as server:
+    with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url, settings, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request, 2)
             seconds.now += 89
@@ -266,10 +266,10 @@ async def test_threshold_and_pause_of_the_breaker_are_settings(
 
 
 async def test_timeouts_open_the_breaker(
-    call_request: CallRequest, seconds: SettableSeconds, monotonic: Monotonic
+    call_request: CallRequest, seconds: SettableMonotonicClock, monotonic: MonotonicClock
 ) -> None:
     turn = partial(monotonic.advance_soon, 60)
-    with ToolServer(Reply(pause=HANGS)) as server:
+    with FakeToolServer(Reply(pause=HANGS)) as server:
         server.on_hang = threading.Barrier(FAILURE_THRESHOLD, action=turn).wait
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await asyncio.gather(
@@ -291,14 +291,14 @@ async def test_timeouts_open_the_breaker(
     ids=["VALIDATION_ERROR", "NOT_FOUND", "RATE_LIMITED", "an error of Google's", "nothing"],
 )
 async def test_rejections_do_not_open_the_breaker(call_request: CallRequest, reply: Reply) -> None:
-    with ToolServer(reply) as server:
+    with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url) as dispatcher:
             await fail(dispatcher, call_request, FAILURE_THRESHOLD + 2)
     assert len(server.bodies) == FAILURE_THRESHOLD + 2
 
 
 async def test_success_resets_the_failure_count(call_request: CallRequest) -> None:
-    with ToolServer(BROKEN) as server:
+    with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url) as dispatcher:
             await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
             server.reply = error_reply(404, "NOT_FOUND")
@@ -310,9 +310,9 @@ async def test_success_resets_the_failure_count(call_request: CallRequest) -> No
 
 
 async def test_after_the_pause_one_call_probes_the_function(
-    call_request: CallRequest, seconds: SettableSeconds
+    call_request: CallRequest, seconds: SettableMonotonicClock
 ) -> None:
-    with ToolServer(BROKEN) as server:
+    with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += OPEN_SECONDS
@@ -328,9 +328,9 @@ async def test_after_the_pause_one_call_probes_the_function(
 
 
 async def test_failed_probe_begins_another_pause(
-    call_request: CallRequest, seconds: SettableSeconds
+    call_request: CallRequest, seconds: SettableMonotonicClock
 ) -> None:
-    with ToolServer(BROKEN) as server:
+    with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += OPEN_SECONDS
@@ -339,9 +339,9 @@ async def test_failed_probe_begins_another_pause(
 
 
 async def test_cancelled_probe_is_replaced(
-    call_request: CallRequest, seconds: SettableSeconds
+    call_request: CallRequest, seconds: SettableMonotonicClock
 ) -> None:
-    with ToolServer(BROKEN) as server:
+    with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += OPEN_SECONDS
@@ -355,7 +355,7 @@ async def test_cancelled_probe_is_replaced(
 async def test_breakers_of_functions_are_independent(
     call_request: CallRequest,
 ) -> None:
-    with ToolServer(BROKEN) as broken, ToolServer() as well:
+    with FakeToolServer(BROKEN) as broken, FakeToolServer() as well:
         dispatcher = HttpDispatcher(Settings(tool_urls={"try_out": broken.url, "other": well.url}))
         await fail(dispatcher, call_request)
         answer = await dispatcher.call(make_tool("other"), call_request)
@@ -367,7 +367,7 @@ async def test_breakers_of_functions_are_independent(
 async def test_trace_header_is_passed_to_the_function(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
-    with ToolServer() as server:
+    with FakeToolServer() as server:
         async with open_dispatcher(server.url) as dispatcher:
             with bind_trace(Headers({"traceparent": TRACEPARENT}), "p"):
                 await dispatcher.call(declaration, call_request)
@@ -379,19 +379,19 @@ async def test_trace_header_is_passed_to_the_function(
     ("reply", "state"), [(Reply(), "ok"), (Reply(503, PAGE), "HTTP 503"), (Reply(302), "HTTP 302")]
 )
 async def test_health_is_the_answer_of_the_function(reply: Reply, state: str) -> None:
-    with ToolServer(reply) as server:
+    with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url) as dispatcher:
             assert await dispatcher.health() == {"try_out": state}
 
 
 async def test_health_names_unreachable_functions() -> None:
-    async with open_dispatcher(f"http://127.0.0.1:{free_port()}") as dispatcher:
+    async with open_dispatcher(f"http://127.0.0.1:{find_free_port()}") as dispatcher:
         assert await dispatcher.health() == {"try_out": "unreachable (ConnectError)"}
 
 
 async def test_health_asks_all_functions_at_once() -> None:
     barrier = threading.Barrier(2)
-    with ToolServer() as first_server, ToolServer() as second_server:
+    with FakeToolServer() as first_server, FakeToolServer() as second_server:
         first_server.barrier = second_server.barrier = barrier
         dispatcher = HttpDispatcher(
             Settings(tool_urls={"a": first_server.url, "b": second_server.url})

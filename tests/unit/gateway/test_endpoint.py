@@ -15,11 +15,18 @@ from pydantic import TypeAdapter
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.prompts import Prompt
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller
 from shared.core.errors import INTERNAL_ERROR_MESSAGE
 from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline
-from tests.support.mcp_wire import ENVELOPE, HANDSHAKE, HEADERS, MODERN, initialize, message
+from tests.support.mcp_wire import (
+    CLIENT_META,
+    HANDSHAKE,
+    HEADERS,
+    MODERN,
+    make_initialize,
+    make_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -38,47 +45,47 @@ PROMPT: Final = Prompt(
     name="greet", title="Greet", description="Greets.", arguments=(), text=lambda _: "Hello."
 )
 REQUESTS: Final[dict[str, dict[str, Any]]] = {
-    "tools": message("tools/list"),
-    "a call": message("tools/call", name="get_book", arguments={"book_id": "über"}),
-    "an unknown tool": message("tools/call", name="nope", arguments={}),
-    "no name": message("tools/call", arguments={}),
-    "a name of a wrong type": message("tools/call", name=5),
-    "arguments of a wrong type": message("tools/call", name="get_book", arguments=[1]),
-    "prompts": message("prompts/list"),
-    "a prompt": message("prompts/get", name="greet"),
-    "an unknown prompt": message("prompts/get", name="nope"),
-    "resources": message("resources/list"),
-    "a wrong cursor": message("resources/list", cursor="nope"),
-    "templates": message("resources/templates/list"),
-    "a resource": message("resources/read", uri="carrel://book/b"),
-    "an unknown resource": message("resources/read", uri="carrel://nope/b"),
-    "completion": message(
+    "tools": make_request("tools/list"),
+    "a call": make_request("tools/call", name="get_book", arguments={"book_id": "über"}),
+    "an unknown tool": make_request("tools/call", name="nope", arguments={}),
+    "no name": make_request("tools/call", arguments={}),
+    "a name of a wrong type": make_request("tools/call", name=5),
+    "arguments of a wrong type": make_request("tools/call", name="get_book", arguments=[1]),
+    "prompts": make_request("prompts/list"),
+    "a prompt": make_request("prompts/get", name="greet"),
+    "an unknown prompt": make_request("prompts/get", name="nope"),
+    "resources": make_request("resources/list"),
+    "a wrong cursor": make_request("resources/list", cursor="nope"),
+    "templates": make_request("resources/templates/list"),
+    "a resource": make_request("resources/read", uri="carrel://book/b"),
+    "an unknown resource": make_request("resources/read", uri="carrel://nope/b"),
+    "completion": make_request(
         "completion/complete",
         ref={"type": "ref/prompt", "name": "greet"},
         argument={"name": "none", "value": ""},
     ),
-    "discovery": message("server/discover"),
-    "a handshake": initialize(HANDSHAKE[0]),
-    "ping": message("ping"),
-    "a subscription": message("resources/subscribe", uri="carrel://book/b"),
-    "an unknown method": message("tools/invent"),
-    "an id that is a string": message("tools/list") | {"id": "a"},
-    "an empty id": message("tools/list") | {"id": ""},
-    "a field of later versions": message("tools/list") | {"later": 1},
-    "a result beside the method": message("tools/list") | {"result": {}},
+    "discovery": make_request("server/discover"),
+    "a handshake": make_initialize(HANDSHAKE[0]),
+    "ping": make_request("ping"),
+    "a subscription": make_request("resources/subscribe", uri="carrel://book/b"),
+    "an unknown method": make_request("tools/invent"),
+    "an id that is a string": make_request("tools/list") | {"id": "a"},
+    "an empty id": make_request("tools/list") | {"id": ""},
+    "a field of later versions": make_request("tools/list") | {"later": 1},
+    "a result beside the method": make_request("tools/list") | {"result": {}},
     "a notification": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}},
     "a response": {"jsonrpc": "2.0", "id": 1, "result": {}},
     "an error": {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "m"}},
 }
 WRONG_MESSAGES: Final[dict[str, Any]] = {
-    "a batch": [message("tools/list")],
+    "a batch": [make_request("tools/list")],
     "null": None,
     "no version": {"id": 1, "method": "tools/list"},
-    "no id": message("tools/list") | {"id": None},
-    "an id of a wrong type": message("tools/list") | {"id": 1.5},
-    "an id that is true": message("tools/list") | {"id": True},
-    "a method of a wrong type": message("tools/list") | {"method": 5},
-    "params of a wrong type": message("tools/list") | {"params": [1]},
+    "no id": make_request("tools/list") | {"id": None},
+    "an id of a wrong type": make_request("tools/list") | {"id": 1.5},
+    "an id that is true": make_request("tools/list") | {"id": True},
+    "a method of a wrong type": make_request("tools/list") | {"method": 5},
+    "params of a wrong type": make_request("tools/list") | {"params": [1]},
     "no method": {"jsonrpc": "2.0", "id": 1},
     "a notification with wrong params": {"jsonrpc": "2.0", "method": "m", "params": 5},
     "an error without an id": {"jsonrpc": "2.0", "error": {"code": 1, "message": "m"}},
@@ -91,51 +98,51 @@ LIST: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
 CALL: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "get_book"}
 WRONG_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] = {
     "no method header": (
-        message("tools/list", _meta=ENVELOPE),
+        make_request("tools/list", _meta=CLIENT_META),
         [("mcp-protocol-version", MODERN)],
     ),
-    "another method header": (message("prompts/list", _meta=ENVELOPE), [*LIST.items()]),
+    "another method header": (make_request("prompts/list", _meta=CLIENT_META), [*LIST.items()]),
     "two method headers": (
-        message("tools/list", _meta=ENVELOPE),
+        make_request("tools/list", _meta=CLIENT_META),
         [*LIST.items(), ("mcp-method", "tools/list")],
     ),
     "two versions": (
-        message("tools/list", _meta=ENVELOPE),
+        make_request("tools/list", _meta=CLIENT_META),
         [*LIST.items(), ("mcp-protocol-version", MODERN)],
     ),
     "no name header": (
-        message("tools/call", name="get_book", _meta=ENVELOPE),
+        make_request("tools/call", name="get_book", _meta=CLIENT_META),
         [*LIST.items(), ("mcp-method", "tools/call")][::2],
     ),
     "another name header": (
-        message("tools/call", name="get_shelf", _meta=ENVELOPE),
+        make_request("tools/call", name="get_shelf", _meta=CLIENT_META),
         [*CALL.items()],
     ),
     "a name header in wrong base64": (
-        message("tools/call", name="get_book", _meta=ENVELOPE),
+        make_request("tools/call", name="get_book", _meta=CLIENT_META),
         [*(CALL | {"mcp-name": "=?base64?%?="}).items()],
     ),
     "no params": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, [*LIST.items()]),
-    "no envelope": (message("tools/list"), [*LIST.items()]),
-    "an envelope of a wrong type": (message("tools/list", _meta=5), [*LIST.items()]),
+    "no envelope": (make_request("tools/list"), [*LIST.items()]),
+    "an envelope of a wrong type": (make_request("tools/list", _meta=5), [*LIST.items()]),
     "no version in the envelope": (
-        message("tools/list", _meta={CAPABILITIES_KEY: {}}),
+        make_request("tools/list", _meta={CAPABILITIES_KEY: {}}),
         [*LIST.items()],
     ),
-    "no capabilities": (message("tools/list", _meta={VERSION_KEY: MODERN}), [*LIST.items()]),
+    "no capabilities": (make_request("tools/list", _meta={VERSION_KEY: MODERN}), [*LIST.items()]),
     "another version in the envelope": (
-        message("tools/list", _meta=ENVELOPE | {VERSION_KEY: "2099-01-01"}),
+        make_request("tools/list", _meta=CLIENT_META | {VERSION_KEY: "2099-01-01"}),
         [*LIST.items()],
     ),
     "an unknown version": (
-        message("tools/list", _meta=ENVELOPE | {VERSION_KEY: "2099-01-01"}),
+        make_request("tools/list", _meta=CLIENT_META | {VERSION_KEY: "2099-01-01"}),
         [*(LIST | {"mcp-protocol-version": "2099-01-01"}).items()],
     ),
     "an unknown version without an envelope": (
-        message("tools/list"),
+        make_request("tools/list"),
         [("mcp-protocol-version", "2099-01-01")],
     ),
-    "an empty version": (message("tools/list"), [("mcp-protocol-version", "")]),
+    "an empty version": (make_request("tools/list"), [("mcp-protocol-version", "")]),
     "a notification of an unknown version": (
         {"jsonrpc": "2.0", "method": "notifications/cancelled"},
         [("mcp-protocol-version", "2099-01-01")],
@@ -146,7 +153,7 @@ WRONG_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] 
 def make_server(prompt: Prompt = PROMPT) -> Server[Any]:
     """Make a server whose tools return their arguments."""
     dispatcher = FakeDispatcher(lambda _, arguments: {"arguments": arguments})
-    return mcp_server(CATALOG, make_pipeline(dispatcher), [prompt])
+    return build_server(CATALOG, make_pipeline(dispatcher), [prompt])
 
 
 def make_endpoint(prompt: Prompt = PROMPT) -> McpEndpoint:
@@ -226,7 +233,7 @@ def comparable(response: httpx2.Response) -> object:
 async def test_a_message_is_answered_as_by_the_sdk(name: str, version: str) -> None:
     body = REQUESTS[name]
     if version == MODERN and "params" in body:
-        body = body | {"params": body["params"] | {"_meta": ENVELOPE}}
+        body = body | {"params": body["params"] | {"_meta": CLIENT_META}}
     response, sdk_response = await answers(body, post_headers(body, version))
     assert response.status_code == sdk_response.status_code
     assert comparable(response) == comparable(sdk_response)
@@ -276,9 +283,9 @@ async def test_a_wrong_envelope_gets_advice(name: str) -> None:
 async def test_a_wrong_header_has_the_status_of_the_sdk(
     version: str, header: dict[str, str], status: int, advice: str
 ) -> None:
-    content = json.dumps(message("tools/list", _meta=ENVELOPE)).encode()
+    content = json.dumps(make_request("tools/list", _meta=CLIENT_META)).encode()
     request_headers = [
-        *(HEADERS | dict(post_headers(message("tools/list"), version)) | header).items()
+        *(HEADERS | dict(post_headers(make_request("tools/list"), version)) | header).items()
     ]
     async with sdk_app() as app:
         sdk_response = await post_content(app, content, request_headers)
@@ -290,7 +297,7 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 async def test_invalid_parameters_are_named(version: str) -> None:
-    body = message("tools/call", arguments={}, _meta=ENVELOPE)
+    body = make_request("tools/call", arguments={}, _meta=CLIENT_META)
     response = await post_to(make_endpoint(), body, post_headers(body, version))
     problem = "tools/call was not run. params.name: Field required."
     assert rpc_error(response)["message"] == f"{problem} Correct this and send it again."
@@ -309,7 +316,7 @@ async def test_an_error_in_a_handler_is_an_internal_error(
     fault: Any, version: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prompt = Prompt(name="greet", title="Greet", description="Greets.", arguments=(), text=fault)
-    body = message("prompts/get", name="greet", _meta=ENVELOPE)
+    body = make_request("prompts/get", name="greet", _meta=CLIENT_META)
     endpoint = make_endpoint(prompt)
     response = await post_to(endpoint, body, post_headers(body, version))
     [line] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]

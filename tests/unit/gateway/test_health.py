@@ -12,7 +12,7 @@ from functions.gateway.app import HealthEndpoint
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
     from shared.runtime.messages import CallAnswer, CallRequest
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ async def test_a_healthy_state_is_cached() -> None:
 
 
 async def test_failed_part_is_noticed_despite_frequent_requests(
-    monotonic: Monotonic,
+    monotonic: MonotonicClock,
 ) -> None:
     health = HealthEndpoint(FailingDispatcher(), healthy_ttl=60)
     statuses = []
@@ -51,7 +51,7 @@ async def test_failed_part_is_noticed_despite_frequent_requests(
     assert statuses == [200, 200, 200, 503]
 
 
-async def test_recovered_part_is_noticed(monotonic: Monotonic) -> None:
+async def test_recovered_part_is_noticed(monotonic: MonotonicClock) -> None:
     dispatcher = FailingDispatcher()
     dispatcher.checks = 1
     health = HealthEndpoint(dispatcher)

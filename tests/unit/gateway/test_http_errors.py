@@ -9,9 +9,9 @@ import httpx2
 import pytest
 from starlette.requests import Request
 
-from functions.gateway.http_errors import ErrorMiddleware, error_response
-from functions.gateway.oauth.consent_page import message_page
-from functions.gateway.oauth.http import oauth_error_response
+from functions.gateway.http_errors import ErrorMiddleware, make_error_response
+from functions.gateway.oauth.consent_page import make_message_page
+from functions.gateway.oauth.http import make_oauth_error_response
 from shared.core.errors import NotFound, PlatformFault, Unavailable
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "what-nobody-may-read"
 RESPONSES = {
-    "MCP": error_response,
-    "OAuth": lambda error: oauth_error_response(Request({"type": "http"}), error),
-    "a page": lambda error: message_page("Sign in", error),
+    "MCP": make_error_response,
+    "OAuth": lambda error: make_oauth_error_response(Request({"type": "http"}), error),
+    "a page": lambda error: make_message_page("Sign in", error),
 }
 
 

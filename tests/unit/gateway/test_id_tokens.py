@@ -13,10 +13,11 @@ from google.auth.compute_engine import _metadata
 
 from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from shared.core.settings import Settings
+from tests.support.certificates import write_certificate
 from tests.support.fakes.http_server import HANGS
 from tests.support.fakes.metadata import FakeMetadata, decode_claims
-from tests.support.faulty_tool_server import ToolServer, write_certificate
-from tests.support.ports import free_port
+from tests.support.fakes.tool_server import FakeToolServer
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from functions.gateway.catalog import Declaration
     from shared.runtime.messages import CallAnswer, CallRequest
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
     SendCall = Callable[[], Awaitable[CallAnswer]]
 
@@ -61,15 +62,15 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def function(certificate: Path) -> Iterator[ToolServer]:
+def function(certificate: Path) -> Iterator[FakeToolServer]:
     """A tool's function, reached over HTTPS as in the cloud."""
-    with ToolServer(certificate=certificate) as server:
+    with FakeToolServer(certificate=certificate) as server:
         yield server
 
 
 @pytest.fixture
 async def dispatcher(
-    function: ToolServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    function: FakeToolServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[HttpDispatcher]:
     """A dispatcher that trusts the function's certificate."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -86,7 +87,7 @@ def send_call(
     return lambda: dispatcher.call(declaration, call_request)
 
 
-def received_token(server: ToolServer) -> str:
+def received_token(server: FakeToolServer) -> str:
     """Return the token that came with the last request."""
     scheme, _, token = (server.authorizations[-1] or "").partition(" ")
     assert scheme == "Bearer"
@@ -100,7 +101,7 @@ def assert_unavailable(answer: CallAnswer) -> None:
 
 
 async def test_a_call_carries_a_token_made_for_its_function(
-    metadata: FakeMetadata, function: ToolServer, send_call: SendCall
+    metadata: FakeMetadata, function: FakeToolServer, send_call: SendCall
 ) -> None:
     answer = await send_call()
     assert answer.result == {"well": True}
@@ -109,7 +110,7 @@ async def test_a_call_carries_a_token_made_for_its_function(
 
 
 async def test_health_request_has_a_token(
-    metadata: FakeMetadata, function: ToolServer, dispatcher: HttpDispatcher
+    metadata: FakeMetadata, function: FakeToolServer, dispatcher: HttpDispatcher
 ) -> None:
     assert await dispatcher.health() == {"try_out": "ok"}
     assert metadata.audiences == [function.url]
@@ -149,7 +150,7 @@ async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> N
 async def test_nothing_is_fetched_or_sent_over_plain_http(
     metadata: FakeMetadata, declaration: Declaration, call_request: CallRequest
 ) -> None:
-    with ToolServer() as server:
+    with FakeToolServer() as server:
         dispatcher = HttpDispatcher(Settings(tool_urls={"try_out": server.url}))
         answer = await dispatcher.call(declaration, call_request)
         await dispatcher.aclose()
@@ -160,7 +161,7 @@ async def test_nothing_is_fetched_or_sent_over_plain_http(
 
 @pytest.mark.parametrize("refusal", [403, 404])
 async def test_missing_token_makes_the_tool_unavailable(
-    metadata: FakeMetadata, send_call: SendCall, function: ToolServer, refusal: int
+    metadata: FakeMetadata, send_call: SendCall, function: FakeToolServer, refusal: int
 ) -> None:
     metadata.refusal = refusal
     assert_unavailable(await send_call())
@@ -169,7 +170,7 @@ async def test_missing_token_makes_the_tool_unavailable(
 
 @pytest.mark.parametrize("token", ["<html>captive portal</html>", "a.b", "e30.e30.e30"])
 async def test_malformed_token_makes_the_tool_unavailable(
-    metadata: FakeMetadata, send_call: SendCall, function: ToolServer, token: str
+    metadata: FakeMetadata, send_call: SendCall, function: FakeToolServer, token: str
 ) -> None:
     metadata.token = token
     assert_unavailable(await send_call())
@@ -177,16 +178,16 @@ async def test_malformed_token_makes_the_tool_unavailable(
 
 
 async def test_without_a_metadata_server_the_tool_is_unavailable(
-    send_call: SendCall, dispatcher: HttpDispatcher, function: ToolServer, tmp_path: Path
+    send_call: SendCall, dispatcher: HttpDispatcher, function: FakeToolServer, tmp_path: Path
 ) -> None:
-    with metadata_at(f"127.0.0.1:{free_port()}", tmp_path):
+    with metadata_at(f"127.0.0.1:{find_free_port()}", tmp_path):
         assert_unavailable(await send_call())
         assert (await dispatcher.health())["try_out"].startswith("unreachable")
     assert function.authorizations == []
 
 
 async def test_a_call_does_not_wait_for_a_token_beyond_its_deadline(
-    metadata: FakeMetadata, send_call: SendCall, monotonic: Monotonic
+    metadata: FakeMetadata, send_call: SendCall, monotonic: MonotonicClock
 ) -> None:
     metadata.pause_seconds = HANGS
     metadata.on_hang = partial(monotonic.advance_soon, 60)

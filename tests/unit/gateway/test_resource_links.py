@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from functions.gateway.mcp.resource_links import expand, match, variable
+from functions.gateway.mcp.resource_links import expand_template, get_variable, match_template
 from functions.gateway.mcp.results import to_result
 from shared.runtime.messages import CallAnswer, WireError
 from shared.runtime.tool import Links
@@ -19,19 +19,19 @@ BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None
 
 
 def test_a_template_has_one_variable() -> None:
-    assert variable(BOOK.uri) == "book_id"
+    assert get_variable(BOOK.uri) == "book_id"
 
 
 def test_uri_is_parsed_to_its_id() -> None:
-    uri = expand(BOOK.uri, {"book_id": "a_B-1", "title": "Other"})
+    uri = expand_template(BOOK.uri, {"book_id": "a_B-1", "title": "Other"})
     assert uri == "carrel://book/a_B-1"
-    assert match(BOOK.uri, uri) == {"book_id": "a_B-1"}
+    assert match_template(BOOK.uri, uri) == {"book_id": "a_B-1"}
 
 
 def test_suffix_of_the_template_must_match() -> None:
     template = "carrel://book/{book_id}/cover.json"
-    assert match(template, "carrel://book/a/cover.json") == {"book_id": "a"}
-    assert match(template, "carrel://book/a/coverXjson") is None
+    assert match_template(template, "carrel://book/a/cover.json") == {"book_id": "a"}
+    assert match_template(template, "carrel://book/a/coverXjson") is None
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_suffix_of_the_template_must_match() -> None:
      "carrel://book/a?b", "carrel://book/a#b", "xcarrel://book/a", "file:///etc/passwd"],
 )  # fmt: skip
 def test_another_uri_matches_nothing(uri: str) -> None:
-    assert match(BOOK.uri, uri) is None
+    assert match_template(BOOK.uri, uri) is None
 
 
 def dump_links(result: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from mcp import Client
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.prompt_texts import PROMPTS
 from functions.gateway.mcp.selection import SelectedServers, ToolSelection
-from functions.gateway.mcp.server import INSTRUCTIONS, instructions
+from functions.gateway.mcp.server import INSTRUCTIONS, build_instructions
 from infra.build.discovery import get_group_name, tools
 from shared.core.caller import Caller, Role
 from shared.core.errors import InvalidInput
@@ -92,7 +92,9 @@ def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
     catalog = select(query)
     hidden = set(ALL.names) - set(catalog.names)
     assert catalog.removed_names == hidden
-    assert hidden.isdisjoint(instructions(catalog).replace(".", " ").replace(",", " ").split())
+    assert hidden.isdisjoint(
+        build_instructions(catalog).replace(".", " ").replace(",", " ").split()
+    )
     uris = {tool.resource.uri for tool in catalog.tools_for(OWNER) if tool.resource}
     links = {tool.links.uri for tool in catalog.tools_for(OWNER) if tool.links}
     assert links <= uris
@@ -101,7 +103,7 @@ def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
 
 
 def test_all_tools_have_all_instructions() -> None:
-    assert instructions(select("")) == INSTRUCTIONS
+    assert build_instructions(select("")) == INSTRUCTIONS
 
 
 def test_settings_limit_what_addresses_select() -> None:

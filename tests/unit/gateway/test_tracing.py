@@ -16,7 +16,7 @@ from mcp.server.lowlevel import Server
 from functions.gateway.app import Tracing
 from infra.local.processes import is_listening
 from shared.core.log import log
-from tests.support.mcp_wire import HANDSHAKE, call, post, post_modern
+from tests.support.mcp_wire import HANDSHAKE, make_call, post, post_modern
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -34,7 +34,7 @@ def trace(digit: str) -> dict[str, str | None]:
 
 
 def handshake(url: str, headers: dict[str, str | None]) -> httpx2.Response:
-    return post(url, call("say", {}), {"mcp-protocol-version": HANDSHAKE[0], **headers})
+    return post(url, make_call("say", {}), {"mcp-protocol-version": HANDSHAKE[0], **headers})
 
 
 def modern(url: str, headers: dict[str, str | None]) -> httpx2.Response:

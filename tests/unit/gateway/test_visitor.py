@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
 from functions.gateway.auth.visitor import Visitor, require_visitor
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
 from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline, make_server
@@ -66,7 +66,7 @@ def test_over_stdio_every_request_has_the_local_visitor() -> None:
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_server_without_a_local_visitor_answers_no_request(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: {})
-    async with Client(mcp_server(CATALOG, make_pipeline(dispatcher)), mode=mode) as client:
+    async with Client(build_server(CATALOG, make_pipeline(dispatcher)), mode=mode) as client:
         for ask in (
             client.list_tools(),
             client.call_tool("get_book", {"book_id": "b"}),

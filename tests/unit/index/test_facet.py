@@ -13,19 +13,19 @@ from shared.index.facets import (
     HAS_CARD,
     Facet,
     Kind,
-    month_facet,
-    named_facet,
+    make_month_facet,
+    make_named_facet,
     parse_facet_id,
-    vector_index_entries,
+    select_vector_index_facets,
 )
 from shared.knowledge.knowledge_card import KnowledgeCard
-from tests.support.knowledge import BAKING, with_chunks
+from tests.support.knowledge import BAKING, chunk_source
 
 KINDS = st.sampled_from(Kind)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
 FACETS = st.builds(Facet, KINDS, TEXTS)
 with_200_examples = settings(max_examples=200)
-CHUNK = replace(with_chunks(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
+CHUNK = replace(chunk_source(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
 
 
 @with_200_examples
@@ -52,7 +52,7 @@ def test_keys_with_similar_encodings_have_different_ids(key: str, other_key: str
 @with_200_examples
 @given(KINDS, TEXTS.filter(str.strip))
 def test_an_id_and_a_name_lead_back_to_the_facet(kind: Kind, name: str) -> None:
-    facet = named_facet(kind, name)
+    facet = make_named_facet(kind, name)
     assert parse_facet_id(facet.id, name) == facet
 
 
@@ -65,15 +65,17 @@ def test_a_complete_id_needs_no_name() -> None:
     "name", ["deep work", "Deep Work", " deep\u00a0 work\n", "\uff24eep work", "DEEP\tWORK"]
 )
 def test_case_width_and_white_space_do_not_matter(name: str) -> None:
-    assert named_facet(Kind.TAG, name) == Facet(Kind.TAG, "deep work")
+    assert make_named_facet(Kind.TAG, name) == Facet(Kind.TAG, "deep work")
 
 
 def test_a_name_that_folding_makes_too_long_is_cut() -> None:
-    facet = named_facet(Kind.TAG, "\ufdfa" * 200)
+    facet = make_named_facet(Kind.TAG, "\ufdfa" * 200)
     assert len(facet.key.encode()) <= 1_200
-    assert facet == named_facet(Kind.TAG, "\ufdfa" * 201) == named_facet(Kind.TAG, facet.key)
+    assert (
+        facet == make_named_facet(Kind.TAG, "\ufdfa" * 201) == make_named_facet(Kind.TAG, facet.key)
+    )
     assert parse_facet_id(facet.id, "\ufdfa" * 200) == facet
-    assert named_facet(Kind.TAG, "\U0001f35e" * 299 + "a") != named_facet(
+    assert make_named_facet(Kind.TAG, "\U0001f35e" * 299 + "a") != make_named_facet(
         Kind.TAG, "\U0001f35e" * 299 + "b"
     )
 
@@ -81,17 +83,17 @@ def test_a_name_that_folding_makes_too_long_is_cut() -> None:
 @with_200_examples
 @given(KINDS, TEXTS)
 def test_a_folded_name_is_its_own_folded_form(kind: Kind, name: str) -> None:
-    once = named_facet(kind, name * 20)
-    assert named_facet(kind, once.key) == once
+    once = make_named_facet(kind, name * 20)
+    assert make_named_facet(kind, once.key) == once
 
 
 def test_names_of_two_kinds_are_two_facets() -> None:
-    assert named_facet(Kind.TAG, "rye").id != named_facet(Kind.CATEGORY, "rye").id
+    assert make_named_facet(Kind.TAG, "rye").id != make_named_facet(Kind.CATEGORY, "rye").id
 
 
 def test_a_month_is_that_of_its_own_time_zone() -> None:
     east = timezone(timedelta(hours=9))
-    assert month_facet(datetime(2024, 6, 1, 8, tzinfo=east)) == Facet(Kind.MONTH, "2024-06")
+    assert make_month_facet(datetime(2024, 6, 1, 8, tzinfo=east)) == Facet(Kind.MONTH, "2024-06")
 
 
 def test_a_chunk_has_the_facets_of_its_fields() -> None:
@@ -126,4 +128,4 @@ def test_one_tag_in_two_spellings_is_one_facet() -> None:
 
 def test_the_card_is_no_entry_of_the_vector_index() -> None:
     facets = ["tag:card", HAS_CARD.id, "cluster:card:yes"]
-    assert vector_index_entries(facets) == ["tag:card", "cluster:card:yes"]
+    assert select_vector_index_facets(facets) == ["tag:card", "cluster:card:yes"]

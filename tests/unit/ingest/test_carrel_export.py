@@ -12,7 +12,13 @@ from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import HEADER
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Locator, Section, Source
-from tests.support.source_files import json_lines, read_one, read_problems, read_sources, write_file
+from tests.support.source_files import (
+    format_json_lines,
+    read_only_source,
+    read_problems,
+    read_sources,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +31,11 @@ CHUNK: dict[str, Any] = {"chunk_id": "a-1", "start": 0, "text": "One."}
 def export(folder: Path, *lines: dict[str, Any], manifest: bool = False) -> Path:
     if manifest:
         write_file(folder, "carrel-export.json", "{}")
-        write_file(folder, "traces.jsonl", json_lines({"id": "t", "text": "A trace."}))
+        write_file(folder, "traces.jsonl", format_json_lines({"id": "t", "text": "A trace."}))
         write_file(folder, "markdown/sources/a.md", "A copy for people.")
-        write_file(folder, "knowledge-00001.jsonl", json_lines(HEADER, *lines))
+        write_file(folder, "knowledge-00001.jsonl", format_json_lines(HEADER, *lines))
         return folder
-    return write_file(folder, "export.jsonl", json_lines(HEADER, *lines))
+    return write_file(folder, "export.jsonl", format_json_lines(HEADER, *lines))
 
 
 def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -65,7 +71,7 @@ def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
         "location": "120-123",
         "card": card,
     }
-    read = read_one(export(tmp_path, {"source": source}, {"chunk": chunk}, {"chunks": 1}))
+    read = read_only_source(export(tmp_path, {"source": source}, {"chunk": chunk}, {"chunks": 1}))
     section = Section(
         " One.\r\n",
         tags=("own",),
@@ -156,7 +162,7 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
 
 
 def test_an_export_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
-    path = write_file(tmp_path, "export.jsonl", json_lines({"carrel_export": 2}))
+    path = write_file(tmp_path, "export.jsonl", format_json_lines({"carrel_export": 2}))
     assert read_problems(path) == [
         ("export.jsonl", "is an export of another Carrel version: update this installation")
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.source_files import read_one, read_warnings, write_file
+from tests.support.source_files import read_only_source, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,10 +28,22 @@ RUSSIAN = "Все счастливые семьи похожи друг на д�
         ("iso8859_2", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
         ("mac_roman", ENGLISH),
         ("cp850", "Todos los niños nacen libres; mañana el señor Núñez esperará en la bahía."),
+        ("cp1250", "Árvíztűrő tükörfúrógép, mondta az öreg."),
+        ("cp1250", "Vjetar puni jedra, čovjek šuti i gleda more, đak također."),
+        ("iso8859_2", "Zażółć gęślą jaźń, powiedział żeglarz, a później czytał książkę."),
+        ("cp1254", "Rüzgâr yelkeni dolduruyor; dümen ağırlaşıyor, şimdi kıyıya dönmek için geç."),
+        ("mac_roman", "Über den Wolken schloß der müde Fährmann die Tür."),
+        ("cp850", "Über den Wolken schloß der müde Fährmann die Tür."),
+        ("cp852", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
         ("cp852", "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności."),
         ("cp1251", "Привет, мир"),
         ("cp1251", RUSSIAN),
         ("koi8_r", RUSSIAN),
+        ("koi8_r", "ветер наполняет парус"),
+        ("koi8_u", "Вітер наповнює вітрило, і човен хилиться, поки стерно не стане важким."),
+        ("cp866", RUSSIAN),
+        ("mac_cyrillic", RUSSIAN),
+        ("cp1255", "הרוח ממלאת את המפרש והסירה נוטה עד שההגה נעשה כבד ביד."),
         ("cp1253", "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι."),
         ("cp932", "吾輩は猫である。名前はまだ無い。"),
         ("euc_jp", "どこで生れたかとんと見当がつかぬ。何でも薄暗い所で泣いていた。"),
@@ -45,14 +57,24 @@ def test_a_legacy_encoding_is_recognized_and_named(
     tmp_path: Path, encoding: str, text: str
 ) -> None:
     path = write_file(tmp_path, "note.txt", text.encode(encoding))
-    assert read_one(path).text == text
+    assert read_only_source(path).text == text
     reason = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
     assert read_warnings(path) == [("note.txt", reason)]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("cp1252", "Straße «Žižkov», ™ § 5"), ("cp932", "カタカナダケデス"), ("gb18030", "好 ok")],
+)
+def test_a_text_that_fits_no_alphabet_is_read_anyway(
+    tmp_path: Path, encoding: str, text: str
+) -> None:
+    assert read_only_source(write_file(tmp_path, "note.txt", text.encode(encoding))).text
+
+
 def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path) -> None:
     text = "Plain words.\n" * 1_000 + "日本語の文章です。" * 9_001
-    assert read_one(write_file(tmp_path, "note.txt", text.encode("cp932"))).text == text
+    assert read_only_source(write_file(tmp_path, "note.txt", text.encode("cp932"))).text == text
 
 
 @pytest.mark.parametrize(
@@ -60,6 +82,6 @@ def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path
 )
 def test_utf_8_with_invalid_bytes_stays_utf_8(tmp_path: Path, content: bytes) -> None:
     path = write_file(tmp_path, "note.txt", content)
-    assert read_one(path).text == content.decode("utf-8-sig", "replace")
+    assert read_only_source(path).text == content.decode("utf-8-sig", "replace")
     reason = "has bytes that are not UTF-8 in 1 places, which were replaced with \ufffd"
     assert read_warnings(path) == [("note.txt", reason)]

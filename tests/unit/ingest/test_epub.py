@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.readers.archives import MAX_ENTRIES
 from functions.jobs.ingest.readers.epub.book import MAX_BYTES
 from tests.support.epub_files import make_epub, make_nav, make_ncx, make_xhtml, make_zip
-from tests.support.source_files import read_one, read_problems, read_warnings, write_file
+from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ FIRST = "OEBPS/text/one.xhtml"
 
 
 def read_epub(folder: Path, data: bytes) -> Source:
-    return read_one(write_file(folder, "sails.epub", data))
+    return read_only_source(write_file(folder, "sails.epub", data))
 
 
 def refusal(folder: Path, data: bytes) -> str:
@@ -36,7 +36,7 @@ def refusal(folder: Path, data: bytes) -> str:
 
 
 def chapters_of(source: Source) -> list[tuple[str | None, str]]:
-    return [(section.locator_at(0).chapter, section.text) for section in source.sections]
+    return [(section.find_locator(0).chapter, section.text) for section in source.sections]
 
 
 def test_chapters_are_sections_in_reading_order(tmp_path: Path) -> None:
@@ -156,8 +156,36 @@ def test_a_table_of_contents_may_have_no_list(tmp_path: Path) -> None:
 
 def test_a_chapter_goes_on_in_the_next_document(tmp_path: Path) -> None:
     nav = make_nav(("text/one.xhtml", "Wind"))
-    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": TWO}, nav=nav))
+    source = read_epub(
+        tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": "<p>It blows.</p>"}, nav=nav)
+    )
     assert [chapter for chapter, _ in chapters_of(source)] == ["Wind", "Wind"]
+
+
+def test_headings_are_the_chapters_of_a_book_without_a_table(tmp_path: Path) -> None:
+    documents = {
+        "one.xhtml": "<p>To Bo.</p><h1>Part I</h1><h2>Wind</h2><p>It fills.</p><h3>Why</h3>"
+        "<p>So.</p><h2>Reefs</h2><p>Reef early.</p>",
+        "two.xhtml": "<p>Or late.</p>",
+    }
+    source = read_only_source(write_file(tmp_path, "sails.epub", make_epub(documents)))
+    assert chapters_of(source) == [
+        (None, "To Bo."),
+        ("Wind", "Part I\n\nWind\n\nIt fills.\n\nWhy\n\nSo."),
+        ("Reefs", "Reefs\n\nReef early."),
+        ("Reefs", "Or late."),
+    ]
+
+
+def test_a_heading_begins_a_chapter_that_the_table_lacks(tmp_path: Path) -> None:
+    documents = {
+        "one.xhtml": "<h1>Wind</h1><p>It fills.</p><h2>Why</h2><p>So.</p>",
+        "two.xhtml": "<h1>Reefs</h1><p>Reef early.</p><h2>When</h2><p>Now.</p>",
+        "three.xhtml": "<p>Or late.</p>",
+    }
+    nav = make_nav(("text/one.xhtml", "I. Wind"))
+    source = read_only_source(write_file(tmp_path, "sails.epub", make_epub(documents, nav=nav)))
+    assert [chapter for chapter, _ in chapters_of(source)] == ["I. Wind", "Reefs", "Reefs"]
 
 
 def test_notes_pictures_and_page_numbers_are_left_out(tmp_path: Path) -> None:
@@ -198,7 +226,7 @@ def test_a_lost_chapter_loses_only_itself(tmp_path: Path) -> None:
     data = make_epub({"one.xhtml": ONE, "gone.xhtml": TWO})
     data = data.replace(b"text/gone.xhtml", b"text/lost.xhtml")  # only in the archive's directory
     path = write_file(tmp_path, "sails.epub", data)
-    assert read_one(path).text == "Wind\n\nThe wind fills the sail."
+    assert read_only_source(path).text == "Wind\n\nThe wind fills the sail."
     reason = "lacks OEBPS/text/gone.xhtml: download it again"
     assert read_warnings(path) == [("sails.epub", f"{reason}; the other chapters are kept")]
 
@@ -283,7 +311,7 @@ def test_members_that_climb_out_are_only_names(tmp_path: Path) -> None:
     climbing = make_xhtml("<p>A member with an odd name.</p>")
     data = make_epub({"../../../evil.xhtml": "", "two.xhtml": TWO}, others={"../x": climbing})
     book = write_file(tmp_path, "books/sails.epub", data)
-    assert read_one(book).text == "Reefs\n\nReef early."
+    assert read_only_source(book).text == "Reefs\n\nReef early."
     names = sorted(path.name for path in tmp_path.rglob("*"))
     assert names == ["books", "evil.xhtml", "sails.epub"]
 

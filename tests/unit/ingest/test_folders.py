@@ -16,14 +16,22 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
 from shared.core.errors import InvalidInput
 from shared.knowledge.source import Source
-from tests.support.source_files import json_lines, read_one, read_problems, read_sources, write_file
+from tests.support.source_files import (
+    format_json_lines,
+    read_only_source,
+    read_problems,
+    read_sources,
+    write_file,
+)
 
 
 def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
     for name in ("c.md", "b/z.TXT", "b/a.markdown", "a.md"):
         write_file(tmp_path, name, name)
     write_file(
-        tmp_path, "b/docs.jsonl", json_lines({"id": "1", "text": "x"}, {"id": "2", "text": "y"})
+        tmp_path,
+        "b/docs.jsonl",
+        format_json_lines({"id": "1", "text": "x"}, {"id": "2", "text": "y"}),
     )
     write_file(tmp_path, "d.md", "")
     expected = ["a.md", "b/a.markdown", "x", "y", "b/z.TXT", "c.md"]
@@ -35,7 +43,7 @@ def test_hidden_files_and_other_types_are_skipped(tmp_path: Path) -> None:
     for name in (".hidden.md", ".obsidian/app.json", "a/.trash/old.md", "picture.png", "README"):
         write_file(tmp_path, name, "Words.")
     write_file(tmp_path, "note.md", "Words.")
-    assert read_one(tmp_path).title == "note"
+    assert read_only_source(tmp_path).title == "note"
 
 
 def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None:
@@ -110,21 +118,23 @@ def test_unreadable_folder_is_reported_and_others_are_read(tmp_path: Path) -> No
 
 
 def test_a_source_keeps_its_id_when_its_folder_moves(tmp_path: Path) -> None:
-    source = read_one(write_file(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
-    moved_source = read_one(write_file(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1])
+    source = read_only_source(write_file(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
+    moved_source = read_only_source(
+        write_file(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1]
+    )
     assert source.source_id == moved_source.source_id
 
 
 def test_a_source_keeps_its_id_when_its_file_is_read_alone(tmp_path: Path) -> None:
     file = write_file(tmp_path, "notes/b.md", "Words.")
-    assert read_one(file.parent) == read_one(file)
+    assert read_only_source(file.parent) == read_only_source(file)
 
 
 @pytest.mark.parametrize("name", ["index.md", "index.jsonl"])
 def test_same_file_names_in_two_folders_have_different_ids(tmp_path: Path, name: str) -> None:
-    content = "Words." if name.endswith("md") else json_lines({"id": "1", "text": "Words."})
-    work = read_one(write_file(tmp_path, f"work/{name}", content).parent)
-    home = read_one(write_file(tmp_path, f"home/{name}", content).parent)
+    content = "Words." if name.endswith("md") else format_json_lines({"id": "1", "text": "Words."})
+    work = read_only_source(write_file(tmp_path, f"work/{name}", content).parent)
+    home = read_only_source(write_file(tmp_path, f"home/{name}", content).parent)
     assert work.source_id != home.source_id
 
 
@@ -137,8 +147,8 @@ def test_paths_that_differ_in_punctuation_have_different_ids(tmp_path: Path) -> 
 
 
 def test_id_of_two_files_is_reported_with_both_paths(tmp_path: Path) -> None:
-    write_file(tmp_path, "a.jsonl", json_lines({"id": "7", "text": "x"}))
-    write_file(tmp_path, "b.jsonl", json_lines({"id": "7", "text": "y"}))
+    write_file(tmp_path, "a.jsonl", format_json_lines({"id": "7", "text": "x"}))
+    write_file(tmp_path, "b.jsonl", format_json_lines({"id": "7", "text": "y"}))
     expected = [("b.jsonl line 1", "has the id of a.jsonl line 1; keep one of the two")]
     assert read_problems(tmp_path) == expected
 

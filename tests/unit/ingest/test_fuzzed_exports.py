@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.kindle import clippings, notebook
 from functions.jobs.ingest.readers.reading import read_entries
 from functions.jobs.ingest.readers.readwise import csv_export, export
 from shared.knowledge.source import Source
-from tests.support.source_files import read_one, read_warnings, write_file
+from tests.support.source_files import read_only_source, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def test_example_of_a_format_is_read_without_warnings(
     tmp_path: Path, name: str, example: str
 ) -> None:
     path = write_file(tmp_path, name, example)
-    assert "A flaky test is worse than none." in read_one(path).text
+    assert "A flaky test is worse than none." in read_only_source(path).text
     assert read_warnings(path) == []
 
 

@@ -13,8 +13,8 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.html.page import MAX_BYTES, MAX_ELEMENTS, make_article_source
 from tests.support.epub_files import make_epub
 from tests.support.pdf_files import make_pdf
-from tests.support.source_files import read_one, read_problems, read_sources, write_file
-from tests.support.web_pages import PROSE, make_page
+from tests.support.source_files import read_only_source, read_problems, read_sources, write_file
+from tests.support.web_pages import PROSE, make_article_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def refusal(html: bytes) -> str:
 
 
 def test_the_article_is_read_without_what_is_around_it() -> None:
-    text = read_page(make_page())
+    text = read_page(make_article_page())
     assert text == (
         f"{PROSE}\n\nWhen to reef\n\nReef when you first think of it: the thought comes from the"
         " helm and from the heel.\n\nThe helm pulls hard.\n\nThe lee rail is wet.\n\n"
@@ -47,7 +47,7 @@ def test_the_article_is_read_without_what_is_around_it() -> None:
 
 
 def test_metadata_describe_the_article(tmp_path: Path) -> None:
-    source = read_one(write_file(tmp_path, "page.html", make_page()))
+    source = read_only_source(write_file(tmp_path, "page.html", make_article_page()))
     assert (source.title, source.author, source.language, source.category) == (
         "Reefing early",
         "Ann Helm, Bob Reef",
@@ -60,7 +60,7 @@ def test_metadata_describe_the_article(tmp_path: Path) -> None:
 
 def test_a_bare_page_has_the_name_and_the_date_of_its_file(tmp_path: Path) -> None:
     path = write_file(tmp_path, "Reefs.htm", f"<html><body><p>{PROSE}</p><p>{PROSE}</p></body>")
-    source = read_one(path)
+    source = read_only_source(path)
     assert (source.title, source.author, source.source_url) == ("Reefs", None, None)
     written_at = source.sections[0].written_at
     assert written_at is not None
@@ -68,11 +68,11 @@ def test_a_bare_page_has_the_name_and_the_date_of_its_file(tmp_path: Path) -> No
 
 
 def test_headings_are_the_chapters_of_passages() -> None:
-    (section,) = make_article_source(make_page().encode(), source_id="x").sections
+    (section,) = make_article_source(make_article_page().encode(), source_id="x").sections
     start = section.text.index("When to reef")
-    assert section.locator_at(0).chapter is None
-    assert section.locator_at(start).chapter == "When to reef"
-    assert section.locator_at(len(section.text)).chapter == "When to reef"
+    assert section.find_locator(0).chapter is None
+    assert section.find_locator(start).chapter == "When to reef"
+    assert section.find_locator(len(section.text)).chapter == "When to reef"
 
 
 @pytest.mark.parametrize(
@@ -87,19 +87,19 @@ def test_headings_are_the_chapters_of_passages() -> None:
     ],
 )
 def test_the_address_is_what_the_browser_noted(mark: str, address: str | None) -> None:
-    page = make_page(canonical="").replace("<html", f"{mark}<html")
+    page = make_article_page(canonical="").replace("<html", f"{mark}<html")
     assert make_article_source(page.encode(), source_id="x").source_url == address
 
 
 def test_a_fetched_page_has_its_address() -> None:
-    page = make_page(canonical="").encode()
+    page = make_article_page(canonical="").encode()
     url = "https://example.com/a"
     source = make_article_source(page, source_id="x", url=url)
     assert (source.source_id, source.source_url) == ("x", url)
 
 
 def test_only_addresses_on_the_web_are_stored() -> None:
-    page = make_page(canonical="javascript:alert(1)").encode()
+    page = make_article_page(canonical="javascript:alert(1)").encode()
     source = make_article_source(page, source_id="x", url="https://example.com/a")
     assert source.source_url == "https://example.com/a"
 
@@ -109,6 +109,8 @@ def test_only_addresses_on_the_web_are_stored() -> None:
     [
         "<meta charset='iso-8859-1'>Größe “x”".encode("cp1252"),
         "Größe “x”".encode(),
+        "<meta charset='iso-8859-1'>Größe “x”".encode(),
+        "<meta charset=gb2312>Größe “x”".encode(),
         "\ufeffGröße “x”".encode("utf-16-le"),
         "<meta charset=nonsense>Größe “x”".encode("cp1252"),
         "<meta charset=utf-8>Größe “x”".encode() + b" \x80 ",
@@ -185,7 +187,7 @@ def test_a_page_without_an_article_is_refused(html: str) -> None:
     [(make_pdf([PROSE] * 20), "a PDF"), (make_epub({"one.xhtml": PROSE}), "a ZIP archive")],
 )
 def test_a_file_of_another_kind_is_refused(data: bytes, kind: str) -> None:
-    reason = f"is {kind}, not a page: give the file the right ending"
+    reason = f"is {kind}, not a page: give the file the right extension"
     assert refusal(data) == reason
 
 
@@ -226,7 +228,7 @@ def test_another_format_of_html_is_left_to_its_reader(tmp_path: Path) -> None:
         '<div class="noteText">Reef early.</div>'
     )
     write_file(tmp_path, "a.html", notebook)
-    write_file(tmp_path, "b.html", make_page())
+    write_file(tmp_path, "b.html", make_article_page())
     assert [source.category for source in read_sources(tmp_path)] == ["books", "articles"]
 
 
@@ -235,7 +237,7 @@ PARTS = (
     *("<sup>", "</sup>", "<q>", "</q>", "<code>", "</table>", "<td class=gutter>1", "\x0b", "&#3;"),
     *("<meta name=author content='", "'>", "<time datetime=2024-99-99>", "&#0;", "&#xD800;"),
 )
-WHOLE = make_page().encode()
+WHOLE = make_article_page().encode()
 
 
 @settings(

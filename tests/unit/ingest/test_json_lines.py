@@ -11,8 +11,8 @@ import pytest
 from functions.jobs.ingest.readers.reading import read
 from shared.knowledge.source import Section, Source
 from tests.support.source_files import (
-    json_lines,
-    read_one,
+    format_json_lines,
+    read_only_source,
     read_problems,
     read_sources,
     read_warnings,
@@ -56,12 +56,12 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
         source_url="https://example.com",
         sections=(section,),
     )
-    assert read_one(write_file(tmp_path, "docs.jsonl", json_lines(line))) == expected
+    assert read_only_source(write_file(tmp_path, "docs.jsonl", format_json_lines(line))) == expected
 
 
 def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
     line = {"_id": 31715818, "title": "", "text": "New opportunities. " * 9, "metadata": {}}
-    source = read_one(write_file(tmp_path, "corpus.jsonl", json_lines(line)))
+    source = read_only_source(write_file(tmp_path, "corpus.jsonl", format_json_lines(line)))
     title = "New opportunities. " * 4 + "New…"
     assert source.source_id == f"{tmp_path.name}-31715818"
     assert source.title == title
@@ -106,7 +106,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -
     content = (
         r'{"id": "1", "title": "\ud83d", "text": "\ud83d\ude00 \ude00\u0000", "tags": ["\udfff"]}'
     )
-    source = read_one(write_file(tmp_path, "docs.jsonl", content))
+    source = read_only_source(write_file(tmp_path, "docs.jsonl", content))
     assert source.title == "\ufffd"
     assert source.text == "\U0001f600 \ufffd"
     assert source.tags == ("\ufffd",)
@@ -126,32 +126,38 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -
 def test_dates_without_a_zone_are_utc(
     tmp_path: Path, date: str | None, moment: datetime | None
 ) -> None:
-    path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
-    assert read_one(path).sections[0].highlighted_at == moment
+    path = write_file(
+        tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x", "date": date})
+    )
+    assert read_only_source(path).sections[0].highlighted_at == moment
 
 
 @pytest.mark.parametrize(("date", "month"), [(2024, 1), ("2024", 1), ("2024-05", 5)])
 def test_a_year_or_a_month_is_its_first_day(tmp_path: Path, date: Any, month: int) -> None:
-    path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
-    assert read_one(path).sections[0].highlighted_at == datetime(2024, month, 1, tzinfo=UTC)
+    path = write_file(
+        tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x", "date": date})
+    )
+    assert read_only_source(path).sections[0].highlighted_at == datetime(2024, month, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("date", [24, "May 31", "0001-01-01T00:00:00+14:00", [1]])
 def test_invalid_date_is_dropped_from_its_line(tmp_path: Path, date: Any) -> None:
-    path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
+    path = write_file(
+        tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x", "date": date})
+    )
     ((name, reason),) = read_warnings(path)
     assert name == "docs.jsonl line 1"
     assert reason.startswith("date: ")
-    assert read_one(path).sections == (Section("x"),)
+    assert read_only_source(path).sections == (Section("x"),)
 
 
 def test_two_invalid_dates_are_both_dropped(tmp_path: Path) -> None:
     line = {"id": "1", "text": "x", "highlighted_at": "soon", "date": "later"}
-    path = write_file(tmp_path, "docs.jsonl", json_lines(line))
+    path = write_file(tmp_path, "docs.jsonl", format_json_lines(line))
     ((_, reason),) = read_warnings(path)
     assert "“soon”" in reason
     assert "“later”" in reason
-    assert read_one(path).sections == (Section("x"),)
+    assert read_only_source(path).sections == (Section("x"),)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -159,14 +165,14 @@ def test_lines_in_utf_16_are_read_by_their_byte_order_mark(tmp_path: Path, encod
     text = "\u0a0a \u2028 \U0001f600"  # bytes of line ends, and a line end of Unicode's
     content = json.dumps({"id": "1", "text": text}, ensure_ascii=False) + "\r\n\r\n{\r\n"
     path = write_file(tmp_path, "docs.jsonl", f"\ufeff{content}".encode(encoding))
-    assert read_one(path).text == text
+    assert read_only_source(path).text == text
     ((name, _),) = read_problems(path)
     assert name == "docs.jsonl line 3"
 
 
 def test_truncated_utf_16_is_reported(tmp_path: Path) -> None:
     path = write_file(
-        tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x"}).encode("utf-16")[:-1]
+        tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x"}).encode("utf-16")[:-1]
     )
     ((name, reason),) = read_problems(path)
     assert name == "docs.jsonl"
@@ -174,9 +180,11 @@ def test_truncated_utf_16_is_reported(tmp_path: Path) -> None:
 
 
 def test_file_is_read_lazily(tmp_path: Path) -> None:
-    path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x"}))
+    path = write_file(tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x"}))
     reading = read(path)
-    path.write_text(json_lines({"id": "2", "text": "written before the first was asked for"}))
+    path.write_text(
+        format_json_lines({"id": "2", "text": "written before the first was asked for"})
+    )
     assert [source.source_id for source in reading if isinstance(source, Source)] == [
         f"{tmp_path.name}-2"
     ]

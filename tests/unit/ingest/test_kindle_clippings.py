@@ -12,7 +12,7 @@ from functions.jobs.ingest.readers.kindle.annotation import LANGUAGES
 from functions.jobs.ingest.readers.reading import find_format_by_name, find_identity
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
-    read_one,
+    read_only_source,
     read_problems,
     read_sources,
     read_warnings,
@@ -135,6 +135,12 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             datetime(2017, 8, 16, 2, 14, 10, tzinfo=UTC),
         ),
         (
+            "Votre surlignement à l\u02bcemplacement 20-26",
+            "Ajouté le lundi 3 mars 2025 à 22:14:05",
+            Locator(location="20-26"),
+            datetime(2025, 3, 3, 22, 14, 5, tzinfo=UTC),
+        ),
+        (
             "Votre surlignement à l'emplacement 9-10",
             "Ajouté le mercredi 1er août 2018 07:12:34",
             Locator(location="9-10"),
@@ -182,7 +188,7 @@ def test_headings_are_read_in_the_languages_of_the_devices(
     tmp_path: Path, place: str, added: str, locator: Locator, moment: datetime
 ) -> None:
     path = write_clippings(tmp_path, entry(f"{place} | {added}", "Words."))
-    assert read_one(path).sections == (
+    assert read_only_source(path).sections == (
         Section("Words.", highlighted_at=moment, locators=((0, locator),)),
     )
     assert read_warnings(path) == []
@@ -233,7 +239,7 @@ def test_note_joins_its_highlight_and_bookmarks_are_left_out(
         entry(f"{marked} | {FRIDAY}", "Theirs."),
         entry(f"{bookmarked} | {FRIDAY}", ""),
     )
-    assert texts(read_one(path)) == ["Theirs.\n\nMine."]
+    assert texts(read_only_source(path)) == ["Theirs.\n\nMine."]
 
 
 def test_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> None:
@@ -245,7 +251,7 @@ def test_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> N
         note("109", "On the second."),
         note("300", "By itself."),
     )
-    assert texts(read_one(path)) == [
+    assert texts(read_only_source(path)) == [
         "The first thought.\n\nOn the first.",
         "The second one.\n\nOn the second.",
         "By itself.",
@@ -260,7 +266,7 @@ def test_note_without_a_location_joins_the_nearest_on_its_page(tmp_path: Path) -
         entry(f"Your Note on page 5 | {FRIDAY}", "Mine."),
         entry(f"Your Note on page 6 | {FRIDAY}", "Alone."),
     )
-    assert texts(read_one(path)) == ["Far.", "Near.\n\nMine.", "Alone."]
+    assert texts(read_only_source(path)) == ["Far.", "Near.\n\nMine.", "Alone."]
 
 
 def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
@@ -274,7 +280,7 @@ def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
         highlight("900-901", "a reef taken early"),
         note("101", "Mine."),
     )
-    assert texts(read_one(path)) == [
+    assert texts(read_only_source(path)) == [
         "A reef taken early is a reef taken well.\n\nMine.",
         "Another thought begins here.",
         "a reef taken early",
@@ -287,13 +293,13 @@ def test_a_word_on_another_page_is_a_highlight_of_its_own(tmp_path: Path) -> Non
     path = write_clippings(
         tmp_path, entry(on_page.format(12), sentence), entry(on_page.format(13), "sail")
     )
-    assert texts(read_one(path)) == [sentence, "sail"]
+    assert texts(read_only_source(path)) == [sentence, "sail"]
 
 
 def test_a_damaged_byte_loses_only_itself(tmp_path: Path) -> None:
     path = write_clippings(tmp_path, highlight("10-11", "Größe"), highlight("20-21", "Caf?"))
     path.write_bytes(path.read_bytes().replace(b"Caf?", b"Caf\xe9"))
-    assert texts(read_one(path)) == ["Größe", "Caf\ufffd"]
+    assert texts(read_only_source(path)) == ["Größe", "Caf\ufffd"]
     assert len(read_warnings(path)) == 1
 
 
@@ -315,7 +321,7 @@ def test_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
         "My Clippings.txt line 9",
         "My Clippings.txt line 19",
     ]
-    assert texts(read_one(path)) == [
+    assert texts(read_only_source(path)) == [
         "Thought 1, whole.",
         "Thought 3, whole.",
         "Thought 4",
@@ -332,12 +338,15 @@ def test_edited_note_replaces_its_former_version(tmp_path: Path) -> None:
         note("50", "Alone"),
         note("50", "Alone, and longer."),
     )
-    assert texts(read_one(path)) == ["Theirs.\n\nFirst thought, and second.", "Alone, and longer."]
+    assert texts(read_only_source(path)) == [
+        "Theirs.\n\nFirst thought, and second.",
+        "Alone, and longer.",
+    ]
 
 
 def test_passages_are_in_reading_order(tmp_path: Path) -> None:
     path = write_clippings(tmp_path, highlight("90", "late"), highlight("2-3", "early"))
-    assert texts(read_one(path)) == ["early", "late"]
+    assert texts(read_only_source(path)) == ["early", "late"]
 
 
 @pytest.mark.parametrize(
@@ -392,7 +401,7 @@ def test_passages_are_in_reading_order(tmp_path: Path) -> None:
 def test_first_line_is_title_and_author(
     tmp_path: Path, line: str, title: str, author: str | None
 ) -> None:
-    source = read_one(
+    source = read_only_source(
         write_clippings(tmp_path, entry(f"Your Note on page 1 | {FRIDAY}", "x", line))
     )
     assert (source.title, source.author) == (title, author)
@@ -400,7 +409,7 @@ def test_first_line_is_title_and_author(
 
 def test_id_of_a_book_does_not_depend_on_the_file(tmp_path: Path) -> None:
     ids = [
-        read_one(write_clippings(tmp_path / folder, highlight("1", text))).source_id
+        read_only_source(write_clippings(tmp_path / folder, highlight("1", text))).source_id
         for folder, text in [("old kindle", "a"), ("new kindle", "b")]
     ]
     assert len(set(ids)) == 1
@@ -437,7 +446,7 @@ def test_broken_entry_loses_only_itself(tmp_path: Path) -> None:
     )
     reason = "has no line such as `- Your Highlight on page 12 | Added on ...`"
     assert read_problems(path) == [("My Clippings.txt line 6", reason)]
-    assert texts(read_one(path)) == ["one", "two"]
+    assert texts(read_only_source(path)) == ["one", "two"]
 
 
 def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
@@ -448,7 +457,7 @@ def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
         entry("Your Highlight on Location 5 | Added on Someday, 32 May 2024", "undated"),
         entry("Ваш выделенный отрывок в месте 114-116 | Добавлено: 30 сентября 2019", "Отрывок"),
     )
-    assert texts(read_one(path)) == ["undated", "Отрывок"]
+    assert texts(read_only_source(path)) == ["undated", "Отрывок"]
     assert [reason for _, reason in read_warnings(path)] == [
         "2 entries without text: the publisher's limit on clippings was reached; left out",
         f"1 entry with a heading that is not in {LANGUAGES}; kept as a highlight",
@@ -466,9 +475,9 @@ def test_book_without_any_text_is_named(tmp_path: Path) -> None:
 def test_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
     content = highlight("1", "one") + highlight("5", "two")
     path = write_file(tmp_path, "My Clippings.txt", content[: content.index("wo\n")])
-    assert texts(read_one(path)) == ["one", "t"]
+    assert texts(read_only_source(path)) == ["one", "t"]
 
 
 def test_many_highlights_at_one_place_are_read(tmp_path: Path) -> None:
     path = write_clippings(tmp_path, *(highlight("1-9", f"thought {n:04}") for n in range(3_000)))
-    assert len(read_one(path).sections) == 3_000
+    assert len(read_only_source(path).sections) == 3_000

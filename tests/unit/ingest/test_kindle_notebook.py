@@ -8,7 +8,7 @@ import pytest
 
 from functions.jobs.ingest.readers.kindle.notebook import recognizes
 from shared.knowledge.source import Locator, Source
-from tests.support.source_files import read_one, read_problems, write_file
+from tests.support.source_files import read_only_source, read_problems, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,11 +42,11 @@ def highlight(place: str, text: str) -> str:
 
 def read_notebook(folder: Path, *parts: str) -> Source:
     content = HEAD + "\n".join(parts) + "\n</div></body></html>\n"
-    return read_one(write_file(folder, "On Sails - Notebook.html", content))
+    return read_only_source(write_file(folder, "On Sails - Notebook.html", content))
 
 
 def passages(source: Source) -> list[tuple[str, Locator]]:
-    return [(section.text, section.locator_at(0)) for section in source.sections]
+    return [(section.text, section.find_locator(0)) for section in source.sections]
 
 
 def test_notebook_becomes_a_source_with_chapters_and_places(tmp_path: Path) -> None:

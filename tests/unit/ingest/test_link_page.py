@@ -12,8 +12,8 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.core.public_url import PublicUrl
 from shared.core.safe_fetch import SafeFetch
 from shared.links.model import Link, derive_link_source_id
-from tests.support.https_server import HOST, DocumentServer, Page
-from tests.support.links import ESSAY, SITE, fetcher_for, serve_site, text_page
+from tests.support.links import ESSAY, SITE, make_link_fetcher, make_text_page, serve_site
+from tests.support.public_web_server import HOST, Page, PublicWebServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +26,9 @@ NOW = datetime(2026, 11, 24, 16, tzinfo=UTC)
 
 
 @pytest.fixture
-def server() -> Iterator[DocumentServer]:
+def server() -> Iterator[PublicWebServer]:
     """A site with an essay."""
-    with serve_site(essay=text_page(ESSAY)) as site:
+    with serve_site(essay=make_text_page(ESSAY)) as site:
         yield site
 
 
@@ -44,17 +44,17 @@ def make_link(url: str, *, title: str | None = None, tags: tuple[str, ...] = ())
     )
 
 
-async def fetch(server: DocumentServer, path: str = "essay") -> Source:
-    return await fetch_source(make_link(f"{SITE}/{path}"), fetcher_for(server))
+async def fetch(server: PublicWebServer, path: str = "essay") -> Source:
+    return await fetch_source(make_link(f"{SITE}/{path}"), make_link_fetcher(server))
 
 
-async def refusal(server: DocumentServer, path: str) -> str:
+async def refusal(server: PublicWebServer, path: str) -> str:
     with pytest.raises(Unreadable) as error:
         await fetch(server, path)
     return str(error.value)
 
 
-async def test_a_page_becomes_an_article(server: DocumentServer) -> None:
+async def test_a_page_becomes_an_article(server: PublicWebServer) -> None:
     source = await fetch(server)
     assert source.title == "On Reefing"
     assert source.text == ESSAY
@@ -63,7 +63,7 @@ async def test_a_page_becomes_an_article(server: DocumentServer) -> None:
     assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE}/essay"))
 
 
-async def test_the_url_is_the_one_after_redirects(server: DocumentServer) -> None:
+async def test_the_url_is_the_one_after_redirects(server: PublicWebServer) -> None:
     server.pages["/old"] = Page(status=301, headers={"Location": f"{SITE}/essay"})
     source = await fetch(server, "old")
     assert source.source_url == f"{SITE}/essay"
@@ -79,16 +79,16 @@ async def test_the_url_is_the_one_after_redirects(server: DocumentServer) -> Non
     ],
 )
 async def test_a_canonical_url_counts_on_its_own_host(
-    server: DocumentServer, canonical: str, expected: str
+    server: PublicWebServer, canonical: str, expected: str
 ) -> None:
-    server.pages["/essay"] = text_page(f'---\nurl: "{canonical}"\n---\n{ESSAY}')
+    server.pages["/essay"] = make_text_page(f'---\nurl: "{canonical}"\n---\n{ESSAY}')
     assert (await fetch(server)).source_url == expected
 
 
-async def test_given_title_and_tags_override_those_of_the_page(server: DocumentServer) -> None:
-    server.pages["/essay"] = text_page(f"---\ntags: [sea]\n---\n{ESSAY}")
+async def test_given_title_and_tags_override_those_of_the_page(server: PublicWebServer) -> None:
+    server.pages["/essay"] = make_text_page(f"---\ntags: [sea]\n---\n{ESSAY}")
     link = make_link(f"{SITE}/essay", title="Reefs", tags=("read", "sea"))
-    source = await fetch_source(link, fetcher_for(server))
+    source = await fetch_source(link, make_link_fetcher(server))
     assert source.title == "On Reefing"
     assert source.overrides == {"title": "Reefs", "tags": ("read", "sea")}
 
@@ -107,9 +107,9 @@ async def test_given_title_and_tags_override_those_of_the_page(server: DocumentS
     ],
 )
 async def test_type_and_ending_decide_how_it_is_read(
-    server: DocumentServer, path: str, kind: str, title: str, tags: tuple[str, ...]
+    server: PublicWebServer, path: str, kind: str, title: str, tags: tuple[str, ...]
 ) -> None:
-    server.pages[f"/{path}"] = text_page("Reef early. #sea", kind)
+    server.pages[f"/{path}"] = make_text_page("Reef early. #sea", kind)
     source = await fetch(server, path)
     assert (source.title, source.tags) == (title, tags)
 
@@ -124,14 +124,14 @@ async def test_type_and_ending_decide_how_it_is_read(
         ("data", "application/json"),
     ],
 )
-async def test_other_kinds_are_refused(server: DocumentServer, path: str, kind: str) -> None:
+async def test_other_kinds_are_refused(server: PublicWebServer, path: str, kind: str) -> None:
     """An export has ids of its own, and could replace other sources."""
-    server.pages[f"/{path}"] = text_page("{}", kind)
+    server.pages[f"/{path}"] = make_text_page("{}", kind)
     assert "is in a format that is not read" in await refusal(server, path)
 
 
 @pytest.mark.parametrize("charset", ["iso-8859-1", '"windows-1252"', "utf-16"])
-async def test_the_charset_of_the_header_is_used(server: DocumentServer, charset: str) -> None:
+async def test_the_charset_of_the_header_is_used(server: PublicWebServer, charset: str) -> None:
     body = "Čaj" if charset == "utf-16" else "Café"
     content = body.encode(charset.strip('"'))
     kind = f"text/plain; charset={charset}"
@@ -141,7 +141,7 @@ async def test_the_charset_of_the_header_is_used(server: DocumentServer, charset
 
 @pytest.mark.parametrize("declared", ["iso-8859-1", "utf-8"])
 async def test_the_charset_of_the_header_outranks_that_of_the_page(
-    server: DocumentServer, declared: str
+    server: PublicWebServer, declared: str
 ) -> None:
     text = "“Größe” is what the sea has, " * 9
     html = f"<html><head><meta charset={declared}></head><body><p>{text}</p></body></html>"
@@ -151,35 +151,35 @@ async def test_the_charset_of_the_header_outranks_that_of_the_page(
 
 
 @pytest.mark.parametrize("charset", ["unicode_escape", "zlib_codec", "utf-8", "nonsense"])
-async def test_other_charsets_are_left_to_the_reader(server: DocumentServer, charset: str) -> None:
-    server.pages["/tea"] = text_page("\\u0041 Čaj", f"text/plain; charset={charset}")
+async def test_other_charsets_are_left_to_the_reader(server: PublicWebServer, charset: str) -> None:
+    server.pages["/tea"] = make_text_page("\\u0041 Čaj", f"text/plain; charset={charset}")
     assert (await fetch(server, "tea")).text == "\\u0041 Čaj"
 
 
 @pytest.mark.parametrize(
     ("page", "reason"),
     [
-        (text_page("", status=404), "its server answers 404"),
-        (text_page("", status=503), "its server answers 503"),
-        (text_page(" \n"), "has no text"),
+        (make_text_page("", status=404), "its server answers 404"),
+        (make_text_page("", status=503), "its server answers 503"),
+        (make_text_page(" \n"), "has no text"),
         (Page(status=302, headers={"Location": "http://169.254.169.254/"}), "is not the address"),
         (Page(status=302, headers={"Location": "/loop"}), "redirects more than 5 times"),
         (Page(b"x", headers={"Content-Type": "text/plain", "Content-Encoding": "br"}), "encoding"),
     ],
 )
-async def test_a_page_that_fails_says_why(server: DocumentServer, page: Page, reason: str) -> None:
+async def test_a_page_that_fails_says_why(server: PublicWebServer, page: Page, reason: str) -> None:
     server.pages["/loop"] = page
     assert reason in await refusal(server, "loop")
 
 
-async def test_a_page_is_at_most_10_mb(server: DocumentServer) -> None:
+async def test_a_page_is_at_most_10_mb(server: PublicWebServer) -> None:
     server.pages["/long"] = Page(
-        b"word " * 20_000, headers={"Content-Type": "text/plain"}, endless=True
+        b"word " * 20_000, headers={"Content-Type": "text/plain"}, is_endless=True
     )
     assert "larger than 10 MB" in await refusal(server, "long")
 
 
-async def test_this_machine_is_not_fetched(server: DocumentServer) -> None:
+async def test_this_machine_is_not_fetched(server: PublicWebServer) -> None:
     """Without the resolver of tests, even a name that leads here is refused."""
     link = make_link(f"{SITE}/essay")
     with pytest.raises(Unreadable, match="host that does not exist"):

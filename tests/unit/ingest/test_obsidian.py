@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.links import MAX_LINKS
 from functions.jobs.ingest.readers.markdown import read_markdown
 from functions.jobs.ingest.readers.reading import list_files
 from tests.support.source_files import (
-    read_one,
+    read_only_source,
     read_sources,
     read_warnings,
     write_file,
@@ -88,7 +88,7 @@ def test_what_only_the_editor_understands_is_taken_out(
     vault: Path, text: str, clean: str | None
 ) -> None:
     write_file(vault, "note.md", text)
-    assert read_one(vault).text == (text if clean is None else clean)
+    assert read_only_source(vault).text == (text if clean is None else clean)
 
 
 def test_outside_a_vault_only_links_embeds_and_html_comments_are() -> None:
@@ -99,13 +99,13 @@ def test_outside_a_vault_only_links_embeds_and_html_comments_are() -> None:
 
 def test_plain_text_in_a_vault_stays_as_it_is(vault: Path) -> None:
     write_file(vault, "note.txt", "[[Note]] %%a%% <!-- b --> ^c")
-    assert read_one(vault).text == "[[Note]] %%a%% <!-- b --> ^c"
+    assert read_only_source(vault).text == "[[Note]] %%a%% <!-- b --> ^c"
 
 
 def test_a_note_of_nothing_but_comments_is_not_a_failure(vault: Path) -> None:
     write_file(vault, "note.md", "%% later %%\n![[picture.png]]\n")
     assert read_warnings(vault) == [("note.md", "has no text; nothing of it is stored")]
-    assert read_one(vault).sections == ()
+    assert read_only_source(vault).sections == ()
 
 
 def test_front_matter_of_the_web_clipper_is_read(vault: Path) -> None:
@@ -127,7 +127,7 @@ def test_front_matter_of_the_web_clipper_is_read(vault: Path) -> None:
 
 def test_tag_and_modified_are_read_too(vault: Path) -> None:
     write_file(vault, "note.md", "---\ntag: rye\nmodified: 2024-05-31\n---\nWords.")
-    source = read_one(vault)
+    source = read_only_source(vault)
     assert source.tags == ("rye",)
     assert f"{source.sections[0].written_at:%Y-%m-%d}" == "2024-05-31"
 
@@ -239,7 +239,7 @@ def test_a_note_that_is_read_alone_has_the_same_links(vault: Path) -> None:
     write_file(vault, "a/Rye.md", "Grain.")
     file = write_file(vault, "Note.md", "[[Rye]]")
     _, source = sorted(read_sources(vault), key=lambda source: source.links_to or ())
-    assert read_one(file).links_to == source.links_to
+    assert read_only_source(file).links_to == source.links_to
 
 
 def test_a_vault_may_lie_in_the_folder(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_vault_may_lie_in_the_folder(tmp_path: Path) -> None:
 def test_very_many_links_are_cut_with_a_warning(tmp_path: Path) -> None:
     text = " ".join(f"[x]({number}.md)" for number in range(MAX_LINKS + 1))
     path = write_file(tmp_path, "note.md", text)
-    assert len(read_one(path).links_to or ()) == MAX_LINKS
+    assert len(read_only_source(path).links_to or ()) == MAX_LINKS
     assert read_warnings(path) == [("note.md", "links to 501 files; the first 500 links are kept")]
 
 
@@ -304,5 +304,5 @@ def test_elsewhere_a_folder_of_templates_is_read(tmp_path: Path) -> None:
 
 def test_a_tag_in_a_comment_is_none(vault: Path) -> None:
     write_file(vault, "note.md", "#real <!-- #hidden --> [[#Part]]")
-    assert read_one(vault).tags == ("real",)
-    assert not re.search(r"hidden", read_one(vault).text)
+    assert read_only_source(vault).tags == ("real",)
+    assert not re.search(r"hidden", read_only_source(vault).text)

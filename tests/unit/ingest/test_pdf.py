@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.pdf import document, program
 from functions.jobs.ingest.readers.pdf.document import make_pdf_source
 from tests.support.pdf_files import Annotation, make_pdf
-from tests.support.source_files import read_one, read_problems, read_warnings, write_file
+from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ HIGHLIGHTED_AT = datetime(2024, 6, 1, 10, tzinfo=UTC)
 
 
 def read_pdf(folder: Path, data: bytes) -> Source:
-    return read_one(write_file(folder, "sails.pdf", data))
+    return read_only_source(write_file(folder, "sails.pdf", data))
 
 
 def refusal(folder: Path, data: bytes) -> str:
@@ -103,7 +103,7 @@ def test_a_title_that_says_nothing_is_not_used(
     data = make_pdf(WIND, info={"Title": given_title, "CreationDate": "yesterday"})
     path = write_file(tmp_path, "sails.pdf", data)
     os.utime(path, (1_717_236_000, 1_717_236_000))
-    source = read_one(path)
+    source = read_only_source(path)
     assert (source.title, source.sections[0].written_at) == (title, HIGHLIGHTED_AT)
 
 
@@ -148,7 +148,32 @@ def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
         (f"{REEFS[0]} {REEFS[1]}\n\nYes!", HIGHLIGHTED_AT),
         ("Ask Bob.", None),
     ]
-    assert [section.locator_at(0).page for section in sections] == [2, 2, 2]
+    assert [section.find_locator(0).page for section in sections] == [2, 2, 2]
+
+
+def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:
+    first = ("Contents", "2.1 Reefs . . . . . . 1", "Light air", "No reef.", "2.1 Reefs", REEFS[0])
+    second = (
+        REEFS[1],
+        "Chapter 3: When the wind is",
+        "stronger than the sail",
+        "Go home.",
+        "The end.",
+    )
+    outline = [("Contents", 0), ("Reefs", 0), ("When the wind is stronger than the sail", 1)]
+    marked = [Annotation("Highlight", 0, (3,)), Annotation("Highlight", 0, (5,))]
+    source = read_pdf(tmp_path, make_pdf(first, second, outline=outline, annotations=marked))
+    assert pages_of(source) == [
+        ("Cont", 1, "Contents"),
+        ("2.1 ", 1, "Reefs"),
+        ("cost", 2, "Reefs"),
+        ("Chap", 2, "When the wind is stronger than the sail"),
+    ]
+    assert "2.1 Reefs … 1\n" in source.text
+    assert [section.find_locator(0).chapter for section in source.sections[1:]] == [
+        "Contents",
+        "Reefs",
+    ]
 
 
 def test_a_highlight_has_the_punctuation_and_the_divided_words_of_its_lines(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.pdf.running_heads import remove_running_heads
 from tests.support.pdf_files import make_pdf
-from tests.support.source_files import read_one, write_file
+from tests.support.source_files import read_only_source, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def test_heads_and_page_numbers_are_left_out_of_a_file(tmp_path: Path) -> None:
         ["A Handbook", "", f"Text {number * number} begins.", "", f"Page {number} of 90"]
         for number in range(12, 18)
     ]
-    source = read_one(write_file(tmp_path, "sails.pdf", make_pdf(*pages)))
+    source = read_only_source(write_file(tmp_path, "sails.pdf", make_pdf(*pages)))
     expected = " ".join(f"Text {number * number} begins." for number in range(12, 18))
     assert " ".join(source.text.split()) == f"A Handbook {expected}"
 

@@ -14,7 +14,7 @@ from functions.jobs.ingest.readers.readwise.csv_export import COLUMNS
 from functions.jobs.ingest.readers.readwise.export import is_book
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
-    read_one,
+    read_only_source,
     read_problems,
     read_sources,
     read_warnings,
@@ -93,14 +93,14 @@ def test_id_of_a_book_is_made_of_title_and_author(tmp_path: Path) -> None:
     first = write_csv(tmp_path / "a", row("x", book_author="Ann"), row("x", book_author="Bo"))
     later = write_csv(tmp_path / "b", row("other words", book_author="Ann", note="n"))
     ids = [source.source_id for source in read_sources(first)]
-    assert read_one(later).source_id == ids[0]
+    assert read_only_source(later).source_id == ids[0]
     assert len(set(ids)) == 2
     assert [source_id.startswith("readwise-csv-") for source_id in ids] == [True, True]
 
 
 def test_books_are_skipped_where_readwise_itself_is_followed(tmp_path: Path) -> None:
     path = write_csv(tmp_path, row("x"))
-    assert is_book(read_one(path).source_id)
+    assert is_book(read_only_source(path).source_id)
     assert list(read_files(list_files(path), without_books=True)) == []
 
 
@@ -111,7 +111,7 @@ def test_file_that_a_spreadsheet_saved_again_is_read(
 ) -> None:
     header = delimiter.join(["HIGHLIGHT", "Book title", "Book Author"])
     content = f'{header}\r\n"Größe, ""wahr""; ja";Buch;Änne\r\n'.replace(";", delimiter)
-    source = read_one(write_file(tmp_path, "data.csv", content.encode(encoding)))
+    source = read_only_source(write_file(tmp_path, "data.csv", content.encode(encoding)))
     text = 'Größe, "wahr"; ja'.replace(";", delimiter)
     assert (source.sections[0].text, source.author) == (text, "Änne")
 
@@ -119,14 +119,14 @@ def test_file_that_a_spreadsheet_saved_again_is_read(
 def test_file_that_excel_saved_in_a_legacy_encoding_is_read_with_a_warning(tmp_path: Path) -> None:
     content = csv_text(row("Wer früh refft, segelt ruhig.", book_author="Sönke Ahrens"))
     path = write_file(tmp_path, "data.csv", content.encode("cp1252"))
-    assert read_one(path).author == "Sönke Ahrens"
+    assert read_only_source(path).author == "Sönke Ahrens"
     reason = "is not UTF-8 and was read as cp1252; if letters are wrong, save it as UTF-8"
     assert read_warnings(path) == [("data.csv: The Slow Book", reason)]
 
 
 def test_cell_larger_than_the_limit_of_the_csv_module_is_read(tmp_path: Path) -> None:
     text = "word " * 100_000
-    assert read_one(write_csv(tmp_path, row(text))).sections[0].text == text.strip()
+    assert read_only_source(write_csv(tmp_path, row(text))).sections[0].text == text.strip()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_bad_quote_in_the_last_row_loses_only_it(tmp_path: Path) -> None:
     content = csv_text(row("first")) + '"a "b" c",Loud' + "," * 9
     path = write_file(tmp_path, "data.csv", content)
     assert read_problems(path) == [("data.csv line 3", BAD_QUOTE)]
-    assert read_one(path).text == "first"
+    assert read_only_source(path).text == "first"
 
 
 def test_a_title_in_another_case_of_letters_is_the_same_book(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
-    make_book,
-    read_one,
+    make_readwise_book,
+    read_only_source,
     read_problems,
     read_sources,
     read_warnings,
@@ -89,7 +89,7 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
             ),
         ),
     )
-    assert read_one(path) == expected
+    assert read_only_source(path) == expected
 
 
 def test_note_and_summary_of_a_book_are_passages_of_their_own(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_note_and_summary_of_a_book_are_passages_of_their_own(tmp_path: Path) ->
         Section("Rise early.", highlighted_at=earliest),
         Section("Explore."),
     )
-    book = make_book(highlights=highlights, **about)
-    assert read_one(write_export(tmp_path, book)).sections == expected
+    book = make_readwise_book(highlights=highlights, **about)
+    assert read_only_source(write_export(tmp_path, book)).sections == expected
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_note_and_summary_of_a_book_are_passages_of_their_own(tmp_path: Path) ->
 def test_a_book_without_highlights_is_kept_for_its_note(
     tmp_path: Path, fields: dict[str, Any], texts: list[str]
 ) -> None:
-    source = read_one(write_export(tmp_path, make_book(highlights=[], **fields)))
+    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=[], **fields)))
     assert [section.text for section in source.sections] == texts
 
 
@@ -132,7 +132,7 @@ def test_favourite_highlight_has_a_tag(tmp_path: Path) -> None:
         {"text": "loved", "is_favorite": True, "tags": [{"name": "wood"}, {"name": "favorite"}]},
         {"text": "liked", "is_favorite": False},
     ]
-    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
+    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=highlights)))
     assert [section.tags for section in source.sections] == [("wood", "favorite"), ()]
 
 
@@ -155,7 +155,9 @@ def test_favourite_highlight_has_a_tag(tmp_path: Path) -> None:
 def test_location_is_a_page_a_location_or_a_time(
     tmp_path: Path, fields: dict[str, Any], locator: Locator | None
 ) -> None:
-    source = read_one(write_export(tmp_path, make_book(highlights=[{"text": "x", **fields}])))
+    source = read_only_source(
+        write_export(tmp_path, make_readwise_book(highlights=[{"text": "x", **fields}]))
+    )
     assert [section.locators for section in source.sections] == [((0, locator),) if locator else ()]
 
 
@@ -172,7 +174,9 @@ def test_document_of_reader_and_its_highlights_have_links(tmp_path: Path) -> Non
         {"text": "y", "location": 2, "external_id": "01htwo"},
         {"text": "z", "location": 3, "external_id": "../evil"},
     ]
-    source = read_one(write_export(tmp_path, make_book(**fields, highlights=highlights)))
+    source = read_only_source(
+        write_export(tmp_path, make_readwise_book(**fields, highlights=highlights))
+    )
     assert (source.origin, source.category) == ("reader", "articles")
     assert source.source_url == "https://read.readwise.io/read/01hdoc"
     assert [section.highlight_url for section in source.sections] == [
@@ -184,7 +188,9 @@ def test_document_of_reader_and_its_highlights_have_links(tmp_path: Path) -> Non
 
 def test_unknown_fields_are_named_once_for_the_whole_file(tmp_path: Path) -> None:
     highlights = [{"text": "x", "mood": "calm"}, {"text": "y", "mood": "glad"}]
-    books = [make_book(user_book_id=number, highlights=highlights, shelf=1) for number in (1, 2)]
+    books = [
+        make_readwise_book(user_book_id=number, highlights=highlights, shelf=1) for number in (1, 2)
+    ]
     path = write_export(tmp_path, {"user_book_id": 0}, *books)
     reason = (
         "the export has fields that Carrel does not know:"
@@ -195,8 +201,8 @@ def test_unknown_fields_are_named_once_for_the_whole_file(tmp_path: Path) -> Non
 
 def test_invalid_optional_field_does_not_lose_its_book(tmp_path: Path) -> None:
     highlights = [{"text": "x", "location": "far", "is_favorite": "very"}]
-    path = write_export(tmp_path, make_book(highlights=highlights, summary=["a"]))
-    assert [section.text for section in read_one(path).sections] == ["x"]
+    path = write_export(tmp_path, make_readwise_book(highlights=highlights, summary=["a"]))
+    assert [section.text for section in read_only_source(path).sections] == ["x"]
     ((_, reason),) = read_warnings(path)
     assert reason.endswith("; fields ignored")
 
@@ -208,7 +214,7 @@ def test_highlights_without_location_come_last(tmp_path: Path) -> None:
         {"id": 2, "text": "second here", "location": 10},
         {"id": 1, "text": "first here", "location": 10},
     ]
-    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
+    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=highlights)))
     expected = ["first here", "second here", "later", "nowhere"]
     assert [section.text for section in source.sections] == expected
 
@@ -221,7 +227,7 @@ def test_deleted_discarded_and_empty_highlights_are_left_out(tmp_path: Path) -> 
         {"text": None, "note": ""},
         {"text": "", "note": "only a note"},
     ]
-    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
+    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=highlights)))
     assert [section.text for section in source.sections] == ["kept", "only a note"]
 
 
@@ -237,7 +243,7 @@ def test_deleted_discarded_and_empty_highlights_are_left_out(tmp_path: Path) -> 
 def test_a_book_that_was_deleted_or_emptied_has_no_sections(
     tmp_path: Path, fields: dict[str, Any]
 ) -> None:
-    assert read_one(write_export(tmp_path, make_book(**fields))).sections == ()
+    assert read_only_source(write_export(tmp_path, make_readwise_book(**fields))).sections == ()
 
 
 @pytest.mark.parametrize(
@@ -253,7 +259,7 @@ def test_a_book_that_was_deleted_or_emptied_has_no_sections(
 def test_broken_book_is_reported_and_others_are_read(
     tmp_path: Path, fields: dict[str, Any], reason: str
 ) -> None:
-    path = write_export(tmp_path, make_book(**fields), make_book(user_book_id=8))
+    path = write_export(tmp_path, make_readwise_book(**fields), make_readwise_book(user_book_id=8))
     assert read_problems(path) == [("export.json: Walden", reason)]
     assert [source.source_id for source in read_sources(path)] == ["readwise-8"]
 
@@ -263,15 +269,15 @@ def test_invalid_date_is_dropped_from_its_highlight(tmp_path: Path) -> None:
         {"text": "x", "location": 1, "highlighted_at": "2024-05-31"},
         {"text": "y", "location": 2, "highlighted_at": "May 31"},
     ]
-    path = write_export(tmp_path, make_book(highlights=highlights))
+    path = write_export(tmp_path, make_readwise_book(highlights=highlights))
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
     assert read_warnings(path) == [("export.json: Walden", f"{reason}; field ignored")]
     expected = (Section("x", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)), Section("y"))
-    assert read_one(path).sections == expected
+    assert read_only_source(path).sections == expected
 
 
 def test_book_without_a_usable_name_is_counted(tmp_path: Path) -> None:
-    path = write_export(tmp_path, make_book(), None, {"user_book_id": 9})
+    path = write_export(tmp_path, make_readwise_book(), None, {"user_book_id": 9})
     expected = [
         ("export.json: book 2", "is not a JSON object"),
         ("export.json: 9", "has no `highlights`"),
@@ -280,17 +286,21 @@ def test_book_without_a_usable_name_is_counted(tmp_path: Path) -> None:
 
 
 def test_only_the_first_few_faults_of_a_book_are_listed(tmp_path: Path) -> None:
-    ((_, reason),) = read_problems(write_export(tmp_path, make_book(highlights=[{"text": []}] * 9)))
+    ((_, reason),) = read_problems(
+        write_export(tmp_path, make_readwise_book(highlights=[{"text": []}] * 9))
+    )
     assert reason.endswith("highlights.2.text: Input should be a valid string; and 6 more")
 
 
 def test_a_bare_list_of_books_is_an_export_too(tmp_path: Path) -> None:
-    path = write_file(tmp_path, "books.json", json.dumps([make_book()]))
-    assert read_one(path).source_id == "readwise-7"
+    path = write_file(tmp_path, "books.json", json.dumps([make_readwise_book()]))
+    assert read_only_source(path).source_id == "readwise-7"
 
 
 def test_book_without_a_title_gets_one(tmp_path: Path) -> None:
-    source = read_one(write_export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]}))
+    source = read_only_source(
+        write_export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]})
+    )
     expected = Source("readwise-7", "Readwise book 7", origin="readwise", sections=(Section("x"),))
     assert source == expected
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.knowledge.source import Section, Source
-from tests.support.source_files import read_one, read_problems, read_warnings, write_file
+from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         "\n# Heading\n\nWords.\n"
     )
     expected = Source(
-        source_id=read_one(write_file(tmp_path, "paris.md", "x")).source_id,
+        source_id=read_only_source(write_file(tmp_path, "paris.md", "x")).source_id,
         title="12:30 in Paris",
         author="Ann, Bob",
         category="essays",
@@ -36,7 +36,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
             Section("# Heading\n\nWords.", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)),
         ),
     )
-    source = read_one(write_file(tmp_path, "paris.md", content))
+    source = read_only_source(write_file(tmp_path, "paris.md", content))
     (section,) = source.sections
     assert replace(source, sections=(replace(section, written_at=None),)) == expected
 
@@ -60,7 +60,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
 def test_the_title_is_given_or_a_heading_or_the_file_name(
     tmp_path: Path, content: str, title: str
 ) -> None:
-    assert read_one(write_file(tmp_path, "note.md", content)).title == title
+    assert read_only_source(write_file(tmp_path, "note.md", content)).title == title
 
 
 @pytest.mark.parametrize(
@@ -73,17 +73,17 @@ def test_the_title_is_given_or_a_heading_or_the_file_name(
     ],
 )
 def test_a_rule_at_the_top_is_part_of_the_text(tmp_path: Path, text: str) -> None:
-    assert read_one(write_file(tmp_path, "note.md", text)).text == text
+    assert read_only_source(write_file(tmp_path, "note.md", text)).text == text
 
 
 def test_tags_may_be_one_line_with_commas(tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.md", "---\ntags: 'one, two words,, #three'\n---\nWords.")
-    assert read_one(path).tags == ("one", "two words", "three")
+    assert read_only_source(path).tags == ("one", "two words", "three")
 
 
 def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\x0c\tfour\x1b\r\n")
-    assert read_one(path).text == "one\ntwo\nthree\tfour"
+    assert read_only_source(path).text == "one\ntwo\nthree\tfour"
 
 
 NOT_RECOGNIZED = "is not text in an encoding that is recognized: save it as UTF-8"
@@ -141,7 +141,7 @@ def test_front_matter_is_read_as_people_type_it(
 ) -> None:
     path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
     assert read_warnings(path) == []
-    source = read_one(path)
+    source = read_only_source(path)
     assert (source.title, source.author, source.tags, source.text) == (
         title,
         author,
@@ -167,7 +167,7 @@ def test_a_line_that_is_not_yaml_loses_only_itself(tmp_path: Path, line: str, re
     content = f"---\ntitle: Given: it\n{line}\ntags: [a]\n---\nWords."
     path = write_file(tmp_path, "note.md", content)
     assert read_warnings(path) == [("note.md", f"{reason}; line ignored")]
-    source = read_one(path)
+    source = read_only_source(path)
     assert (source.title, source.tags, source.text) == ("Given: it", ("a",), "Words.")
 
 
@@ -184,7 +184,7 @@ def test_a_line_that_is_not_yaml_loses_only_itself(tmp_path: Path, line: str, re
 def test_invalid_field_is_dropped_from_its_note(tmp_path: Path, line: str, reason: str) -> None:
     path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
     assert read_warnings(path) == [("note.md", f"line 3: {reason}; field ignored")]
-    source = read_one(path)
+    source = read_only_source(path)
     assert source.text == "Words."
     assert source.author == "Ann"
     assert source.tags == ()
@@ -203,7 +203,7 @@ def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> No
 def test_utf_16_is_read_by_its_byte_order_mark(tmp_path: Path, encoding: str) -> None:
     content = "\ufeff---\r\nauthor: Ö\r\nx: [\r\n---\r\nGrüße \U0001f600.\r\n"
     path = write_file(tmp_path, "note.md", content.encode(encoding))
-    source = read_one(path)
+    source = read_only_source(path)
     assert (source.author, source.text) == ("Ö", "Grüße \U0001f600.")
     ((_, reason),) = read_warnings(path)
     assert reason.startswith("line 3: x: ")
@@ -234,7 +234,7 @@ def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
 ) -> None:
     path = write_file(tmp_path, name, f"---\n{front_matter}\n---\nWords.")
     os.utime(path, (0, FILE_TIME.timestamp()))
-    (section,) = read_one(path).sections
+    (section,) = read_only_source(path).sections
     assert date == f"{section.highlighted_at or section.written_at:%Y-%m-%d}"
     assert (section.highlighted_at is not None) == front_matter.startswith("date: 2")
 
@@ -260,16 +260,16 @@ def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
 )
 def test_inline_tags_are_tags(tmp_path: Path, text: str, tags: tuple[str, ...]) -> None:
     path = write_file(tmp_path, "note.md", f"---\ntags: given\n---\n{text}")
-    assert read_one(path).tags == ("given", *tags)
+    assert read_only_source(path).tags == ("given", *tags)
 
 
 def test_plain_text_has_no_inline_tags(tmp_path: Path) -> None:
-    assert read_one(write_file(tmp_path, "note.txt", "#include <x>")).tags == ()
+    assert read_only_source(write_file(tmp_path, "note.txt", "#include <x>")).tags == ()
 
 
 def test_note_with_very_many_inline_tags_is_accepted(tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.md", " ".join(f"#tag{number}" for number in range(5_000)))
-    assert len(read_one(path).tags) == 200
+    assert len(read_only_source(path).tags) == 200
 
 
 def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
@@ -278,6 +278,6 @@ def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
         path = write_file(tmp_path, name, "Words.")
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    assert read_one(path).title == "caf\ufffd"
+    assert read_only_source(path).title == "caf\ufffd"
     path.write_text("")
     assert read_problems(path) == [("caf\ufffd.md", "has no text")]

@@ -240,3 +240,81 @@ def test_an_essay_in_tables_for_its_layout() -> None:
     text = make_article_source(page.encode(), source_id="x").text
     first = "A reef taken early costs a minute, and one taken late costs a sail. [1]"
     assert text.split("\n\n")[-10:] == [first] * 9 + ["[1] By the log."]
+
+
+INFOBOX = """<table class="infobox"><tr><th>Founder</th><td><a href="/h">Ann Helm</a></td></tr><tr>
+<th>Boats</th><td><div><ul><li><a href="/g">Gull</a></li><li><a href="/t">Tern</a></li></ul></div>
+</td></tr><tr><th><a href="/r">Races</a> <span>(<a href="/w">won</a>)</span></th><td>12<br>(2024)
+</td></tr></table>"""
+
+
+def test_a_table_keeps_its_links_lists_and_lines() -> None:
+    text = read_page(make_page(f"<article><p>{PROSE}</p>{INFOBOX}<p>{PROSE}</p></article>")).text
+    rows = "Founder | Ann Helm\n\nBoats | Gull, Tern\n\nRaces (won) | 12 (2024)"
+    assert text == f"{PROSE}\n\n{rows}\n\n{PROSE}"
+
+
+def test_a_table_with_a_long_cell_is_no_layout() -> None:
+    films = "".join(
+        f'<tr><td><a href="/{name}">{name}</a></td><td>19{year}</td><td>{PROSE}</td></tr>'
+        for name, year in [("Gull", 47), ("Tern", 64), ("Skua", 93)]
+    )
+    text = read_page(make_page(f"<article><p>{PROSE}</p><table>{films}</table></article>")).text
+    assert (
+        text
+        == f"{PROSE}\n\nGull | 1947 | {PROSE}\n\nTern | 1964 | {PROSE}\n\nSkua | 1993 | {PROSE}"
+    )
+
+
+@pytest.mark.parametrize("hidden", ["hidden", 'style="color: red; DISPLAY : none"'])
+def test_hidden_text_is_left_out(hidden: str) -> None:
+    body = f"<article><p>{PROSE}</p><p {hidden}>Subscribe to our letter.</p><p>{MORE}</p></article>"
+    assert read_page(make_page(body)).text == f"{PROSE}\n\n{MORE}"
+
+
+def test_an_article_that_a_script_shows_is_read() -> None:
+    body = f'<article style="display:none"><p>{PROSE}</p><p>{MORE}</p></article><p>Loading</p>'
+    assert f"{PROSE}\n\n{MORE}" in read_page(make_page(body)).text
+
+
+def test_text_between_blocks_is_kept() -> None:
+    """A list ends the paragraph around it, so that the rest of the sentence is in none."""
+    body = (
+        f"<article><p>{PROSE}</p><p>The wind obeys<dl><dd>a law of its own,</dd></dl>"
+        'for any pair of <b>boats</b> and <a href="/s">sails</a> on the water.</p>'
+        f"<p>{PROSE}</p></article>"
+    )
+    text = read_page(make_page(body)).text
+    assert "a law of its own,\n\nfor any pair of boats and sails on the water." in text
+
+
+def test_a_heading_of_the_site_is_not_the_title() -> None:
+    body = (
+        '<header><h1><a href="/">Hi, I am Ann.</a></h1></header><div><h2><a href="/reefing">Reefing'
+        f" early</a></h2><p>{PROSE}</p><p>{MORE}</p></div>"
+    )
+    assert (
+        read_page(make_page(body, title="Reefing early | Sails | Ann Helm")).title
+        == "Reefing early"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "author"),
+    [
+        ("Ann Helm; ANN HELM", "Ann Helm"),
+        ("Username", None),
+        ("Ann Helm, Bo Sea", "Ann Helm, Bo Sea"),
+    ],
+)
+def test_authors_are_named_once_and_without_placeholders(names: str, author: str | None) -> None:
+    metas = "".join(f'<meta name="author" content="{name}">' for name in names.split("; "))
+    page = make_page(f"<article><p>{PROSE}</p><p>{MORE}</p></article>")
+    assert read_page(page.replace("</head>", f"{metas}</head>")).author == author
+
+
+def test_a_short_post_is_read_if_the_page_marks_it() -> None:
+    post = "<p><code>git switch -</code> goes back to the branch before.</p><nav><a>Next</a></nav>"
+    body = f"<nav><a href='/'>Home</a></nav><article><h1>Switch</h1>{post}</article><p>© Ann</p>"
+    source = read_page(make_page(body, title="Switch - Ann"))
+    assert (source.title, source.text) == ("Switch", "git switch - goes back to the branch before.")

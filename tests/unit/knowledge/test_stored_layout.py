@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.index.facets import Kind, named_facet
+from shared.index.facets import Kind, make_named_facet
 from shared.knowledge.chunk import split_source
-from shared.knowledge.chunk_repository import fingerprint, new_document, to_chunk
-from shared.knowledge.ingestion import ChunkedSource, source_document
+from shared.knowledge.chunk_repository import build_new_document, compute_fingerprint, to_chunk
+from shared.knowledge.ingestion import ChunkedSource, build_source_document
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Section, Source
 from shared.text.spans import Span
@@ -72,14 +72,14 @@ def test_fingerprints_stay_as_they_are(
     source: Source, chunks: list[str], content_hash: str
 ) -> None:
     made = split_into_chunks(source)
-    assert [fingerprint(chunk) for chunk in made.chunks] == chunks
+    assert [compute_fingerprint(chunk) for chunk in made.chunks] == chunks
     assert made.content_hash == content_hash
 
 
 @pytest.mark.parametrize("source", [FULL_SOURCE, BARE_SOURCE], ids=["full", "bare"])
 def test_a_chunk_is_read_as_it_was_stored(source: Source) -> None:
     for chunk in split_into_chunks(source).chunks:
-        document = new_document(chunk, NOON)
+        document = build_new_document(chunk, NOON)
         assert document.pop("dated_at") == NOON
         assert to_chunk(chunk.chunk_id, document | {"dated_at": chunk.dated_at}) == chunk
 
@@ -103,18 +103,20 @@ def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:
     source_without_language, english_source = (
         split_into_chunks(replace(BARE_SOURCE, language=name)) for name in (None, "En")
     )
-    assert fingerprint(source_without_language.chunks[0]) != fingerprint(english_source.chunks[0])
+    assert compute_fingerprint(source_without_language.chunks[0]) != compute_fingerprint(
+        english_source.chunks[0]
+    )
     assert source_without_language.content_hash != english_source.content_hash
     added_facets = (
         english_source.chunks[0].facets.items() - source_without_language.chunks[0].facets.items()
     )
-    assert {(named_facet(Kind.LANGUAGE, "en"), "En")} == added_facets
+    assert {(make_named_facet(Kind.LANGUAGE, "en"), "En")} == added_facets
 
 
 @pytest.mark.parametrize("source", [FULL_SOURCE, BARE_SOURCE], ids=["full", "bare"])
 def test_a_chunk_without_a_language_is_stored_as_before(source: Source) -> None:
     for chunk in split_into_chunks(source).chunks:
-        assert "language" not in new_document(chunk, NOON)
+        assert "language" not in build_new_document(chunk, NOON)
 
 
 def test_links_change_the_hash_of_a_source_and_no_chunk() -> None:
@@ -122,5 +124,5 @@ def test_links_change_the_hash_of_a_source_and_no_chunk() -> None:
     without_links = split_into_chunks(BARE_SOURCE)
     assert linking.content_hash != without_links.content_hash
     assert linking.chunks == without_links.chunks
-    assert source_document(linking, NOON)["links_to"] == ["file-other"]
-    assert "links_to" not in source_document(without_links, NOON)
+    assert build_source_document(linking, NOON)["links_to"] == ["file-other"]
+    assert "links_to" not in build_source_document(without_links, NOON)

@@ -16,7 +16,7 @@ from infra.local.emulator_programs import EmulatorError
 from infra.local.emulator_setup import EMULATOR, EmulatorRelease, provide_emulator
 from tests.support.emulator_archives import make_archive, make_java, write_program
 from tests.support.fakes.downloads import JAVA_WHEEL, DownloadServer
-from tests.support.ports import free_port
+from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,7 +147,7 @@ def test_a_host_without_the_emulator_is_quoted(
 def test_without_a_network_the_message_says_what_to_do(
     bare: dict[str, str], release: EmulatorRelease, tmp_path: Path
 ) -> None:
-    url = f"http://127.0.0.1:{free_port()}/emulator.jar"
+    url = f"http://127.0.0.1:{find_free_port()}/emulator.jar"
     message = expect_failure(tmp_path, bare, replace(release, url=url))
     assert "connect to the network, or set HTTPS_PROXY" in message
     assert "gcloud components install cloud-firestore-emulator" in message

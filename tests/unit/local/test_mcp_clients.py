@@ -38,7 +38,7 @@ by_name: Final = {client.name: client for client in CLIENTS}
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home folder of a user without clients."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CARREL_STATE", "EMULATOR_PORT"):
+    for name in ("CARREL_STATE", "EMULATOR_PORT", *(client.folder_variable for client in CLIENTS)):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -159,6 +159,11 @@ def test_the_text_of_a_toml_file_stays(home: Path) -> None:
             "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
         ),
         (
+            "cursor",
+            "é".encode("latin-1"),
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
             "codex",
             "model = ",
             "has comments, or is no TOML, and stays as it is. Add this to it yourself:",
@@ -171,17 +176,18 @@ def test_the_text_of_a_toml_file_stays(home: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_changed_stays_and_the_text_is_printed(
-    name: str, text: str, reason: str, home: Path
+    name: str, text: str | bytes, reason: str, home: Path
 ) -> None:
     client = by_name[name]
     file = find_file(client, home)
     file.parent.mkdir(parents=True)
-    file.write_text(text)
+    content = text.encode() if isinstance(text, str) else text
+    file.write_bytes(content)
     result = run_init(client)
     assert result.exit_code == 1
     assert f"{file} {reason}" in result.output
     assert str(PROGRAM["command"]) in result.output
-    assert file.read_text() == text
+    assert file.read_bytes() == content
     assert list(file.parent.iterdir()) == [file]
 
 
@@ -226,6 +232,29 @@ def test_a_linked_file_is_changed_where_it_is(home: Path) -> None:
 def test_the_file_of_a_mac_is_in_its_library(name: str, home: Path) -> None:
     path = by_name[name].path(home, "darwin")
     assert path.is_relative_to(home / "Library" / "Application Support")
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "file"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", ".claude.json"),
+        ("claude-desktop", "XDG_CONFIG_HOME", "Claude/claude_desktop_config.json"),
+        ("vscode", "XDG_CONFIG_HOME", "Code/User/mcp.json"),
+        ("codex", "CODEX_HOME", "config.toml"),
+    ],
+)
+def test_a_client_whose_files_were_moved_is_found(
+    name: str, variable: str, file: str, home: Path
+) -> None:
+    client, moved = by_name[name], home / "moved"
+    assert client.path(home, "linux", {variable: str(moved)}) == moved / file
+    assert client.path(home, "linux", {variable: ""}) == client.path(home, "linux", {})
+
+
+def test_the_library_of_a_mac_is_not_moved(home: Path) -> None:
+    client = by_name["vscode"]
+    moved = client.path(home, "darwin", {"XDG_CONFIG_HOME": "/moved"})
+    assert moved == client.path(home, "darwin", {})
 
 
 def test_an_address_without_a_scheme_is_refused() -> None:

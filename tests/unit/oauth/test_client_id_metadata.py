@@ -16,24 +16,24 @@ from functions.gateway.oauth.client_id_metadata import (
 )
 from shared.core.errors import Unavailable
 from shared.core.safe_fetch import Endpoint, SafeFetch
+from tests.support.certificates import write_certificate
 from tests.support.clock import SettableClock
-from tests.support.https_server import (
+from tests.support.ports import find_free_port
+from tests.support.public_web_server import (
+    DOCUMENT_URL,
     HOST,
-    URL,
-    DocumentServer,
     Page,
+    PublicWebServer,
     make_fetcher,
-    resolver_for,
-    write_named_certificate,
+    make_resolver,
 )
-from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 DOCUMENT: dict[str, Any] = {
-    "client_id": URL,
+    "client_id": DOCUMENT_URL,
     "client_name": "Claude Code",
     "client_uri": "https://client.example",
     "redirect_uris": ["http://localhost/callback", "http://127.0.0.1/callback"],
@@ -43,8 +43,8 @@ DOCUMENT: dict[str, Any] = {
 }
 """A metadata document like that of Claude Code."""
 INVALID: list[tuple[str, dict[str, Any]]] = [
-    ("client_id", {"client_id": f"{URL}?"}),
-    ("client_id", {"client_id": URL.replace("client.example", "Client.example")}),
+    ("client_id", {"client_id": f"{DOCUMENT_URL}?"}),
+    ("client_id", {"client_id": DOCUMENT_URL.replace("client.example", "Client.example")}),
     ("client_id", {"client_id": None}),
     ("client_secret", {"client_secret": "s"}),
     ("client_secret", {"client_secret": None}),
@@ -69,15 +69,15 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[DocumentServer]:
+def server(tmp_path: Path) -> Iterator[PublicWebServer]:
     """The server of the client's document."""
-    certificate = write_named_certificate(tmp_path / "client.pem", HOST)
-    with DocumentServer(certificate, make_page(DOCUMENT)) as document_server:
+    certificate = write_certificate(tmp_path / "client.pem", HOST)
+    with PublicWebServer(certificate, make_page(DOCUMENT)) as document_server:
         yield document_server
 
 
 @pytest.fixture
-def fetch(server: DocumentServer, tmp_path: Path) -> SafeFetch:
+def fetch(server: PublicWebServer, tmp_path: Path) -> SafeFetch:
     """A fetcher that connects to that server."""
     return make_fetcher(server, tmp_path / "client.pem")
 
@@ -102,7 +102,7 @@ def log_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.anyio
 async def test_client_has_the_fields_of_its_document(documents: ClientDocuments) -> None:
-    client = await documents.get(URL)
+    client = await documents.get(DOCUMENT_URL)
     assert client
     assert client.client_name == "Claude Code"
     assert [str(uri) for uri in client.redirect_uris or []] == [
@@ -113,35 +113,37 @@ async def test_client_has_the_fields_of_its_document(documents: ClientDocuments)
 
 @pytest.mark.anyio
 async def test_default_authentication_method_is_none(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
-    server.page = make_page({"client_id": URL, "redirect_uris": ["https://client.example/back"]})
-    client = await documents.get(URL)
+    server.page = make_page(
+        {"client_id": DOCUMENT_URL, "redirect_uris": ["https://client.example/back"]}
+    )
+    client = await documents.get(DOCUMENT_URL)
     assert client
     assert client.token_endpoint_auth_method == "none"
 
 
 @pytest.mark.anyio
 async def test_private_uri_scheme_is_accepted(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     server.page = make_page(
         DOCUMENT | {"redirect_uris": ["cursor://anysphere.cursor-mcp/callback"]}
     )
-    assert await documents.get(URL)
+    assert await documents.get(DOCUMENT_URL)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("reason", "changes"), INVALID)
 async def test_invalid_document_is_rejected(
-    server: DocumentServer,
+    server: PublicWebServer,
     documents: ClientDocuments,
     capsys: pytest.CaptureFixture[str],
     reason: str,
     changes: dict[str, Any],
 ) -> None:
     server.page = make_page(DOCUMENT | changes)
-    assert await documents.get(URL) is None
+    assert await documents.get(DOCUMENT_URL) is None
     line = {"severity": "WARNING", "message": "client_document_refused"}
     assert log_lines(capsys) == [{**line, "host": HOST, "reason": reason}]
 
@@ -151,10 +153,10 @@ async def test_invalid_document_is_rejected(
     "body", [b"", b"{", b"[]", b'"x"', b"null", b"\xff\xfe", b"[" * 60_000, b"NaN"]
 )
 async def test_document_that_is_no_json_object_is_rejected(
-    server: DocumentServer, documents: ClientDocuments, body: bytes
+    server: PublicWebServer, documents: ClientDocuments, body: bytes
 ) -> None:
     server.page = Page(body)
-    assert await documents.get(URL) is None
+    assert await documents.get(DOCUMENT_URL) is None
 
 
 @pytest.mark.anyio
@@ -168,19 +170,21 @@ async def test_invalid_client_id_is_neither_fetched_nor_quoted(
 
 @pytest.mark.anyio
 async def test_concurrent_requests_share_one_fetch(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
-    clients = await asyncio.gather(*(documents.get(URL) for _ in range(20)))
+    clients = await asyncio.gather(*(documents.get(DOCUMENT_URL) for _ in range(20)))
     assert [client.client_name for client in clients if client] == ["Claude Code"] * 20
     assert len(server.requests) == 1
 
 
 @pytest.mark.anyio
 async def test_cancelled_request_does_not_cancel_a_shared_fetch(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
-    cancelled_task, other_task = (asyncio.create_task(documents.get(URL)) for _ in range(2))
+    cancelled_task, other_task = (
+        asyncio.create_task(documents.get(DOCUMENT_URL)) for _ in range(2)
+    )
     await asyncio.to_thread(server.arrived.wait)
     cancelled_task.cancel()
     server.gate.set()
@@ -192,20 +196,21 @@ async def test_cancelled_request_does_not_cancel_a_shared_fetch(
 
 @pytest.mark.anyio
 async def test_number_of_concurrent_fetches_is_limited(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
     tasks = [
-        asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MAX_CONCURRENT_FETCHES)
+        asyncio.create_task(documents.get(f"{DOCUMENT_URL}?{n}"))
+        for n in range(MAX_CONCURRENT_FETCHES)
     ]
     await asyncio.sleep(0)
-    [error] = await asyncio.gather(documents.get(URL), return_exceptions=True)
+    [error] = await asyncio.gather(documents.get(DOCUMENT_URL), return_exceptions=True)
     server.gate.set()
     await asyncio.gather(*tasks)
     assert isinstance(error, Unavailable)
     assert "Too many programs are being looked up at the same time." in error.message
     assert error.retry_after == 5
-    assert await documents.get(URL)
+    assert await documents.get(DOCUMENT_URL)
 
 
 @pytest.mark.anyio
@@ -224,78 +229,78 @@ async def test_number_of_concurrent_fetches_is_limited(
     ],
 )
 async def test_document_is_cached_for_an_hour_at_most(
-    server: DocumentServer,
+    server: PublicWebServer,
     documents: ClientDocuments,
     clock: SettableClock,
     cache_control: str,
     seconds: float,
 ) -> None:
     server.page = make_page(DOCUMENT, cache_control=cache_control)
-    await documents.get(URL)
+    await documents.get(DOCUMENT_URL)
     clock.advance(seconds=seconds - 0.001)
-    await documents.get(URL)
+    await documents.get(DOCUMENT_URL)
     assert len(server.requests) == 1
     clock.advance(seconds=0.001)
-    await documents.get(URL)
+    await documents.get(DOCUMENT_URL)
     assert len(server.requests) == 2
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("cache_control", ["no-store", "No-Cache, max-age=60", "max-age=0"])
 async def test_uncacheable_document_is_fetched_again(
-    server: DocumentServer, documents: ClientDocuments, cache_control: str
+    server: PublicWebServer, documents: ClientDocuments, cache_control: str
 ) -> None:
     server.page = make_page(DOCUMENT, cache_control=cache_control)
-    assert await documents.get(URL)
-    assert await documents.get(URL)
+    assert await documents.get(DOCUMENT_URL)
+    assert await documents.get(DOCUMENT_URL)
     assert len(server.requests) == 2
 
 
 @pytest.mark.anyio
 async def test_failure_is_cached_for_a_minute(
-    server: DocumentServer, documents: ClientDocuments, clock: SettableClock
+    server: PublicWebServer, documents: ClientDocuments, clock: SettableClock
 ) -> None:
     server.page = Page(status=404)
-    assert await documents.get(URL) is None
+    assert await documents.get(DOCUMENT_URL) is None
     server.page = make_page(DOCUMENT)
     clock.advance(seconds=59.9)
-    assert await documents.get(URL) is None
+    assert await documents.get(DOCUMENT_URL) is None
     assert len(server.requests) == 1
     clock.advance(seconds=0.1)
-    assert await documents.get(URL)
+    assert await documents.get(DOCUMENT_URL)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 async def test_server_error_is_temporary(
-    server: DocumentServer, documents: ClientDocuments, clock: SettableClock, status: int
+    server: PublicWebServer, documents: ClientDocuments, clock: SettableClock, status: int
 ) -> None:
     server.page = Page(status=status)
     for _ in range(2):
         with pytest.raises(Unavailable, match="Try again in a minute") as caught:
-            await documents.get(URL)
+            await documents.get(DOCUMENT_URL)
         assert caught.value.retry_after == 60
     assert len(server.requests) == 1
     server.page = make_page(DOCUMENT)
     clock.advance(minutes=1)
-    assert await documents.get(URL)
+    assert await documents.get(DOCUMENT_URL)
 
 
 @pytest.mark.anyio
-async def test_slow_server_is_a_temporary_error(server: DocumentServer, tmp_path: Path) -> None:
+async def test_slow_server_is_a_temporary_error(server: PublicWebServer, tmp_path: Path) -> None:
     server.gate.clear()
     documents = ClientDocuments(make_fetcher(server, tmp_path / "client.pem", seconds=0.1))
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
-        await documents.get(URL)
+        await documents.get(DOCUMENT_URL)
 
 
 @pytest.mark.anyio
 async def test_unreachable_server_is_a_temporary_error() -> None:
     documents = ClientDocuments(
-        SafeFetch(FETCH_RULES, resolver_for(Endpoint("127.0.0.1", free_port())))
+        SafeFetch(FETCH_RULES, make_resolver(Endpoint("127.0.0.1", find_free_port())))
     )
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
-        await documents.get(URL)
+        await documents.get(DOCUMENT_URL)
 
 
 @pytest.mark.anyio
@@ -310,12 +315,12 @@ async def test_unknown_host_error_says_to_check_the_address(
 
 @pytest.mark.anyio
 async def test_the_cache_is_bounded_and_drops_the_oldest_document(
-    server: DocumentServer, documents: ClientDocuments
+    server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     for number in range(MAX_CACHED_LOOKUPS + 1):
         with pytest.raises(Unavailable):
             await documents.get(f"https://nobody{number}.example/c")
-    await documents.get(URL)
-    await documents.get(URL)
+    await documents.get(DOCUMENT_URL)
+    await documents.get(DOCUMENT_URL)
     assert len(server.requests) == 1
     assert len(documents._cache) == MAX_CACHED_LOOKUPS  # noqa: SLF001 - memory is what is tested

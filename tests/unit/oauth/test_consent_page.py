@@ -10,7 +10,7 @@ import pytest
 
 from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH, sanitize_name
 from shared.core.caller import Scope
-from tests.support.sign_in_app import SignInApp, make_request
+from tests.support.sign_in_app import SignInApp, make_authorization_request
 
 if TYPE_CHECKING:
     import httpx2
@@ -26,8 +26,10 @@ async def load_page(
     settings: Settings, path: str = "", **request_fields: object
 ) -> httpx2.Response:
     sign_in_app = SignInApp(settings)
-    async with sign_in_app.client() as browser:
-        return await browser.get(path or sign_in_app.consent_path(make_request(**request_fields)))
+    async with sign_in_app.make_client() as browser:
+        return await browser.get(
+            path or sign_in_app.make_consent_target(make_authorization_request(**request_fields))
+        )
 
 
 def visible_words(page: httpx2.Response) -> str:
@@ -195,16 +197,20 @@ async def test_local_cookie_needs_no_https(settings: Settings) -> None:
 
 async def test_two_open_pages_share_a_csrf_cookie(settings: Settings) -> None:
     sign_in_app = SignInApp(settings)
-    async with sign_in_app.client() as browser:
-        first_page, second_page = [await browser.get(sign_in_app.consent_path()) for _ in range(2)]
+    async with sign_in_app.make_client() as browser:
+        first_page, second_page = [
+            await browser.get(sign_in_app.make_consent_target()) for _ in range(2)
+        ]
     assert second_page.headers["set-cookie"] == first_page.headers["set-cookie"]
 
 
 @pytest.mark.parametrize("mark", ["", "short", "a" * 44, '"; Domain=evil.example'])
 async def test_foreign_csrf_cookie_is_replaced(settings: Settings, mark: str) -> None:
     sign_in_app = SignInApp(settings)
-    async with sign_in_app.client() as browser:
-        page = await browser.get(sign_in_app.consent_path(), headers={"cookie": f"carrel={mark}"})
+    async with sign_in_app.make_client() as browser:
+        page = await browser.get(
+            sign_in_app.make_consent_target(), headers={"cookie": f"carrel={mark}"}
+        )
     value = page.headers["set-cookie"].partition("=")[2].partition(";")[0]
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", value)
     assert mark != value

@@ -11,11 +11,11 @@ from functions.gateway.oauth.clients import (
     is_client_id,
     make_client_id,
     make_client_secret,
-    with_newest_secret,
+    replace_old_secret,
 )
 from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_token
 from shared.accounts.keyring import Keyring
-from tests.support.authorization_server import corruptions
+from tests.support.authorization_server import make_corruptions
 
 OLD_SECRET, NEW_SECRET = SecretStr("o" * 32), SecretStr("n" * 32)
 KEYRING = Keyring([OLD_SECRET])
@@ -71,11 +71,11 @@ def test_credential_is_valid_for_its_client_only(
 
 
 def test_corrupted_credential_is_rejected() -> None:
-    for text in corruptions(make_code(KEYRING, GRANT, "client")):
+    for text in make_corruptions(make_code(KEYRING, GRANT, "client")):
         assert parse_code(KEYRING, text, "client") is None
-    for text in corruptions(make_refresh_token(KEYRING, GRANT, 12, "client")):
+    for text in make_corruptions(make_refresh_token(KEYRING, GRANT, 12, "client")):
         assert parse_refresh_token(KEYRING, text, "client") is None
-    for text in corruptions(make_client_id(KEYRING, NAME)):
+    for text in make_corruptions(make_client_id(KEYRING, NAME)):
         assert not is_client_id(KEYRING, text)
 
 
@@ -106,8 +106,8 @@ def test_only_a_valid_secret_is_replaced_by_the_newest(client_id: str, guess: st
     valid_fields = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
     wrong_credentials = {"client_id": client_id, "client_secret": guess}
     newest = make_client_secret(rotated_keyring, client_id)
-    assert with_newest_secret(rotated_keyring, valid_fields) == valid_fields | {
+    assert replace_old_secret(rotated_keyring, valid_fields) == valid_fields | {
         "client_secret": newest
     }
-    assert with_newest_secret(rotated_keyring, wrong_credentials) == wrong_credentials
-    assert with_newest_secret(rotated_keyring, {}) == {}
+    assert replace_old_secret(rotated_keyring, wrong_credentials) == wrong_credentials
+    assert replace_old_secret(rotated_keyring, {}) == {}

@@ -9,7 +9,7 @@ from functions.jobs.cards.extractive import MAX_SUMMARY, MAX_TAKEAWAY, make_extr
 from infra.local.local_database import SAMPLE
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.text.sentences import split_sentences
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import chunk_source
 
 LONG_TEXT = " ".join(
     f"{word} dough rests for {n} hours before it is baked with care."
@@ -73,7 +73,7 @@ def test_only_overlong_sentences_are_cut(text: str) -> None:
 
 
 def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
     for chunk in chunks:
         card = make_extractive_card(chunk.content, chunk.title)
         assert card is not None

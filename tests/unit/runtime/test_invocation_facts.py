@@ -14,14 +14,14 @@ from shared.core.errors import NotFound, Unavailable
 from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outcome import Outcome
-from tests.support.note_tools import TOOLS, Notes, Nothing
+from tests.support.notebook_tools import TOOLS, Notes, Nothing
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.runtime.context import App, Context
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_a_receipt_has_the_task_of_a_failed_call(app: App, end: type[Excep
     assert answer.receipt.task == "anna's own"
 
 
-async def test_a_receipt_has_the_task_after_a_timeout(app: App, monotonic: Monotonic) -> None:
+async def test_a_receipt_has_the_task_after_a_timeout(app: App, monotonic: MonotonicClock) -> None:
     async def run(_args: Nothing, _context: Context) -> Notes:
         monotonic.advance_soon(60)
         await asyncio.Event().wait()

@@ -13,28 +13,28 @@ from hypothesis import strategies as st
 from shared.screening.screen import ScreeningFinding, make_screening_error, screen_texts
 from tests.support.secret_samples import (
     ALNUM,
+    HARMLESS_TEXTS,
     HEX,
-    INNOCENT,
-    Planted,
-    all_planted,
-    json_web_token,
-    personal_data,
-    random_text,
-    tokens,
+    SecretSample,
+    make_json_web_token,
+    make_personal_data,
+    make_random_text,
+    make_secrets,
+    make_tokens,
 )
 
-KEY = tokens()["AWS access key"]
+KEY = make_tokens()["AWS access key"]
 MAIL = "ida.loaf" + "@" + "gmail.com"
 
 
 @pytest.mark.parametrize(
-    "sample", [*all_planted(), *personal_data()], ids=lambda sample: sample.name
+    "sample", [*make_secrets(), *make_personal_data()], ids=lambda sample: sample.name
 )
-def test_secret_is_found_in_its_line(sample: Planted) -> None:
+def test_secret_is_found_in_its_line(sample: SecretSample) -> None:
     assert sample.line in {finding.line for finding in screen_texts({"text": sample.text})}
 
 
-@pytest.mark.parametrize("text", INNOCENT)
+@pytest.mark.parametrize("text", HARMLESS_TEXTS)
 def test_innocent_text_is_not_refused(text: str) -> None:
     assert screen_texts({"text": text}) == []
 
@@ -54,8 +54,8 @@ def test_findings_are_ordered_without_duplicates() -> None:
 
 
 def test_most_specific_kind_is_reported() -> None:
-    token = tokens()["GitHub token"]
-    text = f"GITHUB_TOKEN={token}\nhttps://ida:{random_text(ALNUM, 12)}@acme.io"
+    token = make_tokens()["GitHub token"]
+    text = f"GITHUB_TOKEN={token}\nhttps://ida:{make_random_text(ALNUM, 12)}@acme.io"
     assert [f.kind for f in screen_texts({"text": text})] == ["GitHub token", "password in a URL"]
 
 
@@ -75,7 +75,7 @@ def test_disguised_secret_is_found_in_its_line(hidden: str) -> None:
 
 
 def test_secret_after_an_escaped_line_break_is_found() -> None:
-    text = rf"'one\n{tokens()['npm token']}\n{json_web_token()}'"
+    text = rf"'one\n{make_tokens()['npm token']}\n{make_json_web_token()}'"
     assert [f.kind for f in screen_texts({"text": text})] == ["JSON web token", "npm token"]
 
 
@@ -103,11 +103,13 @@ def test_refusal_lists_at_most_twenty_lines() -> None:
 
 
 @given(
-    st.sampled_from([*all_planted(), *personal_data()]),
+    st.sampled_from([*make_secrets(), *make_personal_data()]),
     st.text(max_size=60).filter(lambda text: "\\" not in text),
     st.text(max_size=60),
 )
-def test_secret_value_is_never_repeated(sample: Planted, text_before: str, text_after: str) -> None:
+def test_secret_value_is_never_repeated(
+    sample: SecretSample, text_before: str, text_after: str
+) -> None:
     findings = screen_texts({"text": f"{text_before}\n{sample.text}\n{text_after}"})
     error = make_screening_error(findings)
     output = " ".join([repr(findings), repr(error), str(error), json.dumps(error.to_wire())])
@@ -122,7 +124,9 @@ def test_any_text_can_be_screened(text: str) -> None:
 
 
 def test_screening_is_thread_safe() -> None:
-    texts = [{"text": planted.text} for planted in all_planted()] + [{"text": random_text(HEX, 40)}]
+    texts = [{"text": planted.text} for planted in make_secrets()] + [
+        {"text": make_random_text(HEX, 40)}
+    ]
     alone = [screen_texts(text) for text in texts]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(screen_texts, texts * 4)) == alone * 4

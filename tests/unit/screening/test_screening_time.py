@@ -7,7 +7,7 @@ import time
 import pytest
 
 from shared.screening.screen import screen_texts
-from tests.support.secret_samples import HOSTILE
+from tests.support.secret_samples import SLOW_PIECES
 
 BASE_LENGTH, LENGTH_FACTOR = 5_000, 4
 FLOOR = 0.005
@@ -26,7 +26,7 @@ def seconds(part: str, length: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", HOSTILE)
+@pytest.mark.parametrize("part", SLOW_PIECES)
 def test_time_is_proportional_to_length(part: str) -> None:
     """Quadratic time would be sixteen times."""
     screen_texts({"text": ""})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.core.dates import ALL_DATES, DateSpan, to_microseconds
 from shared.index.bm25 import Postings
-from shared.index.facets import Facet, Kind, month_facet
+from shared.index.facets import Facet, Kind, make_month_facet
 from shared.search.filter_plan import (
     SMALL_SCOPE_SIZE,
     FacetFilter,
@@ -67,7 +67,7 @@ def test_plan_dates_contain_all_passing_documents(
 ) -> None:
     moments = [FIRST + timedelta(hours=hour) for hour, _ in passages]
     facets_by_id = {
-        f"p{number}": {*facets, month_facet(moments[number])}
+        f"p{number}": {*facets, make_month_facet(moments[number])}
         for number, (_, facets) in enumerate(passages)
     }
     dates = {f"p{number}": to_microseconds(moment) for number, moment in enumerate(moments)}
@@ -138,8 +138,8 @@ def test_without_filters_a_plan_has_no_dates() -> None:
         (make_selection(list(TAGS[:2])), [TAGS[0]], False),
         (make_selection([TAGS[0]], [TAGS[1]]), [TAGS[0]], True),
         (make_selection(span=DAY), [], True),
-        (make_selection(span=DAY), [month_facet(FIRST)], False),
-        (make_selection(span=NO_DAY), [month_facet(FIRST)], True),
+        (make_selection(span=DAY), [make_month_facet(FIRST)], False),
+        (make_selection(span=NO_DAY), [make_month_facet(FIRST)], True),
         (make_selection([TAGS[0]], span=NO_DAY), [TAGS[0]], True),
         (make_selection(span=DateSpan(last=FIRST.date())), [], False),
     ],

@@ -9,14 +9,14 @@ import pytest
 
 from shared.core.dates import DateSpan
 from shared.index.bm25 import Postings, Totals
-from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
+from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
 from shared.index.postings import SearchPostings
 from shared.knowledge.chunk import Chunk
 from shared.search.filter_plan import FacetFilter, Selection, find_unknown_values
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
-SEA, FOOD = named_facet(Kind.TAG, "sea"), named_facet(Kind.TAG, "food")
-ANN = named_facet(Kind.AUTHOR, "Ann Bo")
+SEA, FOOD = make_named_facet(Kind.TAG, "sea"), make_named_facet(Kind.TAG, "food")
+ANN = make_named_facet(Kind.AUTHOR, "Ann Bo")
 
 
 def make_chunk(**fields: Any) -> Chunk:
@@ -54,9 +54,13 @@ def day(text: str) -> date:
         ([make_filter(FOOD)], False),
         ([make_filter(SEA), make_filter(ANN)], True),
         ([make_filter(SEA), make_filter(FOOD)], False),
-        ([make_filter(Facet(Kind.SOURCE, "s"), named_facet(Kind.TITLE, "s"))], True),
+        ([make_filter(Facet(Kind.SOURCE, "s"), make_named_facet(Kind.TITLE, "s"))], True),
         (
-            [make_filter(Facet(Kind.SOURCE, "on anchors"), named_facet(Kind.TITLE, "On  ANCHORS"))],
+            [
+                make_filter(
+                    Facet(Kind.SOURCE, "on anchors"), make_named_facet(Kind.TITLE, "On  ANCHORS")
+                )
+            ],
             True,
         ),
         ([make_filter(HAS_CARD)], False),

@@ -141,3 +141,17 @@ def count_calls(work: Callable[[], object]) -> int:
     finally:
         sys.setprofile(previous_profiler)
     return events["call"] + events["c_call"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("![](https://example.com/a/figure-1.png)", "figure-1.png"),
+        ("![](one.png)\n![](<two.png> 'Two')", "one.png two.png"),
+        ("![A sail](sail.png)", "A sail"),
+        ("The sail ![](sail.png)", "The sail"),
+        ("![[sail.png]]", "![[sail.png]]"),
+    ],
+)
+def test_a_text_of_images_alone_is_named_after_their_files(text: str, line: str) -> None:
+    assert to_plain_line(text) == line

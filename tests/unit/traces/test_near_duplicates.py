@@ -8,7 +8,7 @@ import pytest
 
 from shared.text.terms import compute_resemblance
 from shared.traces.near_duplicates import TraceTerms, is_near_duplicate
-from tests.support.trace_set import trace_set
+from tests.support.trace_set import read_trace_set
 
 TITLE = "Tests import an installed copy of the package"
 CONTEXT = (
@@ -161,7 +161,7 @@ def test_resemblance_is_the_common_share() -> None:
 
 
 def test_no_confusable_trace_is_a_near_duplicate() -> None:
-    data = trace_set()
+    data = read_trace_set()
     traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
 
     duplicates = [
@@ -174,7 +174,7 @@ def test_no_confusable_trace_is_a_near_duplicate() -> None:
 
 
 def test_all_copies_and_some_rewordings_are_found() -> None:
-    data = trace_set()
+    data = read_trace_set()
     traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
     pairs = {
         kind: [
@@ -190,7 +190,7 @@ def test_all_copies_and_some_rewordings_are_found() -> None:
 
 
 def test_order_of_arguments_is_ignored() -> None:
-    data = trace_set()
+    data = read_trace_set()
     traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
     pairs = [
         (trace_terms(trace), traces[trace["of"] if "of" in trace else trace["near"]])

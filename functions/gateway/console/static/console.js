@@ -1,4 +1,5 @@
-// Keys for the search page, and numbers and dates in the browser's locale. Pages work without it.
+// Keyboard shortcuts of the search page, and numbers and dates in the browser's locale. Pages work
+// without this script.
 "use strict";
 
 const field = document.getElementById("q");
@@ -34,7 +35,7 @@ for (const element of document.querySelectorAll("time[datetime]")) {
   if (!Number.isNaN(day.valueOf())) element.textContent = days.format(day);
 }
 
-// A key is shown once: the page that one goes back to, which browsers may keep, is without it.
+// A key is shown once. Browsers may keep a page to go back to, so the key is removed from it.
 addEventListener("pagehide", () => {
   for (const element of document.querySelectorAll("[data-secret]")) element.remove();
 });

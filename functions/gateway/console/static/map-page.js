@@ -1,4 +1,4 @@
-// The map's page: what it fetches, what stands out, and where it leads.
+// The script of the map's page: it fetches points and hits, and opens passages and clusters.
 "use strict";
 
 {
@@ -6,7 +6,7 @@
   const form = document.querySelector("form.search");
   const status = document.getElementById("map-status");
   const listLink = document.getElementById("map-list");
-  const format = (count, noun) => `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
+  const formatCount = (count, noun) => `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
 
   async function fetchJson(path) {
     let response;
@@ -20,26 +20,26 @@
     throw new Error(answer.message ?? "Carrel did not answer. Reload the page to try again.");
   }
 
-  function visit(path, inNewTab) {
+  function openPage(path, inNewTab) {
     if (inNewTab) {
       window.open(path, "_blank", "noopener");
     } else {
-      history.replaceState(element.map.view, ""); // for who comes back
+      history.replaceState(element.map.view, ""); // restored when the visitor comes back
       location.assign(path);
     }
   }
 
   const host = {
     describe: (chunkId) => fetchJson(`/map/passages/${encodeURIComponent(chunkId)}`),
-    open: (chunkId, inNewTab) => visit(`/passages/${encodeURIComponent(chunkId)}`, inNewTab),
+    open: (chunkId, inNewTab) => openPage(`/passages/${encodeURIComponent(chunkId)}`, inNewTab),
     openCluster: (clusterId, inNewTab) =>
-      visit(`/clusters/${encodeURIComponent(clusterId)}`, inNewTab),
+      openPage(`/clusters/${encodeURIComponent(clusterId)}`, inNewTab),
   };
 
   function describeMap({ chunk_ids: chunkIds, total, made_at: madeAt }) {
     const count = chunkIds.length < total
-      ? `${chunkIds.length.toLocaleString()} of ${format(total, "passage")}`
-      : format(total, "passage");
+      ? `${chunkIds.length.toLocaleString()} of ${formatCount(total, "passage")}`
+      : formatCount(total, "passage");
     const day = madeAt && new Date(madeAt).toLocaleDateString(undefined, { dateStyle: "medium" });
     const placed = day ? ` Placed on ${day}.` : "";
     return `${count}. The closer in meaning, the closer on the map.${placed}`;
@@ -53,15 +53,15 @@
     const best = isRanked && litCount > 1 ? ", the best as the largest points" : "";
     return [
       matches ? "" : "Nothing here is likely to answer this. The nearest:",
-      `${format(litCount, "passage")} ${verb} out${best}.${hasMore ? " There are more." : ""}`,
+      `${formatCount(litCount, "passage")} ${verb} out${best}.${hasMore ? " There are more." : ""}`,
       missing ? `${missing.toLocaleString()} more ${missing === 1 ? "is" : "are"} not on the map yet.` : "",
     ].join(" ");
   }
 
   let latestSearch = 0;
 
-  /** Make what a search finds stand out, and say how much that is. A later search replaces it. */
-  async function lightUp(map, data, parameters) {
+  /** Light the hits of a search, and say how many there are. A later search replaces this one. */
+  async function lightHits(map, data, parameters) {
     const search = ++latestSearch;
     const filters = [...parameters].filter(([, value]) => value.trim());
     const query = new URLSearchParams(filters);
@@ -102,14 +102,14 @@
     const search = () => {
       const parameters = new URLSearchParams(new FormData(form));
       history.replaceState(map.view, "", `/map?${parameters}`);
-      lightUp(map, data, parameters);
+      lightHits(map, data, parameters);
     };
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       search();
     });
     form.elements.q.addEventListener("input", () => form.elements.q.value || search());
-    lightUp(map, data, new URLSearchParams(new FormData(form)));
+    lightHits(map, data, new URLSearchParams(new FormData(form)));
   }
 
   async function start() {

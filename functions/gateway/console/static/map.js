@@ -6,130 +6,42 @@
 /**
  * @typedef {object} MapData The result of the tool `get_map`.
  * @property {{cluster_id: string, name: string, size: number, x: number, y: number}[]} clusters
- * @property {string[]} chunk_ids
- * @property {number[]} x Coordinates have the same scale on both axes.
+ * @property {string[]} chunk_ids The passages. Each is a point on the map.
+ * @property {number[]} x The coordinates of the points. Both axes have the same scale.
  * @property {number[]} y
  * @property {number[]} cluster The index of each point's cluster in `clusters`; -1 for none.
  *
- * @typedef {object} MapHost What the page around the map does for it.
+ * @typedef {object} MapHost What the page around the map does on its behalf.
  * @property {(chunkId: string) => Promise<{title: string, text: string}>} describe
  * @property {(chunkId: string, inNewTab: boolean) => void} open
  * @property {(clusterId: string, inNewTab: boolean) => void} openCluster
  */
 
-/**
- * A picture on which dots are stamped, pixel by pixel. Tens of thousands of dots take milliseconds;
- * drawing them as shapes or images on a canvas takes ten times as long.
- */
-class DotRaster {
-  #image;
-  #pixels; // as 0xAABBGGRR, since all browsers run on little-endian machines
-  #stride;
-  #margin;
-
-  /**
-   * Make a picture of this size in pixels, with a margin on each side that is not shown, so that dots
-   * at the edge need no clipping.
-   */
-  constructor(width, height, margin) {
-    this.#margin = margin;
-    this.#stride = width + 2 * margin;
-    this.#image = new ImageData(this.#stride, height + 2 * margin);
-    this.#pixels = new Uint32Array(this.#image.data.buffer);
-  }
-
-  /** Convert a CSS colour in any notation to red, green and blue, each from 0 to 255. */
-  static parseColour(colour) {
-    const context = new OffscreenCanvas(1, 1).getContext("2d");
-    context.fillStyle = colour;
-    context.fillRect(0, 0, 1, 1);
-    return [...context.getImageData(0, 0, 1, 1).data.subarray(0, 3)];
-  }
-
-  /** Encode an opaque colour as one pixel. */
-  static #pack([red, green, blue]) {
-    return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
-  }
-
-  clear(colour) {
-    this.#pixels.fill(DotRaster.#pack(colour));
-  }
-
-  /**
-   * Make a stamp for each colour. The rim around the dot sets it apart from dots that it overlaps.
-   * Radius and rim are in pixels.
-   */
-  makeStamps(radius, rim, colours, rimColour) {
-    const half = Math.ceil(radius + rim);
-    const cover = (distance, size) => Math.min(Math.max(size + 0.5 - distance, 0), 1);
-    const parts = [];
-    for (let y = -half; y <= half; y++) {
-      for (let x = -half; x <= half; x++) {
-        const distance = Math.hypot(x, y);
-        const [dot, total] = [cover(distance, radius), cover(distance, radius + rim)];
-        if (total > 0) parts.push({ offset: y * this.#stride + x, dot, total });
-      }
-    }
-    const offsets = Int32Array.from(parts, ({ offset }) => offset);
-    // How much of the pixel below remains visible, in 256ths.
-    const kept = Uint32Array.from(parts, ({ total }) => Math.round((1 - total) * 256));
-    return colours.map((colour) => {
-      const added = Uint32Array.from(parts, ({ dot, total }) => {
-        const mix = (channel, index) => channel * dot + rimColour[index] * (total - dot);
-        return DotRaster.#pack(colour.map(mix));
-      });
-      return { offsets, kept, added };
-    });
-  }
-
-  /** Stamp with the centre at a pixel. All of the stamp must be within the picture or its margin. */
-  stamp({ offsets, kept, added }, x, y) {
-    const pixels = this.#pixels;
-    const centre = (y + this.#margin) * this.#stride + x + this.#margin;
-    for (let part = 0; part < offsets.length; part++) {
-      const pixel = centre + offsets[part];
-      const share = kept[part];
-      if (share === 0) {
-        pixels[pixel] = added[part];
-      } else {
-        const before = pixels[pixel];
-        const redBlue = (Math.imul(before & 0xff00ff, share) >>> 8) & 0xff00ff;
-        const green = (Math.imul(before & 0xff00, share) >>> 8) & 0xff00;
-        pixels[pixel] = added[part] + redBlue + green;
-      }
-    }
-  }
-
-  copyTo(context) {
-    context.putImageData(this.#image, -this.#margin, -this.#margin);
-  }
-}
-
 class PassageMap {
   static COLOURS = 10; // --map-0 to --map-9 in the style sheet
-  static NO_CLUSTER = PassageMap.COLOURS; // an index in the palette, as is DIM
-  static DIM = PassageMap.COLOURS + 1;
+  static NO_CLUSTER = PassageMap.COLOURS; // the palette's index for points without a cluster
+  static DIM = PassageMap.COLOURS + 1; // the palette's index for points in the background
   static MAX_ZOOM = 80;
   static ZOOM_STEP = 1.6; // of the buttons and keys
   static MARGIN = 44; // CSS pixels between the outermost points and the edge, for names
-  static REACH = { mouse: 6, touch: 20 }; // CSS pixels beyond a dot's edge that still count as a hit
-  static GRID_CELLS = 128; // along the longer side
+  static HIT_DISTANCE = { mouse: 6, touch: 20 }; // CSS pixels beyond a dot's edge that still hit it
+  static GRID_CELLS = 128; // of the grid that finds points, along the longer side of the map
   static REST_MS = 120; // how long a pointer must rest on a point before the card appears
   static ANIMATION_MS = 220;
-  static NAME_LENGTH = 20; // the characters of a name that fit on one line
-  static NAME_GAP = 10; // minimum distance between two names, in CSS pixels
-  static NAME_ROOM = 5; // a cluster with this many times its name's area has the name in its middle
-  static MAX_BASE_RADIUS = 8; // of points that are all alike, in CSS pixels
+  static NAME_LENGTH = 20; // a longer name, in characters, is wrapped
+  static NAME_GAP = 10; // the minimum distance between two names, in CSS pixels
+  static NAME_ROOM = 5; // the name is in the middle of a cluster with this many times the name's area
+  static MAX_BASE_RADIUS = 8; // the base radius is that of points without a search, in CSS pixels
   static MIN_BASE_RADIUS = 1.6;
-  static MAX_UNZOOMED_RADIUS = 6;
-  static RADIUS_PER_SPACING = 0.13; // the radius in relation to the mean distance of points
+  static MAX_UNZOOMED_RADIUS = 6; // the maximum base radius at zoom 1
+  static RADIUS_PER_SPACING = 0.13; // the base radius divided by the mean distance of points
   static RADIUS_GROWTH = 0.4; // the exponent by which the radius grows with the zoom
-  static RANK_LIMITS = [10, 30, Infinity]; // the best 10 hits are largest, then the best 30
+  static RANK_LIMITS = [10, 30, Infinity]; // the best 10 hits are the largest, then the best 30
   static TOP_LEVEL = 3; // level 0 is the background; the levels above it stand out
-  static LEVEL_SCALES = [1, 1, 1.4, 2]; // what the base radius is multiplied by at each level
-  static LEVEL_RADII = [0, 2.5, 3.5, 5]; // the smallest radius at each level, in CSS pixels
-  static RIM_FROM = 2.5; // the radius from which on points have a rim, in CSS pixels
-  static DRAG_PX = { mouse: 5, touch: 10 }; // a pointer that moves this far drags instead of clicking
+  static LEVEL_SCALES = [1, 1, 1.4, 2]; // the factor of the base radius at each level
+  static MIN_LEVEL_RADII = [0, 2.5, 3.5, 5]; // in a search, the smallest radius at each level
+  static MIN_RIM_RADIUS = 2.5; // smaller points have no rim; in CSS pixels
+  static DRAG_DISTANCE = { mouse: 5, touch: 10 }; // CSS pixels from which a press drags, not clicks
 
   static #darkScheme = matchMedia("(prefers-color-scheme: dark)");
   static #forcedColours = matchMedia("(forced-colors: active)");
@@ -143,17 +55,17 @@ class PassageMap {
   #bounds; // of points and clusters, in units of the data
   #clusterColours = []; // the index of each cluster's colour in the palette
   #pointColours; // the index of each point's colour in the palette
-  #order; // all points, sorted by colour, which draws faster
+  #pointsByColour; // all points, sorted by colour, which draws faster
   #grid;
   #width = 0; // of the canvas, in CSS pixels
   #height = 0;
   #ratio = 1; // device pixels in a CSS pixel
   #view; // the centre in units of the data, and the zoom
-  #animation = null; // the views that it leads from and to, and when it started
+  #animation = null; // the views `from` and `to`, and the time of the `start`; null if none runs
   #frame = 0; // the id of the requested frame; 0 if none is requested
   #theme = null; // colours of the style sheet; null until they are read
-  #names = []; // of clusters, wrapped and measured
-  #placement = { scale: 0, names: [] }; // the names for which there is room at a scale
+  #names = []; // the names of clusters, wrapped and measured
+  #placement = { scale: 0, names: [] }; // the names for which there is room, at which scale
   #raster = null;
   #levels = null; // the level of each point after `light`; null if no points are lit
   #litCount = 0;
@@ -163,7 +75,7 @@ class PassageMap {
   #described = -1; // the point on the card; -1 while it is hidden
   #descriptions = new Map(); // promises of what the host says about points, by chunk id
   #restTimer = 0;
-  #active = new Map(); // the positions of pressed pointers, by pointer id
+  #pressedPointers = new Map(); // their positions, by pointer id
   #pressedAt = { x: 0, y: 0 }; // where the first of them was pressed
   #hasDragged = false; // whether a pointer has dragged or pinched since then
   #pointerType = "mouse";
@@ -199,7 +111,7 @@ class PassageMap {
     this.#show(view);
   }
 
-  /** How many points `light` lit. */
+  /** The number of lit points. */
   get litCount() {
     return this.#litCount;
   }
@@ -223,9 +135,8 @@ class PassageMap {
   }
 
   /**
-   * Light points: they stand out, which means that they are drawn in colour and all other points are
-   * dimmed. The next call replaces them, and null clears them. If the passages are ranked, best first,
-   * the best are the largest points.
+   * Light points: draw them in colour, and dim all others. The next call replaces them; null lights
+   * none, so nothing is dimmed. If the passages are ranked, best first, the best are drawn largest.
    */
   light(chunkIds, { ranked = false } = {}) {
     this.#litCount = 0;
@@ -343,7 +254,7 @@ class PassageMap {
     });
     const colours = clusterOf.map((index) => this.#clusterColours[index] ?? PassageMap.NO_CLUSTER);
     this.#pointColours = Uint8Array.from(colours);
-    this.#order = Uint32Array.from(colours.keys()).sort((a, b) => colours[a] - colours[b]);
+    this.#pointsByColour = Uint32Array.from(colours.keys()).sort((a, b) => colours[a] - colours[b]);
   }
 
   // ---- view ----
@@ -370,8 +281,9 @@ class PassageMap {
   }
 
   /**
-   * Return the view that a movement starts from: the target of a running animation, so that repeated
-   * steps add up; but for a pointer, what is visible, so that the map does not jump.
+   * Return the view that a movement starts from. An animated step starts from the target of a running
+   * animation, so that repeated steps add up. A pointer starts from what is visible, so that the map
+   * does not jump.
    */
   #findStart(animated) {
     return animated && this.#animation ? this.#animation.to : this.#view;
@@ -416,7 +328,7 @@ class PassageMap {
 
   // ---- drawing ----
 
-  /** Draw in the next frame, once however often this is called. */
+  /** Draw in the next frame: once, however often this is called before. */
   #draw() {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
@@ -439,7 +351,7 @@ class PassageMap {
     this.#raster = new DotRaster(width, height, this.#rasterMargin);
   }
 
-  /** The margin of the raster: a stamp of which one row is visible has its other edge in there. */
+  /** The margin of the raster, in device pixels: large enough for a stamp that is nearly invisible. */
   get #rasterMargin() {
     const radius = PassageMap.MAX_BASE_RADIUS * Math.max(...PassageMap.LEVEL_SCALES);
     return 2 * Math.ceil((radius + 1) * this.#ratio); // the rim is one CSS pixel
@@ -466,7 +378,7 @@ class PassageMap {
    * grows with the zoom.
    */
   get #baseRadius() {
-    const spacing = Math.sqrt((this.#width * this.#height) / Math.max(this.#order.length, 1));
+    const spacing = Math.sqrt((this.#width * this.#height) / Math.max(this.#pointsByColour.length, 1));
     const unzoomed = Math.min(
       Math.max(spacing * PassageMap.RADIUS_PER_SPACING, PassageMap.MIN_BASE_RADIUS),
       PassageMap.MAX_UNZOOMED_RADIUS,
@@ -490,11 +402,11 @@ class PassageMap {
   }
 
   #drawPoints() {
-    const levelsInOrder = Uint8Array.from(this.#order, (point) => this.#levelOf(point));
+    const sortedLevels = Uint8Array.from(this.#pointsByColour, (point) => this.#levelOf(point));
     this.#raster.clear(this.#theme.background);
     for (let level = 0; level <= PassageMap.TOP_LEVEL; level++) {
       const colourOf = (point) => (level ? this.#pointColours[point] : PassageMap.DIM);
-      this.#drawDots(levelsInOrder, level, colourOf);
+      this.#drawDots(sortedLevels, level, colourOf);
     }
     this.#raster.copyTo(this.#context);
     if (this.#hovered.point >= 0) this.#drawRing(this.#hovered.point);
@@ -508,32 +420,32 @@ class PassageMap {
   /** Return the radius of the points of a level, in CSS pixels. */
   #radiusOf(level) {
     const isSearch = this.#activeCluster < 0 && this.#levels !== null;
-    const smallest = isSearch ? PassageMap.LEVEL_RADII[level] : 0;
+    const smallest = isSearch ? PassageMap.MIN_LEVEL_RADII[level] : 0;
     return Math.max(this.#baseRadius * PassageMap.LEVEL_SCALES[level], smallest);
   }
 
   /**
    * Draw the visible points of a level.
    *
-   * @param {Uint8Array} levelsInOrder The levels of the points in `#order`.
+   * @param {Uint8Array} sortedLevels The levels of the points in `#pointsByColour`.
    * @param {number} level
    * @param {(point: number) => number} colourOf Returns the index of a colour in the palette.
    */
-  #drawDots(levelsInOrder, level, colourOf) {
-    if (!levelsInOrder.includes(level)) return;
+  #drawDots(sortedLevels, level, colourOf) {
+    if (!sortedLevels.includes(level)) return;
     const radius = this.#radiusOf(level);
     const { x, y } = this.#data;
     const [width, height] = [this.#canvas.width, this.#canvas.height];
     const scale = this.#scale() * this.#ratio;
     const offsetX = width / 2 - this.#view.x * scale;
     const offsetY = height / 2 - this.#view.y * scale;
-    const rim = radius < PassageMap.RIM_FROM ? 0 : this.#ratio;
+    const rim = radius < PassageMap.MIN_RIM_RADIUS ? 0 : this.#ratio;
     const { palette, background } = this.#theme;
     const stamps = this.#raster.makeStamps(radius * this.#ratio, rim, palette, background);
     const reach = Math.ceil(radius * this.#ratio + rim);
-    for (let rank = 0; rank < levelsInOrder.length; rank++) {
-      if (levelsInOrder[rank] !== level) continue;
-      const point = this.#order[rank];
+    for (let rank = 0; rank < sortedLevels.length; rank++) {
+      if (sortedLevels[rank] !== level) continue;
+      const point = this.#pointsByColour[rank];
       const left = Math.round(x[point] * scale + offsetX);
       const top = Math.round(y[point] * scale + offsetY);
       if (left > -reach && top > -reach && left < width + reach && top < height + reach) {
@@ -685,7 +597,7 @@ class PassageMap {
 
   // ---- pointing ----
 
-  /** Return what is at a position on the canvas: the cluster whose name is there, or else a point. */
+  /** Return what is at a position on the canvas: the cluster whose name is there, otherwise a point. */
   #hit(x, y) {
     const name = this.#namesInSight().find(({ left, top, width, height }) =>
       x >= left && y >= top && x <= left + width && y <= top + height);
@@ -693,12 +605,12 @@ class PassageMap {
   }
 
   /**
-   * Return the nearest point whose dot is within reach of a position on the canvas; -1 for none. Points
+   * Return the nearest point whose dot is close enough to a position on the canvas; -1 for none. Points
    * that stand out take precedence over nearer ones.
    */
   #nearest(x, y) {
     const scale = this.#scale();
-    const extra = PassageMap.REACH[this.#pointerType];
+    const extra = PassageMap.HIT_DISTANCE[this.#pointerType];
     const reaches = PassageMap.LEVEL_SCALES.map((_, level) => (this.#radiusOf(level) + extra) / scale);
     const maxReach = Math.max(...reaches);
     const dataX = this.#view.x + (x - this.#width / 2) / scale;
@@ -838,25 +750,25 @@ class PassageMap {
   #onPointerDown(event) {
     this.#pointerType = event.pointerType === "touch" ? "touch" : "mouse";
     const position = this.#positionIn(event);
-    if (this.#active.size === 0) {
+    if (this.#pressedPointers.size === 0) {
       this.#pressedAt = position;
       this.#hasDragged = false;
     }
     if (event.button !== 0) return; // only the main button drags
     this.#canvas.setPointerCapture(event.pointerId);
-    this.#active.set(event.pointerId, position);
+    this.#pressedPointers.set(event.pointerId, position);
   }
 
   #onPointerMove(event) {
     const position = this.#positionIn(event);
-    const before = this.#active.get(event.pointerId);
+    const before = this.#pressedPointers.get(event.pointerId);
     if (!before) {
       this.#pointerType = event.pointerType === "touch" ? "touch" : "mouse";
       this.#hover(this.#hit(position.x, position.y));
       return;
     }
-    const other = [...this.#active].find(([id]) => id !== event.pointerId)?.[1];
-    this.#active.set(event.pointerId, position);
+    const other = [...this.#pressedPointers].find(([id]) => id !== event.pointerId)?.[1];
+    this.#pressedPointers.set(event.pointerId, position);
     this.#hasDragged ||= Boolean(other) || this.#isFarFromPress(position);
     if (other) {
       this.#pinch(before, position, other);
@@ -869,7 +781,7 @@ class PassageMap {
   /** Return whether a pointer is too far from where it was pressed for a click. */
   #isFarFromPress({ x, y }) {
     const distance = Math.hypot(x - this.#pressedAt.x, y - this.#pressedAt.y);
-    return distance >= PassageMap.DRAG_PX[this.#pointerType];
+    return distance >= PassageMap.DRAG_DISTANCE[this.#pointerType];
   }
 
   /** Zoom as two fingers spread or close, and pan with the middle between them. One finger moves. */
@@ -881,13 +793,13 @@ class PassageMap {
   }
 
   #onPointerUp(event) {
-    this.#active.delete(event.pointerId);
+    this.#pressedPointers.delete(event.pointerId);
     this.#canvas.classList.remove("dragging");
   }
 
   #onClick(event) {
     const { x, y } = this.#positionIn(event);
-    const isOtherButton = event.button !== 0; // it does not drag, so its way is not known
+    const isOtherButton = event.button !== 0; // only the main button's movements are tracked
     if (this.#hasDragged || (isOtherButton && this.#isFarFromPress({ x, y }))) return;
     const { cluster, point } = this.#hit(x, y);
     const inNewTab = event.ctrlKey || event.metaKey || event.button === 1;

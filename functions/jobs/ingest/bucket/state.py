@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.missing_sources import MissingCounts
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import find_identity
-from shared.knowledge.followed_files import SHARDS, FileState, assign_shard, digest
+from shared.knowledge.followed_files import SHARDS, FileState, assign_shard, compute_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -43,13 +43,15 @@ class BucketState:
 
     async def load(self) -> None:
         """Load the shards that have changed. Costs one read if no shard has changed."""
-        stored = await self._sync.digests()
+        stored = await self._sync.load_digests()
         generations: dict[int, dict[str, int]] = defaultdict(dict)
         for name, listed in self._listing.items():
             generations[assign_shard(name)][name] = listed.generation
         shards = stored.keys() | generations.keys()
         await self._load(
-            shard for shard in shards if stored.get(shard) != digest(generations.get(shard, {}))
+            shard
+            for shard in shards
+            if stored.get(shard) != compute_digest(generations.get(shard, {}))
         )
         if any(map(is_multi_record, [*self.list_unread(), *self.list_deleted()])):
             await self._load(set(range(SHARDS)) - self._shards.keys())
@@ -148,7 +150,7 @@ class BucketState:
     async def _load(self, shards: Iterable[int]) -> None:
         missing = list(shards)
         self._shards |= {shard: {} for shard in missing}
-        for name, state in (await self._sync.objects(missing)).items():
+        for name, state in (await self._sync.load_objects(missing)).items():
             self._shards[assign_shard(name)][name] = state
 
 

@@ -26,7 +26,7 @@ from functions.jobs.ingest.readers.reading import (
     count_kinds,
     explain_excess,
     find_format_by_name,
-    get_ending,
+    get_extension,
 )
 from functions.jobs.ingest.readers.readwise.export import is_book
 from shared.knowledge.followed_files import FileState, FollowedFiles
@@ -85,7 +85,9 @@ async def sync_bucket(
             for name, listed in visible.items()
             if find_format_by_name(PurePosixPath(name))
         }
-        if others := Counter(get_ending(PurePosixPath(name)) for name in visible.keys() - readable):
+        if others := Counter(
+            get_extension(PurePosixPath(name)) for name in visible.keys() - readable
+        ):
             report.note = f"Not read: {count_kinds(others)}."
         state = BucketState(FollowedFiles(ctx.database, objects.address), readable)
         await state.load()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Source
     from shared.links.model import Link
 
-_ENDINGS: Final = {
+_EXTENSIONS: Final = {
     "text/html": ".html",
     "application/xhtml+xml": ".html",
     "application/pdf": ".pdf",
@@ -34,14 +34,14 @@ _ENDINGS: Final = {
     "text/markdown": ".md",
     "text/x-markdown": ".md",
 }
-"""The file ending for each media type."""
+"""The extension of the files in which documents of each media type are saved."""
 _TEXT: Final = "text/plain"
 _UNKNOWN: Final = ("", "application/octet-stream", "binary/octet-stream")
-"""What servers send if they do not know the media type. The ending of the URL is used instead."""
+"""What servers send if they do not know the media type. The URL's extension is used instead."""
 FETCH_RULES: Final = FetchRules(
     max_bytes=10 * MEGABYTE,
     seconds=20.0,
-    media_types=re.compile("|".join(map(re.escape, (*_ENDINGS, _TEXT, *_UNKNOWN)))),
+    media_types=re.compile("|".join(map(re.escape, (*_EXTENSIONS, _TEXT, *_UNKNOWN)))),
     headers={
         "accept": "text/html, application/xhtml+xml, application/pdf, text/*;q=0.9, */*;q=0.1",
         "user-agent": "Carrel (fetches single pages that a person asked for)",
@@ -115,15 +115,15 @@ def _is_temporary(error: DocumentRejected) -> bool:
 
 def _read(link: Link, document: FetchedDocument) -> Source:
     # One name for all pages, because some formats are recognized by a word in a file's name.
-    ending = _choose_ending(document)
-    file_format = _get_page_format(ending)
+    extension = _choose_extension(document)
+    file_format = _get_page_format(extension)
     if file_format is None:
         raise Unreadable(_REASONS["content_type"])
     name = PurePosixPath(unquote(document.url.target.partition("?")[0])).stem
     with TemporaryDirectory(prefix="carrel-link-") as folder:
-        path = Path(folder) / f"page{ending}"
+        path = Path(folder) / f"page{extension}"
         path.write_bytes(_to_utf8(document))
-        key = f"{name or document.url.host}{ending}"
+        key = f"{name or document.url.host}{extension}"
         file = SourceFile(
             path, link.url, "link", key, assigned_source_id=link.source_id, url=document.url.text
         )
@@ -140,18 +140,18 @@ def _read(link: Link, document: FetchedDocument) -> Source:
     )
 
 
-def _choose_ending(document: FetchedDocument) -> str:
-    """Choose a file ending for a document, by its media type or else by its URL."""
+def _choose_extension(document: FetchedDocument) -> str:
+    """Choose a file extension for a document, by its media type or else by its URL."""
     kind = parse_media_type(document.content_type)
-    if kind in _ENDINGS:
-        return _ENDINGS[kind]
-    ending = PurePosixPath(document.url.target.partition("?")[0]).suffix.lower()
-    return ending if kind in _UNKNOWN or _get_page_format(ending) else ".txt"
+    if kind in _EXTENSIONS:
+        return _EXTENSIONS[kind]
+    extension = PurePosixPath(document.url.target.partition("?")[0]).suffix.lower()
+    return extension if kind in _UNKNOWN or _get_page_format(extension) else ".txt"
 
 
-def _get_page_format(ending: str) -> Format | None:
+def _get_page_format(extension: str) -> Format | None:
     """Return the format for a page; None for exports, which could replace other sources."""
-    file_format = find_format_by_name(PurePosixPath(f"page{ending}"))
+    file_format = find_format_by_name(PurePosixPath(f"page{extension}"))
     return file_format if file_format and file_format.identity is Identity.FILE else None
 
 

@@ -64,7 +64,7 @@ class _OriginValues(_Exported):
 
 
 class _OwnFields(_Exported):
-    """The fields of a source beside those that its chunks share."""
+    """The fields of a source except those that its chunks share."""
 
     source_id: DocumentId
     title: Annotated[str, Field(min_length=1)]

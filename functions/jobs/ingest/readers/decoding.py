@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from functions.jobs.ingest.readers.alphabets import detect_by_alphabet
 from shared.core.ids import safe_id
 from shared.knowledge.source import Source
 
@@ -224,13 +225,15 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[
 
 def _detect_encodings(data: bytes) -> list[str]:
     """Return the legacy encodings that a text may have, in descending order of likelihood."""
-    from charset_normalizer import from_bytes
-
     lines = [line for line in data.splitlines() if not line.isascii()]
     sample = b"\n".join(lines)
     if len(sample) > _SAMPLE_BYTES:  # cut where no two-byte character can be
         sample = sample[:_SAMPLE_BYTES]
         sample = sample[: 1 + max(map(sample.rfind, (b"\n", b" ", b".")))] or sample
+    if encoding := detect_by_alphabet(sample):
+        return [encoding]
+    from charset_normalizer import from_bytes  # only here, because it is seldom needed
+
     matches = from_bytes(sample, cp_isolation=[*LATIN, *OTHER_SCRIPTS])
     best = matches.best()
     if best is None:

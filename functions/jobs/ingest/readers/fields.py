@@ -128,7 +128,7 @@ Tags = Annotated[
 with commas."""
 
 Moment = Annotated[datetime | None, BeforeValidator(_parse_moment)]
-"""An ISO 8601 date, with or without a time, in UTC. A time without a zone is taken to be UTC."""
+"""An ISO 8601 date, with or without a time, in UTC. A time without a zone is read as UTC."""
 
 
 DATES: Final = frozenset({"highlighted_at", "date"})

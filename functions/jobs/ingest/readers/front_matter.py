@@ -23,11 +23,11 @@ _FIRST_KEY: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*+[\w-]+:(?:\s|\Z)")
 _ENTRY_START: Final = re.compile(
     r"([\"']?)(?P<key>[^\s:\"'\[{#-][^\n]*?)\1[ \t]*:(?=\s|\Z)(?P<value>[^\n]*)"
 )
-"""The first line of an entry."""
+"""Matches the first line of an entry, in the groups `key` and `value`."""
 _CONTINUATION: Final = (" ", "\t", "-", "]", "}", "#")
 """How the other lines of an entry begin."""
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(\S.*)")
-"""A line with an item of a list."""
+"""Matches a line with an item of a list; group 1 is the item."""
 _CLOSING: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
 """The brackets and quotation marks that end a value, by those that begin it."""
 _UNQUOTED_TAGS: Final = re.compile(
@@ -167,7 +167,7 @@ def _salvage_entry(
 
 
 def _parse_value(text: str) -> Any:
-    """Parse a value on one line. A value that is not valid YAML is taken as text.
+    """Parse a value on one line. A value that is not valid YAML is read as text.
 
     Raises:
         _Malformed: The value is not valid YAML, and it has an unprintable character, or an open

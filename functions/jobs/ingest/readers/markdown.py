@@ -30,7 +30,7 @@ CODE: Final = (
     r"|(?<=\n\n)(?:    |\t)[^\n]*(?:\n(?:    |\t)[^\n]*)*"  # indented
     r"|(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"  # in a line
 )
-"""The pattern of code, for `re.DOTALL | re.MULTILINE`."""
+"""A pattern that matches code, for `re.DOTALL | re.MULTILINE`."""
 _REFERENCE: Final = re.compile(
     rf"{CODE}"
     rf"|(?P<definition>{LINK_DEFINITION.pattern}\n?)"

@@ -53,13 +53,12 @@ FORMATS: Final = (
 """All formats. A file is read with the first format that matches its name and its content."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest the target by itself"
 _EXPORT: Final = "is a Carrel export: ingest it by itself"
-_ENDING: Final = re.compile(r"\.\w{1,10}")
-"""The ending of a file name. Longer text after a dot is part of a title."""
+_EXTENSION: Final = re.compile(r"\.\w{1,10}")
+"""The extension of a file name. Longer text after a dot is part of a title."""
 _MAX_KINDS: Final = 10
 _TEMPLATES: Final = "in the templates folder"
 _DRAWING: Final = ".excalidraw.md"
-"""The ending of Excalidraw drawings in a vault. They consist of drawing data, with advice to open
-the plugin."""
+"""The extension of Excalidraw drawings in a vault, which contain drawing data instead of text."""
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
     ", ".join(
         f"{file_format.name} ({', '.join(file_format.extensions)})" for file_format in FORMATS
@@ -92,7 +91,7 @@ class FileListing:
             below the folder.
         registration: The registration of the folder in the knowledge base.
         problems: The folders, links and exports that are not read. Files are checked later.
-        others: The number of files in other formats, by ending; "" is no ending.
+        others: The number of files in other formats, by extension; "" is no extension.
         is_export: Whether the folder is a Carrel export, whose sources have their own ids.
         source_ids: The known ids of text files' sources, by absolute path.
         is_single: Whether a file was given.
@@ -148,11 +147,11 @@ class FileListing:
 
 
 def count_kinds(others: Counter[str]) -> str:
-    """Format the numbers of files by ending, in descending order: `3 .pdf, 2 .csv`."""
+    """Format the numbers of files by extension, in descending order: `3 .pdf, 2 .csv`."""
     ordered = sorted(others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
     commonest = ordered[:_MAX_KINDS]
     rest = others.total() - sum(count for _, count in commonest)
-    parts = [f"{count} {ending or 'without an ending'}" for ending, count in commonest]
+    parts = [f"{count} {extension or 'without an extension'}" for extension, count in commonest]
     return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
 
 
@@ -258,7 +257,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         if link.is_dir() or find_format_by_name(link):
             problems.append(InputProblem(_to_relative(folder, link), _OUTSIDE))
         else:
-            others[get_ending(link)] += 1
+            others[get_extension(link)] += 1
     if not files and below.errors:
         raise below.errors[0]
     listing = FileListing(folder, files, registration, problems, others, vaults=vaults)
@@ -279,7 +278,7 @@ def _list_export(path: Path, registration: Registration) -> FileListing:
 def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
     """Return the label under which a file that is not read is counted; None if it is read."""
     if find_format_by_name(file) is None:
-        return get_ending(file)
+        return get_extension(file)
     if vault and file.is_relative_to(vault.templates_folder):
         return _TEMPLATES
     return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
@@ -292,10 +291,10 @@ def _find_outermost_root(file: Path, registration: Registration) -> Path:
     return min(enclosing, key=lambda path: len(path.parts), default=registration.root.path)
 
 
-def get_ending(file: PurePath) -> str:
-    """Return the ending of a file name, in lower case; "" if there is none."""
-    ending = file.suffix.lower()
-    return ending if _ENDING.fullmatch(ending) else ""
+def get_extension(file: PurePath) -> str:
+    """Return the extension of a file name, in lower case; "" if there is none."""
+    extension = file.suffix.lower()
+    return extension if _EXTENSION.fullmatch(extension) else ""
 
 
 def read_files(

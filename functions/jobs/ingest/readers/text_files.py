@@ -146,14 +146,14 @@ def _split_front_matter(text: str) -> _Document:
     front_matter = parse_front_matter(match[1]) if match else None
     if match is None or front_matter is None:
         return _Document(text.strip())
-    given = {
+    fields = {
         key: _replace_wikilinks(value)
         for key, value in front_matter.fields.items()
         if value not in _YAML_NULLS
     }
-    if _is_address(given.get("source")):  # as Obsidian's Web Clipper writes it
-        given.setdefault("url", given["source"])
-    metadata, faults = validate(_FrontMatter, given, set(given))
+    if _is_address(fields.get("source")):  # as Obsidian's Web Clipper writes it
+        fields.setdefault("url", fields["source"])
+    metadata, faults = validate(_FrontMatter, fields, set(fields))
     warnings = front_matter.warnings + [
         f"line {front_matter.line_numbers.get(str(name), 1)}: {name}: {reason}; field ignored"
         for (name, *_), reason in faults

@@ -73,7 +73,7 @@ async def sync_readwise(ctx: Context, budget: Budget, report: Report) -> None:
     async with ReadwiseClient(url, token, deadline=budget.deadline, clock=ctx.clock) as client:
         run = _SyncRun(ctx, budget, report, client, sync)
         try:
-            await run.complete(await sync.progress())
+            await run.complete(await sync.load_progress())
         except OutOfTime:
             report.finished = False
         run.warn_of_unknown_fields()
@@ -257,7 +257,7 @@ def _complete_progress(progress: SyncProgress, began_at: datetime) -> SyncProgre
 
 async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
     """Load up to `limit` of the books that were given up until they change."""
-    books = await ReadwiseSync(ctx.database).dead_letters()
+    books = await ReadwiseSync(ctx.database).load_dead_letters()
     return [Failure(f"Readwise: {book.name}", book.reason) for book in books[:limit]]
 
 

@@ -32,7 +32,7 @@ NO_TOPICS: Final = (
 )
 NO_MATCH: Final = "No topic starts with this prefix. Leave prefix out to list all topics."
 MAX_WITH_PREFIX: Final = 300
-"""At most this many topics with a prefix are sorted. Others are left out."""
+"""The maximum number of topics with a prefix that are read and sorted. Others are left out."""
 TRUNCATED: Final = (
     "Only the first 300 topics by name that start with this prefix are listed. Use a longer prefix."
 )
@@ -107,9 +107,11 @@ async def _load_by_prefix(
         The topics that follow the key `after`, in order, and whether topics are missing because too
         many start with the prefix.
     """
-    names = {fold(args.prefix), canonicalize_topic(args.prefix, ctx.settings.topic_aliases)} - {""}
+    prefixes = {fold(args.prefix), canonicalize_topic(args.prefix, ctx.settings.topic_aliases)} - {
+        ""
+    }
     blocks = await asyncio.gather(
-        *(Topics(ctx.database).list_with_prefix(name, MAX_WITH_PREFIX + 1) for name in names)
+        *(Topics(ctx.database).list_with_prefix(name, MAX_WITH_PREFIX + 1) for name in prefixes)
     )
     topics = {topic.name: topic for block in blocks for topic in block[:MAX_WITH_PREFIX]}
     topics_of_kind = [topic for topic in topics.values() if topic.count(args.kind)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from shared.core.caller import Tier
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex
 from shared.knowledge.common_names import MAX_NAMES, CommonNames
 from shared.knowledge.source_repository import Sources
@@ -59,9 +59,9 @@ async def complete_name(args: In, ctx: Context) -> Out:
     Costs one round trip and at most 300 documents, or none if the names of this kind were read
     within the last minute.
 
-    If there are 300 names or more, a call with a prefix costs one more round trip, and up to
-    2 x (limit + 1) more documents. Names that are not among the 300 most common ones are found by
-    their own beginning only, not by that of a later word.
+    If there are 300 names or more, a call with a prefix costs another round trip, and up to
+    2 x (limit + 1) more documents. Names that are not among the 300 most common ones are found only
+    by their own beginning, not by that of a later word.
     """
     common = await CommonNames(ctx.database).load(Kind(args.kind))
     matching = [value for value in common if _begins_with(value, args.prefix)]
@@ -76,8 +76,8 @@ def _begins_with(value: FacetValue, prefix: str) -> bool:
     """Return whether a name, a word in it, or a source's or cluster's id begins with a prefix."""
     kind = value.facet.kind
     # The key of a facet normalizes its name: case, character width and white space.
-    name = named_facet(kind, value.name).key
-    pattern = rf"(?<!\w){re.escape(named_facet(kind, prefix).key)}"
+    name = make_named_facet(kind, value.name).key
+    pattern = rf"(?<!\w){re.escape(make_named_facet(kind, prefix).key)}"
     return bool(re.search(pattern, name)) or (
         kind in KINDS_WITH_IDS and value.facet.key.startswith(prefix.strip())
     )
@@ -101,7 +101,7 @@ async def _load_rare_names(args: In, ctx: Context) -> list[FacetValue]:
             )
             return [*map(_to_source_name, by_title), *by_id]
         case kind:
-            key = named_facet(Kind(kind), args.prefix).key
+            key = make_named_facet(Kind(kind), args.prefix).key
             return await index.list_by_prefix(Kind(kind), key, limit)
 
 

@@ -11,7 +11,7 @@ from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.text_validation import validate_line
 from shared.knowledge.overrides import EDITABLE
-from shared.knowledge.schemas import Tag, Title, distinct_tags
+from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_editing import EditableSource, SourceEditing
 from shared.notes.repository import Notes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_TAGS: Final = 200
-"""Ingest takes up to this many tags of a file."""
+"""The maximum number of tags, which is as many as ingest takes from a file."""
 
 
 def _validate_author(text: str) -> str:
@@ -54,15 +54,15 @@ class In(IdempotentArguments):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The given values, by field name."""
-        given: dict[str, Any] = {}
+        """The new values, by field name, without fields that are left out."""
+        values: dict[str, Any] = {}
         if self.title is not None:
-            given["title"] = self.title
+            values["title"] = self.title
         if self.author is not None:
-            given["author"] = self.author or None
+            values["author"] = self.author or None
         if self.tags is not None:
-            given["tags"] = distinct_tags(self.tags)
-        return given
+            values["tags"] = drop_duplicate_tags(self.tags)
+        return values
 
 
 class OriginValues(Result):
@@ -97,15 +97,15 @@ class Out(Result):
 
 
 async def edit_source(args: In, ctx: Context) -> Out:
-    """Store an edit with the source and its first 200 passages; the index job follows with others.
+    """Store an edit in the source and its first 200 passages. The index job updates the others.
 
-    Two round trips: the source with its passages, and the commit.
+    Costs two round trips: the read of the source with its passages, and the commit.
 
     Raises:
         InvalidInput: There is nothing to change, a field is given and reset, or a text contains a
             secret.
         NotFound: There is no such source.
-        Forbidden: The caller is not the owner, and did not save it.
+        Forbidden: The caller is not the owner, and did not save the source.
         Conflict: The source has another revision, or is being forgotten.
     """
     if not args.values and not args.reset:
@@ -132,7 +132,7 @@ async def _edit(args: In, ctx: Context) -> Out:
         return _build_result(before, before, [])
     now = ctx.clock()
     writes = Notes(ctx.database).revision_writes(stored.snapshot, now)
-    writes += editing.writes(stored, after, now)
+    writes += editing.build_writes(stored, after, now)
     return await ctx.commit(writes, _build_result(before, after, changed))
 
 
@@ -142,7 +142,7 @@ def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> 
     Raises:
         NotFound: There is no such source.
         Forbidden: The caller may not edit it.
-        InvalidInput: It is a note, of which the call edits what notes do not have.
+        InvalidInput: It is a note, and the call edits or resets a field that notes do not have.
         Conflict: It has another revision, or is being forgotten.
     """
     details = {"source_id": args.source_id}
@@ -164,7 +164,7 @@ def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> 
             "A note has no author, and nothing to reset. save_note brings back former revisions.",
             details=details,
         )
-    if stored.is_leaving:
+    if stored.is_moving:
         raise Conflict(
             "The source is being forgotten. Restore it with forget first.", details=details
         )
@@ -184,7 +184,7 @@ def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> 
 
 
 def _apply_edit(stored: EditableSource, args: In) -> StoredSource:
-    """Return the source after the edit, with what its origin says of the edited fields."""
+    """Return the source after the edit. It keeps the values of its origin for edited fields."""
     source = stored.source
     origin_values = dict(source.origin_values or {})
     fields: dict[str, Any] = {
@@ -216,12 +216,12 @@ def _build_result(before: StoredSource, after: StoredSource, changed: list[str])
         edited=after.edited,
         origin=OriginValues(**after.origin_values) if after.origin_values else None,
         waiting=after.chunk_count if is_visible else 0,
-        undo=_undo(before, after, changed) if changed else None,
+        undo=_build_undo(before, after, changed) if changed else None,
     )
 
 
-def _undo(before: StoredSource, after: StoredSource, changed: list[str]) -> Undo:
-    """Return the call that gives the changed fields their former values, or those of the origin."""
+def _build_undo(before: StoredSource, after: StoredSource, changed: list[str]) -> Undo:
+    """Build the call that gives each changed field its former value, or resets it."""
     arguments: dict[str, Any] = {"source_id": after.source_id, "revision": after.revision}
     reset = [name for name in changed if name in after.edited and name not in before.edited]
     for name in changed:
@@ -231,7 +231,7 @@ def _undo(before: StoredSource, after: StoredSource, changed: list[str]) -> Undo
     return Undo(tool="edit_source", arguments=arguments | ({"reset": reset} if reset else {}))
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     name = f'"{out.title}" (source_id: {out.source_id}, revision {out.revision})'
     if not out.changed:
@@ -262,7 +262,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=edit_source,
-    text=in_words,
+    text=format_result,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

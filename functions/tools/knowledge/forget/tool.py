@@ -14,13 +14,11 @@ from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
-from shared.pipeline.forgetting import (
-    ContentCounts,
-    Forgetter,
-    Forgetting,
-    SourceMove,
-    count_contents,
-)
+from shared.pipeline.forgetting import Forgetter, Forgetting, build_keep_forgotten_write
+from shared.pipeline.forgotten_chunks import ContentCounts, count_contents
+from shared.pipeline.forgotten_expiry import build_chunk_admission, build_source_admission
+from shared.pipeline.restoring import Restoring
+from shared.pipeline.source_move import SourceMove
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.text.counts import format_count
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MOVE_SECONDS: Final = 20.0
-"""After this time, a call leaves the remaining passages of a source to the index job."""
+"""After this time, in seconds, a call leaves the rest of a source's passages to the index job."""
 
 
 class In(IdempotentArguments):
@@ -113,12 +111,13 @@ class _Call:
         self._args = args
         self._ctx = ctx
         self._forgetting = Forgetting(ctx.database)
+        self._restoring = Restoring(ctx.database)
         self._forgetter = Forgetter(str(ctx.caller.user_id), args.reason, ctx.clock())
         self._started_at = time.monotonic()
 
     async def forget_chunk(self, chunk_id: str) -> Out:
         chunk, forgotten = await asyncio.gather(
-            self._forgetting.chunk(chunk_id), self._forgetting.forgotten_chunk(chunk_id)
+            self._forgetting.load_chunk(chunk_id), self._restoring.load_forgotten_chunk(chunk_id)
         )
         if chunk is None:
             if forgotten is None:
@@ -130,23 +129,23 @@ class _Call:
                 return await self.forget_source(source_id)  # completes a call that was killed
             return _report_unchanged(chunk_id, source_id, title, forgotten=True)
         source_id, title = chunk.get("source_id"), chunk.get("title")
-        source = await self._forgetting.source(source_id)
+        source = await self._forgetting.load_source(source_id)
         document = (source.to_dict() or {}) if source else {}
         if source and _goes_whole(document):
             return await self.forget_source(source_id)
         self._check_permission(document)
         if source:
             _require_settled(source)
-        writes = await self._forgetting.forget_chunk(chunk, source, self._forgetter)
+        writes = await self._forgetting.build_forget_writes(chunk, source, self._forgetter)
         counts = count_contents([chunk.to_dict() or {}])
         out = self._report_change(chunk_id, source_id, title, counts)
         # Without its source, the passage cannot be restored.
         return await self._ctx.commit(writes, out if source else out.without_undo())
 
     async def restore_chunk(self, chunk_id: str) -> Out:
-        forgotten = await self._forgetting.forgotten_chunk(chunk_id)
+        forgotten = await self._restoring.load_forgotten_chunk(chunk_id)
         if forgotten is None:
-            chunk = await self._forgetting.chunk(chunk_id)
+            chunk = await self._forgetting.load_chunk(chunk_id)
             if chunk is None:
                 return await self._admit_chunk(chunk_id)
             return _report_unchanged(
@@ -164,7 +163,7 @@ class _Call:
                 details={"source_id": source_id},
             )
         _require_settled(source)
-        writes = await self._forgetting.restore_chunk(forgotten, source, self._forgetter.now)
+        writes = await self._restoring.build_restore_writes(forgotten, source, self._forgetter.now)
         counts = count_contents([document])
         return await self._ctx.commit(
             writes, self._report_change(chunk_id, source_id, title, counts)
@@ -177,10 +176,10 @@ class _Call:
             return begun
         move, source = begun
         title = source.get("title")
-        counts, is_complete = await self._add_up(move.move_chunks(self._forgetter.now))
+        counts, is_complete = await self._add_up(move.forget_chunks(self._forgetter.now))
         if is_complete:
             out = self._report_change(None, source_id, title, counts)
-            return await self._ctx.commit(move.finish_forgetting(), out)
+            return await self._ctx.commit(move.build_last_forget_writes(), out)
         remaining = max(1, source.get("chunk_count") - counts.chunks)
         return await self._ctx.commit(
             [], self._report_change(None, source_id, title, counts, remaining)
@@ -189,7 +188,8 @@ class _Call:
     async def _begin_forgetting(self, source_id: str) -> tuple[SourceMove, Document] | Out:
         """Begin or continue to forget a source; return the result if it is forgotten already."""
         source, (record, snapshot) = await asyncio.gather(
-            self._forgetting.source(source_id), ForgottenSources(self._ctx.database).get(source_id)
+            self._forgetting.load_source(source_id),
+            ForgottenSources(self._ctx.database).get(source_id),
         )
         if source is None:
             if not record.whole:
@@ -210,14 +210,14 @@ class _Call:
     async def restore_source(self, source_id: str) -> Out:
         record, snapshot = await ForgottenSources(self._ctx.database).get(source_id)
         if not record.whole:
-            source = await self._forgetting.source(source_id)
+            source = await self._forgetting.load_source(source_id)
             if source is None:
                 raise _make_not_restorable_error("source", source_id)
             return _report_unchanged(None, source_id, source.get("title"), forgotten=False)
         if record.document is None:
             self._check_permission({})
             out = self._report_change(None, source_id, _get_title(None), ContentCounts())
-            return await self._ctx.commit(self._forgetting.admit_source(record, snapshot), out)
+            return await self._ctx.commit([build_source_admission(record, snapshot)], out)
         self._check_permission(record.document)
         if record.unfinished is Unfinished.FORGETTING:
             raise _make_unfinished_error(source_id, "forgotten")
@@ -231,7 +231,7 @@ class _Call:
         title = _get_title(record.document)
         if is_complete:
             out = self._report_change(None, source_id, title, counts)
-            return await self._ctx.commit(move.finish_restoring(record), out)
+            return await self._ctx.commit(move.build_last_restore_writes(record), out)
         remaining = max(1, record.document["chunk_count"] - counts.chunks)
         return await self._ctx.commit(
             [], self._report_change(None, source_id, title, counts, remaining)
@@ -240,7 +240,7 @@ class _Call:
     async def _admit_chunk(self, chunk_id: str) -> Out:
         """Let ingest store a passage again whose text was deleted for good."""
         self._check_permission({})
-        writes = await self._forgetting.admit_chunk(chunk_id)
+        writes = await build_chunk_admission(self._ctx.database, chunk_id)
         if writes is None:
             raise _make_not_restorable_error("passage", chunk_id)
         out = self._report_change(
@@ -252,8 +252,8 @@ class _Call:
         """Forget for good what ingest forgot only until its file comes back."""
         title = _get_title(record.document)
         out = self._report_change(None, record.source_id, title, ContentCounts())
-        writes = self._forgetting.keep_forgotten(record, snapshot, self._forgetter)
-        return await self._ctx.commit(writes, out)
+        write = build_keep_forgotten_write(record, snapshot, self._forgetter)
+        return await self._ctx.commit([write], out)
 
     async def _load_source_of_forgotten(self, source_id: str) -> Document | None:
         """Load the source of a forgotten passage, or None if that is forgotten, too.
@@ -263,7 +263,7 @@ class _Call:
         Raises:
             Forbidden: The caller is not the owner, and did not save it.
         """
-        source = await self._forgetting.source(source_id)
+        source = await self._forgetting.load_source(source_id)
         if source is not None:
             document = source.to_dict()
         else:
@@ -297,7 +297,7 @@ class _Call:
             )
 
     async def _add_up(self, moves: AsyncIterator[ContentCounts]) -> tuple[ContentCounts, bool]:
-        """Move chunks until the time is up; return what was moved, and whether that is all."""
+        """Move chunks until the time is up. Return what was moved, and whether that was all."""
         total = ContentCounts()
         async for counts in moves:
             total += counts
@@ -331,9 +331,9 @@ class _Call:
 
 
 def _goes_whole(source: Mapping[str, Any]) -> bool:
-    """Return whether a source goes with any of its passages.
+    """Return whether forgetting a passage forgets its whole source.
 
-    That is its last one, or one of a note, whose document has the whole text.
+    That is so for a source's last passage, and for a note, whose document has the whole text.
     """
     return source["chunk_count"] == 1 or "saved_by" in source
 
@@ -387,20 +387,20 @@ def _make_unfinished_error(source_id: str, state: str) -> Conflict:
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     name = f'"{out.title}"' if out.title else f"the source {out.source_id}"
-    what = f"the passage {out.chunk_id} of {name}" if out.chunk_id else name
+    subject = f"the passage {out.chunk_id} of {name}" if out.chunk_id else name
     if not out.changed:
         state = "forgotten" if out.forgotten else "in the knowledge base"
-        return f"Nothing changed: {what} already is {state}."
+        return f"Nothing changed: {subject} already is {state}."
     moved = out.removed or out.restored
     if out.restored and not out.title:
         return (
-            f"The texts of {what} were deleted for good. They come back when their file or export"
-            " is ingested again."
+            f"The texts of {subject} were deleted for good. They come back when their file or"
+            " export is ingested again."
         )
-    lines = [f"{'Forgot' if out.forgotten else 'Restored'} {what}."]
+    lines = [f"{'Forgot' if out.forgotten else 'Restored'} {subject}."]
     if moved:
         counts = [
             format_count(moved.chunks, "passage"),
@@ -437,7 +437,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=forget,
-    text=in_words,
+    text=format_result,
     effect=Effect.DESTROY,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

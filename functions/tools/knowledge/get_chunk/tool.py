@@ -11,7 +11,7 @@ from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import MAX_NOTES, Addresses, NoteSummary, note_summaries
+from shared.knowledge.views import MAX_NOTES, Addresses, NoteSummary, to_note_summaries
 from shared.runtime.pagination import MaxTokens, fit_page
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
@@ -95,7 +95,8 @@ async def get_chunk(args: In, ctx: Context) -> Out:
     """
     chunks = Chunks(ctx.database)
     stored, notes = await asyncio.gather(
-        chunks.get(args.chunk_id), chunks.notes_about("about_chunk_id", args.chunk_id, MAX_NOTES)
+        chunks.get(args.chunk_id),
+        chunks.load_notes_about("about_chunk_id", args.chunk_id, MAX_NOTES),
     )
     if stored is None:
         raise NotFound(
@@ -111,7 +112,7 @@ async def get_chunk(args: In, ctx: Context) -> Out:
 
 
 async def _search_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
-    """Search the chunk's nearest neighbours. One more is read because the chunk finds itself."""
+    """Find the chunks nearest to a chunk. One more is read, because the chunk finds itself."""
     if stored.vector is None or not args.include_related:
         return []
     neighbours = await Chunks(ctx.database).find_nearest(stored.vector, args.related_limit + 1)
@@ -129,13 +130,13 @@ def _build_out(
         knowledge_card=CardResult.of(card) if card else None,
         cluster=_build_membership(chunk, clusters),
         related_chunks=[_to_related_chunk(neighbour) for neighbour in related],
-        notes=note_summaries(notes),
+        notes=to_note_summaries(notes),
         message=None,
     )
 
 
 def _shorten(out: Out, max_tokens: int) -> Out:
-    """Leave out the related passages, and then the notes, that do not fit."""
+    """Leave out what does not fit: the last related passages, and then the last notes."""
     text = out.model_copy(update={"notes": [], "related_chunks": []})
     notes = fit_page(out.notes, max_tokens, other_parts=[text], min_items=0)
     related = fit_page(out.related_chunks, max_tokens, other_parts=[text, *notes], min_items=0)
@@ -147,7 +148,7 @@ def _shorten(out: Out, max_tokens: int) -> Out:
 def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
     if not chunk.cluster_id:
         return None
-    # Clusters that are gone are still listed until the next run of clustering.
+    # A chunk may name clusters that no longer exist, until clustering runs again.
     main = next((item for item in clusters if item.cluster_id == chunk.cluster_id[0]), None)
     return ClusterMembership(
         cluster_id=list(chunk.cluster_id),

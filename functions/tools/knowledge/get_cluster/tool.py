@@ -10,10 +10,10 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.index.facets import Facet, Kind
-from shared.index.vector_index import date_cursor
+from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import ClusterSummary, Passage, format_passage, passage_view
+from shared.knowledge.views import ClusterSummary, Passage, format_passage, to_passage
 from shared.runtime.pagination import (
     CursorMoment,
     PagedArguments,
@@ -83,7 +83,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
 
     It reads 1 + (member_limit + 1) + (related_limit + 1) documents.
     """
-    # A cursor is valid for the cluster with any other arguments.
+    # A cursor is valid for its cluster, even if the other arguments change.
     cursor_args = In(cluster_id=args.cluster_id)
     after = decode_cursor(cursor_args, args.cursor, _POSITION)
     stored, chunks = await asyncio.gather(
@@ -100,7 +100,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
         for neighbour in await _search_neighbours(stored, args, ctx)
     ]
     members = fit_page(
-        [passage_view(Passage, chunk) for chunk in chunks[: args.member_limit]],
+        [to_passage(Passage, chunk) for chunk in chunks[: args.member_limit]],
         args.max_tokens,
         other_parts=[ClusterSummary.of(stored.cluster), *related_clusters],
     )
@@ -108,7 +108,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
     return Out.of(
         stored.cluster,
         members=members,
-        next_cursor=encode_cursor(cursor_args, date_cursor(last)) if last else None,
+        next_cursor=encode_cursor(cursor_args, make_date_cursor(last)) if last else None,
         related_clusters=related_clusters,
     )
 
@@ -124,7 +124,7 @@ async def _load_members(args: In, after: DateCursor | None, ctx: Context) -> lis
 async def _search_neighbours(
     stored: ClusterWithCentroid, args: In, ctx: Context
 ) -> list[ClusterNeighbour]:
-    """Search the nearest clusters. One more is read because the cluster finds itself."""
+    """Find the nearest clusters. One more is read, because the cluster finds itself."""
     if not args.include_related or args.cursor:
         return []
     neighbours = await Clusters(ctx.database).find_nearest(stored.centroid, args.related_limit + 1)
@@ -132,7 +132,7 @@ async def _search_neighbours(
     return others[: args.related_limit]
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the cluster as text."""
     lines = [
         out.name,
@@ -166,7 +166,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=get_cluster,
-    text=in_words,
+    text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(

@@ -64,7 +64,7 @@ class Out(Result):
 async def get_map(args: In, ctx: Context) -> Out:
     """Get the map.
 
-    Costs two round trips, one document, and one more for each thousand points.
+    Costs two round trips, and reads one document, and another for each thousand points.
     """
     loaded = await Maps(ctx.database).load_sample(args.limit)
     if loaded is None:
@@ -104,7 +104,10 @@ async def get_map(args: In, ctx: Context) -> Out:
 
 
 def _index_clusters(drawn: KnowledgeMap) -> dict[int, int]:
-    """Return the index in the result of each cluster that still exists, by its number."""
+    """Return the index in the result of each cluster, by its number on the map.
+
+    Clusters without passages are not in the result.
+    """
     numbers = [number for number, cluster in enumerate(drawn.clusters) if cluster.size]
     return {number: index for index, number in enumerate(numbers)}
 

@@ -1,4 +1,4 @@
-"""How many passages are dated in a period, by day, source and author, counted from postings."""
+"""Counts the passages of a period by day, source and author, from the postings of its months."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
     Months = Mapping[str, Postings]
-    """Month, as YYYY-MM, to the dates of its chunks; a month without chunks is missing."""
+    """The postings with the dates of a month's chunks, by month (YYYY-MM).
+
+    A month without chunks is missing."""
 
 MAX_SOURCES: Final = 20
-"""Maximum number of sources that are read for their authors."""
+"""The maximum number of sources that are read for their titles and authors."""
 MAX_TOP_ENTRIES: Final = 5
-"""Number of sources and of authors returned."""
+"""The number of sources, and of authors, in the result."""
 
 
 class TimelineEntry(Result):
@@ -81,7 +83,7 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
     """Count the passages of a span.
 
     Costs two round trips, with at most 14 postings and 20 sources. While passages wait to be
-    indexed, the database counts the period.
+    indexed, the database counts the total, because the postings are incomplete.
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
     postings, is_indexed = await asyncio.gather(
@@ -90,7 +92,7 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
     )
     months = {facet.key: month_postings for facet, month_postings in postings.facets.items()}
     units = _split_by_month(span) if by_month else _split_by_day(span)
-    counts = [_count(unit, months) for unit in units.values()]
+    counts = [_count_chunks(unit, months) for unit in units.values()]
     per_source = _count_per_source(months, span)
     busiest = dict(_sort_by_count(per_source)[:MAX_SOURCES])
     total, sources = await asyncio.gather(
@@ -121,9 +123,9 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
     )
 
 
-async def _count_total(span: DateSpan, indexed: int | None, ctx: Context) -> int:
-    """Return `indexed`, or have the database count if some passages are not indexed."""
-    return await Chunks(ctx.database).count(span) if indexed is None else indexed
+async def _count_total(span: DateSpan, indexed_count: int | None, ctx: Context) -> int:
+    """Return the count from the index, or without one let the database count."""
+    return await Chunks(ctx.database).count(span) if indexed_count is None else indexed_count
 
 
 def _sort_by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -147,18 +149,21 @@ def _parse_month(name: str) -> DateSpan:
 
 
 def _covers(months: Months, unit: DateSpan) -> bool:
-    """Return whether the postings of its month contain every chunk of a day or a month."""
+    """Return whether the postings contain all chunks of a day or a month.
+
+    The postings of a month with very many chunks are truncated to the newest.
+    """
     postings = months.get(unit.months[0])
     return postings is None or postings.is_complete or postings.since <= unit.microseconds.start
 
 
-def _count(unit: DateSpan, months: Months) -> int:
+def _count_chunks(unit: DateSpan, months: Months) -> int:
     """Count the indexed chunks of a day or a month."""
     postings = months.get(unit.months[0])
     if postings is None:
         return 0
-    first, last = unit.first.isoformat(), unit.last.isoformat()
-    return sum(count for day, count in postings.days.items() if first <= day <= last)
+    first_day, last_day = unit.first.isoformat(), unit.last.isoformat()
+    return sum(count for day, count in postings.days.items() if first_day <= day <= last_day)
 
 
 def _count_per_source(months: Months, span: DateSpan) -> Counter[str]:

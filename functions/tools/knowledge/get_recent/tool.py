@@ -11,9 +11,9 @@ from pydantic import Field, TypeAdapter
 from functions.tools.knowledge.get_recent.activity import Activity, count_activity
 from shared.core.caller import Tier
 from shared.core.dates import DateSpan, Period, resolve_period
-from shared.index.vector_index import date_cursor
+from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.views import Passage, format_passage, passage_view, title_by_author
+from shared.knowledge.views import Passage, format_passage, format_title, to_passage
 from shared.links.repository import SavedLinks
 from shared.runtime.pagination import (
     CursorMoment,
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_LINKS: Final = 5
-"""The first page shows this many links that were saved."""
+"""The maximum number of saved links on the first page."""
 EMPTY_MESSAGE: Final = (
     "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
 )
 _Day = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Day, _Day])
-"""A cursor has the date and the id of a page's last passage, and the first and the last day of the
-period."""
+"""The shape of a cursor: the date and the id of a page's last passage, and the first and the last
+day of the period."""
 
 
 class In(PagedArguments):
@@ -106,14 +106,14 @@ async def get_recent(args: In, ctx: Context) -> Out:
     )
     recent_links = [_to_recent_link(link) for link in links]
     page = fit_page(
-        [passage_view(Passage, chunk) for chunk in chunks[: args.limit]],
+        [to_passage(Passage, chunk) for chunk in chunks[: args.limit]],
         args.max_tokens,
         other_parts=[*recent_links, *([activity] if activity else [])],
     )
     next_cursor = None
     if len(page) < len(chunks):
         days = span.first.toordinal(), span.last.toordinal()
-        next_cursor = encode_cursor(args, [*date_cursor(chunks[len(page) - 1]), *days])
+        next_cursor = encode_cursor(args, [*make_date_cursor(chunks[len(page) - 1]), *days])
     return Out(
         period=args.period,
         first_day=span.first.isoformat(),
@@ -133,7 +133,7 @@ async def _count_activity(args: In, span: DateSpan, ctx: Context) -> Activity | 
 
 
 async def _load_links(args: In, ctx: Context) -> Sequence[Link]:
-    # An address that a user saved is not public before its page is stored.
+    # A saved address is not public before its page is stored.
     if args.cursor or ctx.caller.user_id is None:
         return ()
     return await SavedLinks(ctx.database).list_newest(MAX_LINKS)
@@ -157,7 +157,7 @@ async def _explain_empty(ctx: Context) -> str:
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the passages and counts as text."""
     paragraphs = [out.message] if out.message else []
     paragraphs += [_format_activity(out, out.activity)] if out.activity else []
@@ -171,7 +171,7 @@ def in_words(out: Out) -> str:
 def _format_activity(out: Out, activity: Activity) -> str:
     days = [f"{entry.date} ({entry.chunks})" for entry in activity.timeline]
     sources = [
-        f"{title_by_author(source.title, source.author)} ({source.chunks}, ID {source.source_id})"
+        f"{format_title(source.title, source.author)} ({source.chunks}, ID {source.source_id})"
         for source in activity.top_sources
     ]
     authors = [f"{author.author} ({author.chunks})" for author in activity.top_authors]
@@ -206,7 +206,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=get_recent,
-    text=in_words,
+    text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="chunks", uri="carrel://chunk/{chunk_id}", name="title"),

@@ -18,7 +18,7 @@ from shared.knowledge.views import (
     LinkedSource,
     NoteSummary,
     SourceSummary,
-    note_summaries,
+    to_note_summaries,
 )
 from shared.runtime.pagination import (
     CursorCount,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     Position = tuple[str, str, int]
 
 _POSITION: Final = TypeAdapter(tuple[DocumentId, DocumentId, CursorCount])
-"""The shape of a cursor: the last chunk of a page, the chunk after it, and the last one's
-position."""
+"""The shape of a cursor: the id of a page's last chunk, the id of the chunk after it, and the
+position of the last chunk."""
 
 
 class In(PagedArguments):
@@ -133,7 +133,7 @@ async def get_source(args: In, ctx: Context) -> Out:
         text=_get_text(args, source, note),
         chunks=[],
         next_cursor=None,
-        notes=note_summaries(notes),
+        notes=to_note_summaries(notes),
         links_to=[LinkedSource.of(linked) for linked in links_to],
         linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )
@@ -147,25 +147,25 @@ async def get_source(args: In, ctx: Context) -> Out:
 
 
 def _get_text(args: In, source: StoredSource, note: NoteFields | None) -> str | None:
-    """Return the whole text of a note whose passages do not show it: they may overlap."""
-    is_wanted = args.detail == "full" and not args.cursor and source.chunk_count > 1
-    return note.text if note and is_wanted else None
+    """Return the whole text of a note that has several passages, which may overlap."""
+    is_shown = args.detail == "full" and not args.cursor and source.chunk_count > 1
+    return note.text if note and is_shown else None
 
 
 async def _load_notes(args: In, ctx: Context) -> list[Chunk]:
     if args.cursor:
         return []
-    return await Chunks(ctx.database).notes_about("about_source_id", args.source_id, MAX_NOTES)
+    return await Chunks(ctx.database).load_notes_about("about_source_id", args.source_id, MAX_NOTES)
 
 
 async def _load_linked_from(args: In, ctx: Context) -> list[StoredSource]:
     if args.cursor:
         return []
-    return await Sources(ctx.database).linking_to(args.source_id, MAX_LINKS)
+    return await Sources(ctx.database).list_linking_to(args.source_id, MAX_LINKS)
 
 
 async def _load_links_to(args: In, source: StoredSource, ctx: Context) -> list[StoredSource]:
-    """Load the sources that a source links to, without those that are not stored."""
+    """Load the sources that a source links to. Those that are not stored are left out."""
     if args.cursor or not source.links_to:
         return []
     return await Sources(ctx.database).get_all(source.links_to[:MAX_LINKS])
@@ -176,9 +176,9 @@ async def _load_chunks(args: In, previous: Position | None, ctx: Context) -> lis
     chunks, first = Chunks(ctx.database), 1
     if previous:
         last, following, position = previous
-        positions = await chunks.positions([last, following])
+        positions = await chunks.load_positions([last, following])
         first = _find_first_position(positions.get(last), positions.get(following), position)
-    return await chunks.of_source(args.source_id, args.limit + 1, first)
+    return await chunks.load_of_source(args.source_id, args.limit + 1, first)
 
 
 def _find_first_position(last: int | None, following: int | None, position: int) -> int:
@@ -195,7 +195,7 @@ def _find_first_position(last: int | None, following: int | None, position: int)
     if last is not None:
         return last + 1
     if following is not None:
-        # The chunk that has taken the last one's position was on no page yet.
+        # The last chunk is deleted. The chunk that now has its position was on no page yet.
         return min(position, following)
     raise Conflict(
         "The source was edited where this page begins. Call get_source again without the cursor."

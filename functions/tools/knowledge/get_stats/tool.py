@@ -1,4 +1,4 @@
-"""Count the contents of the knowledge base and its pending passages."""
+"""Count what the knowledge base contains, and the passages that wait for the jobs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_TOP_ENTRIES: Final = 10
-"""Number of tags and of authors returned."""
+"""The number of tags, and of authors, in the result."""
 MAX_CATEGORIES: Final = 20
+"""The maximum number of categories in the result."""
 
 
 class In(Arguments):
@@ -105,13 +106,21 @@ async def get_stats(_args: In, ctx: Context) -> Out:
     """Count everything.
 
     Costs one round trip, with a read for each name and for every 1,000 sources, extractions and
-    pending passages. A counter would be cheaper, but every program that adds, lists or removes an
-    extraction would have to keep it, while 100,000 extractions cost 100 reads. While passages wait
-    to be indexed, a call costs two round trips, and a read for every 1,000 passages.
+    pending passages. While passages wait to be indexed, a call costs two round trips, and another
+    read for every 1,000 passages.
+
+    A stored counter of extractions would be cheaper, but every program that adds or removes
+    extractions would have to update it, and 100,000 extractions cost only 100 reads.
     """
     database, steps = ctx.database, _list_steps(ctx)
     index, queue = InvertedIndex(database, KNOWLEDGE), ChunkQueue(database)
-    indexed, names, step_counts, extractions, others = await asyncio.gather(
+    (
+        indexed,
+        names,
+        (pending_counts, parked_counts),
+        extractions,
+        others,
+    ) = await asyncio.gather(
         index.count_documents([FIRST, LATER, HAS_CARD]),
         asyncio.gather(
             index.list_commonest(Kind.TAG, MAX_TOP_ENTRIES),
@@ -128,11 +137,11 @@ async def get_stats(_args: In, ctx: Context) -> Out:
             Sources(database).count(),
             Chunks(database).load_newest(1),
             EmbeddingSpace(database).load_space(),
-            SearchHealth(database).nights(),
+            SearchHealth(database).load_nights(),
         ),
     )
-    pending = dict(zip(steps, step_counts[0], strict=True))
-    dead_letters = dict(zip(STEPS, step_counts[1], strict=True))
+    pending = dict(zip(steps, pending_counts, strict=True))
+    dead_letters = dict(zip(STEPS, parked_counts, strict=True))
     cluster_count, source_count, newest, space, nights = others
     is_indexed = not pending["index"] and not dead_letters["index"]
     chunk_count, with_cards = (
@@ -160,13 +169,13 @@ async def get_stats(_args: In, ctx: Context) -> Out:
 
 
 def _get_indexed_counts(indexed: FacetCounts) -> Sequence[int]:
-    """Return the numbers of chunks and of chunks with a card, from the index."""
+    """Return the number of chunks, and of chunks with a card, from the index."""
     counts = indexed.documents
     return counts[FIRST] + counts[LATER], counts[HAS_CARD]
 
 
 async def _count_documents(database: Database) -> Sequence[int]:
-    """Count chunks and chunks with a card. Costs a read for every 1,000 of each."""
+    """Count chunks, and chunks with a card. Costs a read for every 1,000 of each."""
     chunks = Chunks(database)
     return await asyncio.gather(chunks.count(), chunks.count_with_card())
 
@@ -181,7 +190,7 @@ def _summarize_search_quality(nights: Sequence[NightlyScore]) -> SearchQuality |
     if not nights:
         return None
     latest = nights[-1]
-    change = latest.gain_since(nights[-2]) if len(nights) > 1 else None
+    change = latest.compute_gain(nights[-2]) if len(nights) > 1 else None
     return SearchQuality(
         date=latest.date,
         queries=len(latest.ranks),

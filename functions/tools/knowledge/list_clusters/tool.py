@@ -74,6 +74,8 @@ TOOL = Tool(
     run=list_clusters,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    links=Links(items="clusters", uri="carrel://cluster/{cluster_id}", name="name", listed=True),
+    links=Links(
+        items="clusters", uri="carrel://cluster/{cluster_id}", name="name", in_resource_list=True
+    ),
     app="map",
 )

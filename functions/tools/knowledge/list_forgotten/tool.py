@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
-"""The shape of a cursor: when the last item of a page expires, and the id of its document."""
-
-
+"""The shape of a cursor: when a page's last item expires, and the id of its document."""
 MAX_ROUNDS: Final = 20
-"""An editor's page is filled by at most this many queries, since most sources are others'."""
+"""The maximum number of queries for a page of an editor, who may see only a few of the items."""
 
 
 class In(PagedArguments):
@@ -66,7 +64,7 @@ async def list_forgotten(args: In, ctx: Context) -> Out:
     """List what the caller may restore: an owner everything, an editor the notes that they saved.
 
     Costs one round trip, and up to limit + 1 sources and limit + 1 passages. An editor's page costs
-    more of both if many of the sources are others': up to `MAX_ROUNDS` times as many.
+    up to `MAX_ROUNDS` times as much if other users saved many of the sources.
     """
     after = decode_cursor(args, args.cursor, _POSITION)
     own = await _load_own(args.limit + 1, tuple(after) if after else None, ctx)
@@ -82,8 +80,8 @@ async def list_forgotten(args: In, ctx: Context) -> Out:
 async def _load_own(limit: int, after: ForgottenCursor | None, ctx: Context) -> list[ForgottenItem]:
     """Load items that the caller may restore, until there are `limit`.
 
-    A cursor is the id of an item. So it must be one of the caller's own items: the others' ids
-    contain titles that an editor may not see.
+    The cursor of a page contains the id of an item. It must be one that the caller may restore,
+    because other ids contain titles that an editor may not see.
     """
     own: list[ForgottenItem] = []
     for _ in range(MAX_ROUNDS):

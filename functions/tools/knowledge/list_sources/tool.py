@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from shared.core.caller import Tier
-from shared.index.facets import Facet, Kind, named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.source_repository import SourceOrder, Sources
@@ -82,7 +82,7 @@ async def list_sources(args: In, ctx: Context) -> Out:
     """
     filters = _build_filters(args)
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
-    matching, next_position = await _find(args, list(filters), after, ctx)
+    matching, next_position = await _load_page(args, list(filters), after, ctx)
     page = fit_page(
         [SourceSummary.of(source, source=source.origin) for source in matching], args.max_tokens
     )
@@ -96,12 +96,12 @@ async def list_sources(args: In, ctx: Context) -> Out:
 
 
 def _build_filters(args: In) -> dict[Facet, str]:
-    """Return the facets that a source must have, with their names, likely the rarest first."""
+    """Return the names to filter by, by facet. The facet that is likely the rarest comes first."""
     names = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
-    return {named_facet(kind, name): name for kind, name in names.items() if name}
+    return {make_named_facet(kind, name): name for kind, name in names.items() if name}
 
 
-async def _find(
+async def _load_page(
     args: In, facets: Sequence[Facet], after: SourceCursor | None, ctx: Context
 ) -> tuple[list[StoredSource], SourceCursor | None]:
     """Load the sources of a page, and the cursor of the next page if there may be one."""
@@ -110,7 +110,7 @@ async def _find(
     size = BLOCK_SIZE if others else args.limit + 1
     matching: list[StoredSource] = []
     for _ in range(0, MAX_READ, size):
-        block = await Sources(ctx.database).page(args.order, size, facet, after)
+        block = await Sources(ctx.database).load_page(args.order, size, facet, after)
         matching += [source for source in block if others <= source.facets]
         if len(matching) > args.limit:
             return matching[: args.limit], matching[args.limit - 1].cursor(args.order)
@@ -174,7 +174,7 @@ TOOL = Tool(
         items="sources",
         uri="carrel://source/{source_id}",
         name="title",
-        listed=True,
-        walk={"order": "title"},
+        in_resource_list=True,
+        paging_arguments={"order": "title"},
     ),
 )

@@ -14,7 +14,7 @@ from shared.core.caller import Role, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.knowledge.forgotten_repository import ForgottenSources
-from shared.knowledge.schemas import Tag, Title, distinct_tags
+from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
 from shared.links.fetch_start import start_fetching
@@ -77,7 +77,7 @@ class Out(Result):
 async def save_link(args: In, ctx: Context) -> Out:
     """Queue a link, and start the job that fetches it.
 
-    Two round trips: the link, its source and what was forgotten of that; the commit.
+    Costs two round trips: the reads of the link, its source and what was forgotten; the commit.
 
     Raises:
         InvalidInput: The address is not that of a public web page, or a text contains a secret.
@@ -130,7 +130,10 @@ async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
 
 
 def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> Link:
-    """Return the link to fetch now. One that still waits keeps what is not given again."""
+    """Return the link to fetch now.
+
+    If the link is not stored yet, it keeps the title and tags that the call leaves out.
+    """
     now = ctx.clock()
     link = Link(
         source_id=derive_link_source_id(url),
@@ -138,7 +141,7 @@ def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> L
         saved_by=str(ctx.caller.user_id),
         requested_at=now,
         title=args.title,
-        tags=distinct_tags(args.tags or ()),
+        tags=drop_duplicate_tags(args.tags or ()),
     )
     if stored.link and stored.link.state is not LinkState.STORED:
         link = replace(
@@ -151,7 +154,7 @@ def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> L
 
 
 def _is_same(stored: Link, link: Link) -> bool:
-    """Return whether a link waits already, for the first try."""
+    """Return whether the same link waits already, and was not tried yet."""
     is_first = stored.state is LinkState.WAITING and not stored.tries
     return is_first and (stored.title, stored.tags) == (link.title, link.tags)
 
@@ -198,7 +201,7 @@ def _build_result(
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     if out.state == "cancelled":
         lines = [f"Took back {out.url}: it will not be fetched."]
@@ -236,7 +239,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=save_link,
-    text=in_words,
+    text=format_result,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

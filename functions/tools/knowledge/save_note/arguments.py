@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from shared.core.errors import InvalidInput
-from shared.core.text_validation import validate_prose, validation_error
-from shared.knowledge.schemas import Tag, Title, distinct_tags
+from shared.core.text_validation import make_validation_error, validate_prose
+from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.notes.note import NoteContent, default_title
 from shared.runtime.schemas import DocumentId, IdempotentArguments
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_TEXT_LENGTH: Final = 8_000
+"""The maximum length of a note, in characters."""
 MAX_TAGS: Final = 20
 _CONTENT: Final = ("text", "title", "tags", "url", "chunk_id")
+"""The arguments that set the content of a note."""
 
 
 def _validate_text(text: str) -> str:
     if len(text) > MAX_TEXT_LENGTH:
-        raise validation_error(
+        raise make_validation_error(
             f"must have at most {MAX_TEXT_LENGTH:,} characters. A longer text is added as a file,"
             " in a shell: carrel ingest PATH"
         )
@@ -75,19 +77,23 @@ class In(IdempotentArguments):
 
     @property
     def changes(self) -> Mapping[str, Any]:
-        """The given fields of the note's content."""
-        given: dict[str, Any] = {"title": self.title, "text": self.text, "source_url": self.url}
-        given["about_chunk_id"] = self.chunk_id
-        given["tags"] = None if self.tags is None else distinct_tags(self.tags)
-        return {name: value for name, value in given.items() if value is not None}
+        """The new values of the note's fields, without fields that are left out."""
+        values: dict[str, Any] = {
+            "title": self.title,
+            "text": self.text,
+            "source_url": self.url,
+            "about_chunk_id": self.chunk_id,
+            "tags": None if self.tags is None else drop_duplicate_tags(self.tags),
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
     def require_consistent(self) -> None:
-        """Check which arguments were given together.
+        """Check that the arguments go together.
 
         Raises:
-            InvalidInput: A field is missing, or two exclude each other.
+            InvalidInput: An argument is missing, or two exclude each other.
         """
-        given = [name for name in _CONTENT if getattr(self, name) is not None]
+        changed = [name for name in _CONTENT if getattr(self, name) is not None]
         if self.source_id is None:
             if self.text is None:
                 raise _make_invalid_error("text", "required for a new note")
@@ -96,19 +102,22 @@ class In(IdempotentArguments):
                     raise _make_invalid_error(name, "only with source_id, to change a note")
         elif self.revision is None:
             raise _make_invalid_error("revision", "required with source_id: get_source returns it")
-        elif self.restore_revision is None and not given:
+        elif self.restore_revision is None and not changed:
             raise _make_invalid_error("source_id", "given without anything to change")
-        elif self.restore_revision is not None and given:
+        elif self.restore_revision is not None and changed:
             raise _make_invalid_error(
-                "restore_revision", f"given with {', '.join(given)}: give either"
+                "restore_revision", f"given with {', '.join(changed)}: give either"
             )
 
-    def new_content(self) -> NoteContent:
+    def build_content(self) -> NoteContent:
         """Return the content of a new note."""
         return NoteContent(**{"title": default_title(self.text or ""), **self.changes})
 
-    def changed_content(self, former: NoteContent) -> NoteContent:
-        """Return the content of a note after the change. A default title follows the text."""
+    def change_content(self, former: NoteContent) -> NoteContent:
+        """Return the content of a note after the change.
+
+        If the title was derived from the former text, it is derived from the new text.
+        """
         changes = dict(self.changes)
         if self.text and former.title == default_title(former.text):
             changes.setdefault("title", default_title(self.text))

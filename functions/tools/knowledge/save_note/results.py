@@ -38,8 +38,8 @@ class Out(Result):
     undo: Undo | None = Field(description="How to undo it; missing if nothing was stored.")
 
 
-def duplicate_result(stored: StoredNote, ctx: Context) -> Out:
-    """Return the result of a call that stored nothing, since this note says the same."""
+def build_duplicate_result(stored: StoredNote, ctx: Context) -> Out:
+    """Build the result of a call that stored nothing, because this note says the same."""
     note = stored.note
     return Out(
         source_id=note.source_id,
@@ -56,7 +56,7 @@ def duplicate_result(stored: StoredNote, ctx: Context) -> Out:
     )
 
 
-def note_result(
+def build_note_result(
     note: ChunkedSource,
     revision: int,
     ctx: Context,
@@ -64,7 +64,7 @@ def note_result(
     changed: Sequence[str] = (),
     waiting: int = 0,
 ) -> Out:
-    """Return the result for a note that is stored now.
+    """Build the result for a note that is stored now.
 
     Args:
         note: The note.
@@ -84,17 +84,17 @@ def note_result(
         changed=list(changed),
         waiting=waiting,
         readable_by=_describe_readers(ctx),
-        undo=_undo(note.source.source_id, revision),
+        undo=_build_undo(note.source.source_id, revision),
     )
 
 
-def _undo(source_id: str, revision: int) -> Undo:
-    """Return the call that undoes a change to this revision, or that forgets a new note."""
+def _build_undo(source_id: str, revision: int) -> Undo:
+    """Build the call that undoes the change to this revision, or that forgets a new note."""
     target = {"source_id": source_id}
     if revision == 1:
         return Undo(tool="forget", arguments=target)
-    restoring = {"revision": revision, "restore_revision": revision - 1}
-    return Undo(tool="save_note", arguments=target | restoring)
+    arguments = {**target, "revision": revision, "restore_revision": revision - 1}
+    return Undo(tool="save_note", arguments=arguments)
 
 
 def _describe_readers(ctx: Context) -> str:
@@ -103,7 +103,7 @@ def _describe_readers(ctx: Context) -> str:
     return "everyone who may use this knowledge base"
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     title = json.dumps(out.title, ensure_ascii=False)
     name = f"{title} (source_id: {out.source_id}, revision {out.revision})"

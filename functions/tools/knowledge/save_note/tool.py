@@ -8,7 +8,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.knowledge.save_note.arguments import In
-from functions.tools.knowledge.save_note.results import Out, duplicate_result, in_words, note_result
+from functions.tools.knowledge.save_note.results import (
+    Out,
+    build_duplicate_result,
+    build_note_result,
+    format_result,
+)
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, NotFound
 from shared.knowledge.chunk_repository import Chunks
@@ -29,16 +34,16 @@ if TYPE_CHECKING:
 
 
 _ARGUMENTS: Final = {"source_url": "url", "about_chunk_id": "chunk_id"}
-"""The arguments that set fields of a note, where the names differ."""
+"""The names of arguments by the names of the note's fields that they set, where they differ."""
 
 
 async def save_note(args: In, ctx: Context) -> Out:
     """Store and index a note, so that search finds it with the next call.
 
-    Three round trips. For a new note: the embedding space and the passage; the nearest notes; the
-    commit. Another one for notes that begin with the same. For a change: the note, the revision to
-    bring back and the passage; the embedding space; the commit. Equal notes that are sent at the
-    same moment are both stored.
+    Costs three round trips. For a new note: the reads of the embedding space and of the passage;
+    the search for the nearest notes; the commit. A fourth one reads notes that begin like it. For a
+    change: the reads of the note, of the revision to bring back and of the passage; the read of the
+    embedding space; the commit. Equal notes that are sent at the same moment are both stored.
 
     Raises:
         InvalidInput: Arguments are missing or exclude each other, or a text contains a secret.
@@ -54,7 +59,7 @@ async def save_note(args: In, ctx: Context) -> Out:
 
 
 async def _save_new(args: In, ctx: Context) -> Out:
-    content = args.new_content()
+    content = args.build_content()
     await _screen(content)
     note = await asyncio.to_thread(content.to_chunked_source, f"note-{secrets.token_hex(8)}")
     vectors, _ = await asyncio.gather(
@@ -68,11 +73,11 @@ async def _store(note: ChunkedSource, vectors: ChunkVectors, args: In, ctx: Cont
         first_vector = vectors.by_chunk[note.chunks[0].chunk_id]
         duplicate = await find_duplicate(note.chunks, first_vector, ctx.database)
         if duplicate:
-            return duplicate_result(duplicate, ctx)
+            return build_duplicate_result(duplicate, ctx)
     user_id = str(ctx.caller.user_id)
     writes = Notes(ctx.database).creation_writes(note, user_id, vectors, ctx.clock())
     waiting = len(note.chunks) - len(vectors.by_chunk)
-    return await ctx.commit(writes, note_result(note, 1, ctx, waiting=waiting))
+    return await ctx.commit(writes, build_note_result(note, 1, ctx, waiting=waiting))
 
 
 async def _change(source_id: str, args: In, ctx: Context) -> Out:
@@ -82,11 +87,11 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
         _require_passage(args.chunk_id, ctx),
     )
     note = _require_changeable(stored, source_id, args, ctx)
-    content = former or args.changed_content(note.note.content)
+    content = former or args.change_content(note.note.content)
     before, after = asdict(note.note.content), asdict(content)
     changed = [_ARGUMENTS.get(name, name) for name in after if after[name] != before[name]]
     if not changed:
-        return duplicate_result(note, ctx)
+        return build_duplicate_result(note, ctx)
     await _screen(content)
     chunked = await asyncio.to_thread(content.to_chunked_source, source_id)
     missing = note.select_unembedded(chunked.chunks)
@@ -98,7 +103,7 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     waiting = len(missing) - len(vectors.by_chunk)
     revision = note.note.revision + 1
     return await ctx.commit(
-        writes, note_result(chunked, revision, ctx, changed=changed, waiting=waiting)
+        writes, build_note_result(chunked, revision, ctx, changed=changed, waiting=waiting)
     )
 
 
@@ -150,7 +155,7 @@ async def _load_former_content(source_id: str, args: In, ctx: Context) -> NoteCo
     """Load the revision to bring back, if any.
 
     Raises:
-        NotFound: It does not exist, or is older than 30 days.
+        NotFound: The revision does not exist, or is older than 30 days.
     """
     number = args.restore_revision
     if number is None:
@@ -166,12 +171,12 @@ async def _load_former_content(source_id: str, args: In, ctx: Context) -> NoteCo
 
 
 async def _require_passage(chunk_id: str | None, ctx: Context) -> None:
-    """Check that the passage exists that the note is about, if any.
+    """Check that the passage that the note is about exists, if there is one.
 
     Raises:
-        NotFound: It does not.
+        NotFound: It does not exist.
     """
-    if chunk_id and not await Chunks(ctx.database).positions([chunk_id]):
+    if chunk_id and not await Chunks(ctx.database).load_positions([chunk_id]):
         raise NotFound(
             f"There is no passage {chunk_id}. Search again with search_kb, or leave chunk_id out.",
             details={"chunk_id": chunk_id},
@@ -203,7 +208,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=save_note,
-    text=in_words,
+    text=format_result,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from shared.core.dates import ALL_DATES, DateSpan, Period, resolve_period
 from shared.core.errors import InvalidInput
-from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
+from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
 from shared.runtime.schemas import Arguments, DocumentId
 from shared.search.filter_plan import FacetFilter, Selection
 
@@ -61,16 +61,16 @@ def to_selection(filters: Filters | None, now: datetime, *, cards_only: bool) ->
 
 def _build_facet_filters(filters: Filters) -> Iterator[FacetFilter]:
     if filters.tags:
-        yield FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),) for tag in filters.tags})
+        yield FacetFilter("tags", {tag: (make_named_facet(Kind.TAG, tag),) for tag in filters.tags})
     if author := filters.author:
-        yield FacetFilter("author", {author: (named_facet(Kind.AUTHOR, author),)})
+        yield FacetFilter("author", {author: (make_named_facet(Kind.AUTHOR, author),)})
     if source := filters.source:
-        facets = Facet(Kind.SOURCE, source), named_facet(Kind.TITLE, source)
+        facets = Facet(Kind.SOURCE, source), make_named_facet(Kind.TITLE, source)
         yield FacetFilter("source", {source: facets})
     if category := filters.category:
-        yield FacetFilter("category", {category: (named_facet(Kind.CATEGORY, category),)})
+        yield FacetFilter("category", {category: (make_named_facet(Kind.CATEGORY, category),)})
     if language := filters.language:
-        yield FacetFilter("language", {language: (named_facet(Kind.LANGUAGE, language),)})
+        yield FacetFilter("language", {language: (make_named_facet(Kind.LANGUAGE, language),)})
     if cluster_id := filters.cluster_id:
         yield FacetFilter("cluster_id", {cluster_id: (Facet(Kind.CLUSTER, cluster_id),)})
 

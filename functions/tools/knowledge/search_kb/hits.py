@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import Passage, format_passage, passage_view
+from shared.knowledge.views import Passage, format_passage, to_passage
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
 from shared.text.excerpts import find_excerpt
@@ -78,16 +78,16 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         ctx: The context.
         first_rank: The rank of the first chunk.
         detail: How much to return of each.
-        takeaways: Whether to return takeaways without full detail too.
+        takeaways: Whether to return takeaways even without full detail.
         terms: The query's terms, which excerpts show.
-        candidates: The chunks' scores by chunk id. Empty for a listing by date.
+        candidates: The chunks' scores, by chunk id; empty for a listing by date.
     """
     main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
     names = await Clusters(ctx.database).list_names(main_clusters)
     full = detail is Detail.FULL
     ranks = count(first_rank)
     return [
-        passage_view(
+        to_passage(
             Hit,
             chunk,
             rank=next(ranks),

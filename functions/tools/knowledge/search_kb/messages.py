@@ -1,4 +1,4 @@
-"""Messages that explain incomplete or empty results."""
+"""The messages of `search_kb`, which explain incomplete or empty results."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ DEGRADED: Final = {
 ONLY_WORDS: Final = "Only words were searched."
 
 
-async def ranking_messages(
+async def explain_ranking(
     query: SearchQuery, ranking: Ranking[Chunk], ctx: Context, *, matches: bool, any_hits: bool
 ) -> list[str]:
-    """Explain how a ranking differs from what its caller may expect.
+    """Return sentences on what limited a search, and on what to try if nothing matches.
 
     Costs one round trip if a filter value is unknown or nothing matches.
 
     Args:
         query: The query.
-        ranking: Its ranking.
+        ranking: The ranking of the passages for this query.
         ctx: The context.
         matches: Whether any hit is likely to answer.
         any_hits: Whether hits are returned, likely to answer or not.
     """
     messages, waiting = await asyncio.gather(
-        unknown_filters(ranking.unknown, ctx), _count_waiting(ctx, matches=matches)
+        explain_unknown_filters(ranking.unknown, ctx), _count_waiting(ctx, matches=matches)
     )
     if ranking.degradation and (ranking.documents or not ranking.is_lexical_only):
         messages.append(DEGRADED[ranking.degradation])
@@ -81,17 +81,21 @@ async def _count_waiting(ctx: Context, *, matches: bool) -> int:
     return 0 if matches else await ChunkQueue(ctx.database).count_pending("index")
 
 
-def nothing_passes(selection: Selection, unknown: Sequence[tuple[FacetFilter, str]]) -> list[str]:
+def explain_nothing_passes(
+    selection: Selection, unknown: Sequence[tuple[FacetFilter, str]]
+) -> list[str]:
     """Say that nothing passes the filters, unless a message about an unknown filter says why."""
-    explained = any(
+    is_explained = any(
         all((filter_, value) in unknown for value in filter_.choices)
         for filter_ in selection.filters
     )
-    return [] if explained else [NOTHING_PASSES]
+    return [] if is_explained else [NOTHING_PASSES]
 
 
-async def unknown_filters(unknown: Iterable[tuple[FacetFilter, str]], ctx: Context) -> list[str]:
-    """Name each value that no passage has, with the most similar names.
+async def explain_unknown_filters(
+    unknown: Iterable[tuple[FacetFilter, str]], ctx: Context
+) -> list[str]:
+    """Return a sentence on each filter value that no passage has, with the most similar names.
 
     Costs one round trip.
     """
@@ -101,7 +105,7 @@ async def unknown_filters(unknown: Iterable[tuple[FacetFilter, str]], ctx: Conte
 
 
 def _explain_no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) -> list[str]:
-    """Say what to try where nothing matches."""
+    """Say what to try when nothing matches."""
     is_unrestricted = query.selection.is_unrestricted
     if any_hits:
         return [NOTHING_MATCHES]
@@ -111,7 +115,7 @@ def _explain_no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: 
         if not ranking.terms:
             return [COMMON_WORDS]
         return [NO_WORDS if is_unrestricted else NO_WORDS_HERE]
-    return [] if is_unrestricted else nothing_passes(query.selection, ranking.unknown)
+    return [] if is_unrestricted else explain_nothing_passes(query.selection, ranking.unknown)
 
 
 async def _explain_unknown(filter_: FacetFilter, value: str, ctx: Context) -> str:

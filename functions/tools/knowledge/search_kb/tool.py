@@ -13,7 +13,7 @@ from functions.tools.knowledge.search_kb.hits import Detail, Hit, format_hit, ma
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.knowledge.chunk import parse_source_id
-from shared.knowledge.corpus import knowledge
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import (
     CursorCount,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import Selection
 
 MAX_WEAK_HITS: Final = 5
-"""Maximum number of passages returned for the caller to judge if nothing matches."""
+"""If nothing matches, the caller gets at most this many of the nearest passages, to judge."""
 _DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """The shape of a cursor into a listing: the number of passages on earlier pages, and the date and
 id of the last of them."""
@@ -84,10 +84,11 @@ class Out(Result):
 
 
 async def search_kb(args: In, ctx: Context) -> Out:
-    """Search passages, or list them by date. Costs three round trips at most.
+    """Search passages, or list them by date.
 
-    One more where too few of the nearest passages pass the filters, although the postings promised
-    enough, and one where a hit has no vector yet or has just been deleted.
+    Costs at most three round trips, and another in each of two cases: too few of the nearest
+    passages pass the filters, although the postings promised enough; a hit has no vector yet, or
+    was just deleted.
 
     Raises:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor is not valid.
@@ -107,7 +108,7 @@ async def search_kb(args: In, ctx: Context) -> Out:
 
 async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
     """Rank the passages, and return the best that were not on earlier pages."""
-    corpus = knowledge(ctx.database)
+    corpus = get_knowledge_corpus(ctx.database)
     earlier: list[str] = decode_cursor(args, args.cursor, FINGERPRINTS) or []
     ranking = await rank(query, corpus, ctx)
     candidates = {
@@ -116,8 +117,9 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
         if fingerprint_hit(hit.id) not in earlier
     }
     ids = list(candidates)
-    continues = ranking.matches or bool(earlier)
-    limit = args.limit if continues else min(args.limit, MAX_WEAK_HITS)
+    # Later pages have the same search, even if the remaining hits alone would not match.
+    has_matches = ranking.matches or bool(earlier)
+    limit = args.limit if has_matches else min(args.limit, MAX_WEAK_HITS)
     already_read = {name: hit.document for name, hit in candidates.items() if hit.document}
     chunks, examined = await fetch_passing(
         ids, limit, query.selection, corpus.documents, already_read
@@ -133,7 +135,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
             terms=ranking.terms,
             candidates=candidates,
         ),
-        messages.ranking_messages(query, ranking, ctx, matches=matches, any_hits=bool(chunks)),
+        messages.explain_ranking(query, ranking, ctx, matches=matches, any_hits=bool(chunks)),
     )
     hits = _fit_hits(all_hits, args)
     if len(hits) < len(chunks):  # The answer is full: later hits go to the next page.
@@ -143,7 +145,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
         query=args.query,
         matches=matches,
         results=hits,
-        next_cursor=encode_cursor(args, position) if continues and examined < len(ids) else None,
+        next_cursor=encode_cursor(args, position) if has_matches and examined < len(ids) else None,
         message=" ".join(notes) or None,
     )
 
@@ -151,7 +153,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
 async def _list(args: In, selection: Selection, ctx: Context) -> Out:
     """List the passages that pass the filters, newest first."""
     earlier, *after = decode_cursor(args, args.cursor, _DATE_POSITION) or (0,)
-    corpus = knowledge(ctx.database)
+    corpus = get_knowledge_corpus(ctx.database)
     listing = await list_newest(selection, args.limit, tuple(after) or None, corpus)
     all_hits, notes = await asyncio.gather(
         make_hits(
@@ -161,13 +163,13 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
             detail=args.detail,
             takeaways=args.search_cards_only,
         ),
-        messages.unknown_filters(listing.unknown, ctx),
+        messages.explain_unknown_filters(listing.unknown, ctx),
     )
     hits = _fit_hits(all_hits, args)
-    complete = len(hits) == len(listing.documents)
-    next_position = listing.next if complete else listing.cursors[len(hits) - 1]
+    is_complete = len(hits) == len(listing.documents)
+    next_position = listing.next if is_complete else listing.cursors[len(hits) - 1]
     if not (hits or next_position or earlier):
-        notes += messages.nothing_passes(selection, listing.unknown)
+        notes += messages.explain_nothing_passes(selection, listing.unknown)
     return Out(
         query=None,
         matches=bool(hits),
@@ -183,7 +185,7 @@ def _fit_hits(hits: list[Hit], args: In) -> list[Hit]:
     return fit_page(hits, args.max_tokens, cursor=args.cursor)
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [out.message] if out.message else []
     paragraphs += [_format_heading(out)] if out.results else []
@@ -216,7 +218,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=search_kb,
-    text=in_words,
+    text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),

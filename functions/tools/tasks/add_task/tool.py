@@ -59,7 +59,7 @@ class NewTask(TaskFields):
 
 
 _Item = Annotated[Any, WithJsonSchema(NewTask.model_json_schema())]
-"""Each task is validated by itself, so that an invalid task does not fail the others."""
+"""A task that the handler validates by itself, so an invalid one does not fail the others."""
 
 
 class In(TaskFields, IdempotentArguments):
@@ -110,6 +110,7 @@ async def _add(
     ctx: Context,
     to_result: Callable[[list[ChangedTask]], TaskResults],
 ) -> TaskResults:
+    """Add tasks in one commit, and return what `to_result` makes of the added tasks."""
     repository = get_own_tasks(ctx)
     if not new_tasks:
         return to_result([])

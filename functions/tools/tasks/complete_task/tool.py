@@ -47,7 +47,7 @@ class TaskRef(Arguments):
 _UncheckedTaskId = Annotated[
     Any, WithJsonSchema(TaskRef.model_json_schema()["properties"]["task_id"])
 ]
-"""An id that the handler validates by itself, so that an invalid id does not fail the others."""
+"""An id that the handler validates by itself, so an invalid one does not fail the others."""
 
 
 class In(IdempotentArguments):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJsonSchema
 
 from shared.core.caller import Tier
-from shared.core.dates import time_zone
+from shared.core.dates import load_time_zone
 from shared.core.errors import InvalidInput
-from shared.core.text_validation import validation_error
+from shared.core.text_validation import make_validation_error
 from shared.runtime.pagination import (
     CursorCount,
     PagedArguments,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from shared.tasks.model import Task
 
 BATCH_SIZE: Final = 100
-"""This many tasks are read at a time if some conditions are checked only after the read."""
+"""The number of tasks in each read if some conditions can be checked only after it."""
 MAX_READS: Final = 300
-"""One call reads at most this many tasks."""
+"""The maximum number of tasks that a call reads."""
 NOTHING_YET: Final = "No task matches so far, but not all were checked: call again with the cursor."
 _POSITION: Final = TypeAdapter(tuple[CursorCount])
 """The cursor contains the number of the last task that was listed or checked."""
@@ -60,15 +60,15 @@ _STATUSES: Final = {
 def _to_status_filter(value: Any) -> StatusFilter:
     name = value.strip().casefold() if isinstance(value, str) else ""
     if name not in set(StatusFilter):
-        raise validation_error(f"must be one of {', '.join(StatusFilter)}")
+        raise make_validation_error(f"must be one of {', '.join(StatusFilter)}")
     return StatusFilter(name)
 
 
 def _validate_zone(name: str) -> str:
     try:
-        time_zone(name)
+        load_time_zone(name)
     except ValueError as error:
-        raise validation_error(f"is {error}") from None
+        raise make_validation_error(f"is {error}") from None
     return name
 
 
@@ -136,7 +136,7 @@ async def list_tasks(args: In, ctx: Context) -> Out:
     three round trips and 300 reads.
     """
     zone = args.time_zone or ctx.settings.time_zone
-    today = ctx.clock().astimezone(time_zone(zone)).date()
+    today = ctx.clock().astimezone(load_time_zone(zone)).date()
     tasks, last_number = await _read_page(args, today, ctx)
     page = fit_page(
         [ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in tasks],

@@ -163,7 +163,7 @@ def _build_out(trace: Trace, changed: list[str]) -> Out:
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     if not out.changed:
         return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) already says that.'
@@ -188,7 +188,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=amend_trace,
-    text=in_words,
+    text=format_result,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     capabilities=frozenset({Capability.EMBEDDING}),

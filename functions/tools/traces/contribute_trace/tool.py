@@ -178,7 +178,7 @@ def _build_out(trace: Trace, related: list[Trace], ctx: Context, *, duplicate: b
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     if out.duplicate:
         return (
@@ -221,7 +221,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=contribute_trace,
-    text=in_words,
+    text=format_result,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     capabilities=frozenset({Capability.EMBEDDING}),

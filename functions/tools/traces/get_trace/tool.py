@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from shared.traces.repository import Feedback, StoredTrace, StoredVote
 
 MAX_CHARACTERS: Final = 30_000
-"""An answer contains at most this many characters of the problem and the solution, because clients
+"""The maximum number of characters of the problem and the solution in one answer, because clients
 truncate longer answers."""
 MAX_FEEDBACK: Final = 5
-"""An answer contains at most this many feedback texts, the latest ones."""
+"""The maximum number of feedback texts in an answer, which has the latest ones."""
 
 
 class In(Arguments):
@@ -120,7 +120,7 @@ def _build_out(
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     lines = [
         out.title,
@@ -167,7 +167,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=get_trace,
-    text=in_words,
+    text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
 )

@@ -67,7 +67,7 @@ async def list_tags(args: In, ctx: Context) -> Out:
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the tags on one line."""
     if not out.total:
         return "Available tags (0 total): no trace has any yet."
@@ -89,7 +89,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=list_tags,
-    text=in_words,
+    text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
 )

@@ -34,11 +34,11 @@ DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """A cursor by date contains the number of traces on previous pages, and the date and the id of the
 last of them."""
 MAX_NEAREST: Final = 3
-"""If no trace matches, this many nearest traces are shown for the caller to judge."""
+"""If no trace matches, at most this many of the nearest are returned for the caller to judge."""
 MAX_LEXICAL_READS: Final = 60
-"""At most this many traces that only their words found are read, because each costs a read."""
+"""The maximum number of traces that are read because only the search by words found them."""
 MAX_EXCERPT: Final = 200
-"""A hit contains at most this many characters of the problem, and of the solution."""
+"""The maximum length of a hit's excerpts of the problem and of the solution, in characters."""
 _WORDS_ONLY: Final = (
     f"Only words were searched, and at most {MAX_LEXICAL_READS} traces can be shown."
 )
@@ -87,7 +87,7 @@ async def load_page_by_date(
     fit: Fit,
     ctx: Context,
 ) -> TracePage:
-    """List traces, the latest first. Costs two round trips, or three if a tag does not exist."""
+    """List traces, latest first. Costs two round trips, or three if a tag does not exist."""
     count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
     ranks = count(count_before + 1)
@@ -159,7 +159,7 @@ def format_hit(hit: TraceHit) -> str:
 def _moderate(
     candidates: Sequence[Candidate[Trace]], ctx: Context
 ) -> list[tuple[Candidate[Trace], Trace]]:
-    """Order candidates by their moderated scores. Candidates that were not read are left out."""
+    """Sort candidates by their moderated scores. Candidates that were not read are left out."""
     traces = {match.id: match.document for match in candidates if match.document}
     scores = moderate_scores(candidates, traces, ctx.clock())
     pairs = [(match, traces[match.id]) for match in candidates if match.id in traces]
@@ -169,7 +169,7 @@ def _moderate(
 async def _read_documents(
     candidates: Sequence[Candidate[Trace]], query: SearchQuery, ctx: Context
 ) -> Sequence[Candidate[Trace]]:
-    """Read the traces of candidates that come from the inverted index alone."""
+    """Read the traces of candidates that only the search by words found."""
     missing = [match.id for match in candidates if match.document is None][:MAX_LEXICAL_READS]
     traces = {
         trace.trace_id: trace

@@ -93,7 +93,7 @@ def _build_out(args: In, page: TracePage) -> Out:
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [out.message] if out.message else []
     if out.results:
@@ -124,7 +124,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=search_traces,
-    text=in_words,
+    text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     capabilities=frozenset({Capability.EMBEDDING}),

@@ -73,7 +73,7 @@ class Out(TraceSummary):
 async def vote_trace(args: In, ctx: Context) -> Out:
     """Replace the caller's vote, the tally and the contributor's record in one commit.
 
-    Costs two round trips: the read of the trace, of the vote and of the caller's own record, and
+    Costs two round trips: the reads of the trace, of the vote and of the caller's own record, and
     the commit. Both are repeated if others vote at the same moment.
 
     Raises:
@@ -182,7 +182,7 @@ def _build_undo(trace_id: str, before: Vote | None, text: str | None) -> Undo:
     return Undo(tool="vote_trace", arguments=arguments)
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     if not out.changed:
         state = f"your vote already is {out.vote}" if out.vote else "you have no vote on it"
@@ -209,7 +209,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=vote_trace,
-    text=in_words,
+    text=format_result,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
 )

@@ -117,7 +117,7 @@ def _build_out(trace: Trace, *, changed: bool) -> Out:
     )
 
 
-def in_words(out: Out) -> str:
+def format_result(out: Out) -> str:
     """Return the result as text."""
     trace = f'the trace "{out.title}" (ID: {out.trace_id})'
     if out.status is TraceStatus.WITHDRAWN:
@@ -143,7 +143,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=withdraw_trace,
-    text=in_words,
+    text=format_result,
     effect=Effect.DESTROY,
     tier=Tier.REGISTERED,
     capabilities=frozenset({Capability.EMBEDDING}),

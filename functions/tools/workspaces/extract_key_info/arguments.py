@@ -14,7 +14,7 @@ from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, mod
 
 from shared.core.errors import InvalidInput
 from shared.core.ids import safe_id
-from shared.core.text_validation import is_blank, validation_error
+from shared.core.text_validation import is_blank, make_validation_error
 from shared.runtime.pagination import MaxTokens
 from shared.runtime.schemas import IdempotentArguments
 from shared.workspaces.model import content_id
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 DEFAULT_WORKSPACE_ID: Final = "default"
-"""The id of the workspace of calls that name none, with keys that have none."""
+"""The id of the workspace if neither the call nor the caller's key names one."""
 MAX_TEXT: Final = 16 * 1024 * 1024
-"""The maximum number of characters of a text, even if the limit on the size of requests, whose
-default is lower, is raised."""
+"""The maximum length of a text, in characters. The limit on the size of requests is lower by
+default, but can be raised."""
 
 DocumentHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$", max_length=32)]
 
@@ -42,7 +42,7 @@ class SearchScope(StrEnum):
 
 def _require_not_blank(text: str) -> str:
     if is_blank(text):
-        raise validation_error("must not be blank")
+        raise make_validation_error("must not be blank")
     return text
 
 
@@ -84,7 +84,7 @@ class In(IdempotentArguments):
     @classmethod
     def _require_one_spelling(cls, arguments: Any) -> Any:
         if isinstance(arguments, dict) and {"top_k", "topK"} <= arguments.keys():
-            raise validation_error("top_k and topK are one parameter: send one of them")
+            raise make_validation_error("top_k and topK are one parameter: send one of them")
         return arguments
 
 
@@ -122,11 +122,15 @@ def validate_request(args: In, ctx: Context) -> ExtractionRequest:
     """
     text = args.materials
     if text is not None and args.document:
-        raise argument_error("document", "cannot be combined with materials: send one of the two")
+        raise make_argument_error(
+            "document", "cannot be combined with materials: send one of the two"
+        )
     if text is not None and not text.strip():
-        raise argument_error("materials", "must not be blank")
+        raise make_argument_error("materials", "must not be blank")
     if text is None and not args.document and args.scope is not SearchScope.TASK:
-        raise argument_error("materials", "required unless you send document, or scope is task")
+        raise make_argument_error(
+            "materials", "required unless you send document, or scope is task"
+        )
     workspace_id = choose_workspace_id(args, ctx.caller)
     return ExtractionRequest(
         query=args.query,
@@ -140,7 +144,7 @@ def validate_request(args: In, ctx: Context) -> ExtractionRequest:
     )
 
 
-def argument_error(field: str, problem: str) -> InvalidInput:
+def make_argument_error(field: str, problem: str) -> InvalidInput:
     """Build the error for an argument that `extract_key_info` cannot accept."""
     message = f"extract_key_info was not run. {field}: {problem}. Correct this and call it again."
     return InvalidInput(message, details={field: problem})
@@ -160,7 +164,7 @@ def choose_workspace_id(args: In, caller: Caller) -> str:
     try:
         return safe_id(args.task_id)
     except ValueError:
-        raise argument_error("task_id", "must not be blank") from None
+        raise make_argument_error("task_id", "must not be blank") from None
 
 
 def _resolve_top_k(args: In, ctx: Context) -> int:
@@ -168,5 +172,5 @@ def _resolve_top_k(args: In, ctx: Context) -> int:
     if args.top_k is None:
         return ctx.settings.extract_top_k
     if args.top_k > limit:
-        raise argument_error("top_k", f"must be at most {limit}")
+        raise make_argument_error("top_k", f"must be at most {limit}")
     return args.top_k

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shared.index.postings import SearchPostings
 from shared.index.stored_vector import from_compact, to_compact
-from shared.index.vector_index import CountedDocument, compare, distance_key
+from shared.index.vector_index import CountedDocument, compare, make_distance_key
 from shared.search.corpus import Corpus
 from shared.workspaces.model import WorkspacePassage, collect_postings
 
@@ -163,7 +163,7 @@ class PassagesInMemory:
             compare(WorkspacePassage(passage_id, self._texts[passage_id]), vector, other_vector)
             for passage_id, other_vector in vectors.items()
         ]
-        return sorted(neighbours, key=distance_key)
+        return sorted(neighbours, key=make_distance_key)
 
 
 def make_memory_corpus(

@@ -84,7 +84,7 @@ async def rank_passages(
     if outage and best:  # the scores are plain BM25, without an upper limit
         best = [replace(hit, score=hit.score / best[0].score) for hit in best]
     texts = await _load_texts(best, searched)
-    # Fewer neighbours than the documents should have show that passages were erased.
+    # If there are fewer neighbours than passages, some were erased during the search.
     neighbours = DENSE_POOL if outage else sum(hit.is_neighbour for hit in hits)
     is_complete = searched.is_complete and all(hit.id in texts for hit in best)
     if not is_complete or neighbours < min(DENSE_POOL, ranking.documents):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from pydantic_core import to_json
 
 from functions.tools.workspaces.extract_key_info.results import (
     AnswerStatus,
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import DocumentRecord
 
 MIN_RETRY_SECONDS: Final = 10
-"""A caller is asked to wait at least this long before asking again."""
+"""The minimum time that a caller is asked to wait before asking again."""
 MAX_RETRY_SECONDS: Final = 60
-"""A caller is asked to wait at most this long, because every call continues the embedding."""
+"""The maximum time that a caller is asked to wait. Every call continues the embedding."""
 
 
 async def settle_answer(
@@ -101,7 +102,7 @@ def _fit_passages(
     if max_tokens is None:
         return passages
     sizes = [
-        len(json.dumps(passage.text)) + len(to_passage_result(passage).model_dump_json())
+        len(to_json(passage.text)) + len(to_json(to_passage_result(passage)))
         for passage in passages
     ]
     return passages[: max(count_fitting(sizes, compute_byte_budget(max_tokens)), 1)]
@@ -167,11 +168,10 @@ async def _commit(
 async def defer(
     requested: RequestedDocument, request: ExtractionRequest, ctx: Context
 ) -> Outcome[Out] | None:
-    """Leave the remaining passages to a job. Return None if they have been embedded by now.
+    """Leave the remaining passages to a job. Return None if they are embedded by now.
 
-    One commit marks the document as waiting and records which call has paid. The call that defers
-    the document pays, and one later answer is free. Calls that find it already deferred pay
-    nothing.
+    One commit marks the document as waiting, and records the payment. The call that defers the
+    document pays, and one later answer is free. Calls that find the document deferred pay nothing.
 
     Raises:
         DocumentErased: The document was erased during the call.

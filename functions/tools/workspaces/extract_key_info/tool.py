@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from functions.tools.workspaces.extract_key_info.arguments import (
     In,
     SearchScope,
-    argument_error,
     choose_workspace_id,
+    make_argument_error,
     validate_request,
 )
 from functions.tools.workspaces.extract_key_info.corpus import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import DocumentRecord, WorkspaceRecord
 
 MAX_DOCUMENTS: Final = 200
-"""One call searches at most this many documents, the latest in the workspace."""
+"""The maximum number of documents that a call searches: the latest in the workspace."""
 _TRUNCATED: Final = f"Only the latest {MAX_DOCUMENTS} texts of the workspace were searched."
 
 
@@ -85,7 +85,9 @@ async def _load_or_upload(request: ExtractionRequest, ctx: Context) -> Requested
     if request.text is not None and not _can_reuse(document, ctx):
         return await upload(request.text, record, request.workspace, ctx)
     if document and document.status is DocumentStatus.FAILED:
-        raise argument_error("materials", document.reason or "the embedding model refuses the text")
+        raise make_argument_error(
+            "materials", document.reason or "the embedding model refuses the text"
+        )
     if document is None or document.status is DocumentStatus.ARRIVING:
         problem = (
             f"is not in the workspace {request.workspace_id}: not uploaded completely, or erased"

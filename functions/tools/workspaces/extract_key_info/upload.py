@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from functions.tools.workspaces.extract_key_info.arguments import argument_error
+from functions.tools.workspaces.extract_key_info.arguments import make_argument_error
 from shared.core.errors import CarrelError
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 
 
 MAX_PASSAGES: Final = 10_000
-"""A text has at most this many distinct passages, each of which is embedded and stored."""
+"""The maximum number of distinct passages in a text. Each is embedded and stored."""
 MAX_SPANS: Final = 100_000
-"""A text has at most this many passages, repetitions included."""
+"""The maximum number of passages in a text, including repetitions."""
 WARM_UP_SECONDS: Final = 1.0
-"""The speed is not judged during this time, because the model may have to be loaded first."""
+"""The speed of embedding is not judged before this time, because the model may load first."""
 RESERVED_SHARE: Final = 0.2
-"""This share of a call's time is reserved for storing and ranking."""
+"""The share of a call's time that is reserved for storing and ranking."""
 DEFAULT_SECONDS: Final = 0.08
-"""Until the speed is measured, a passage is assumed to take this long, as with the local model."""
+"""The assumed time to embed a passage until the speed is measured: that of the local model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,8 @@ async def resume(
 ) -> RequestedDocument:
     """Embed the passages that a job has not embedded yet, as far as time allows.
 
-    One call at a time does so. It starts at the end, because the job starts at the beginning. A
-    ready document is returned unchanged.
+    Only one call at a time embeds a document. It starts with the last passage, because the job
+    starts with the first. A ready document is returned unchanged.
 
     Raises:
         InvalidInput: The model rejects a passage.
@@ -220,7 +220,9 @@ def _locate_rejected_passage(parts: Sequence[DocumentPart]) -> Iterator[None]:
     try:
         yield
     except RejectedPassage as error:
-        raise argument_error("materials", describe_rejection(parts, error.passage_id)) from None
+        raise make_argument_error(
+            "materials", describe_rejection(parts, error.passage_id)
+        ) from None
 
 
 async def _begin(
@@ -321,13 +323,15 @@ def parse_passages(text: str, max_characters: int) -> list[ParsedPassage]:
             )
             _require_at_most(MAX_PASSAGES, len(passages))
     if not passages:
-        raise argument_error("materials", "contain no text, only white space or control characters")
+        raise make_argument_error(
+            "materials", "contain no text, only white space or control characters"
+        )
     return list(passages.values())
 
 
 def _require_at_most(limit: int, count: int) -> None:
     if count > limit:
-        raise argument_error(
+        raise make_argument_error(
             "materials",
             f"have more than {limit:,} passages (blank lines separate them): split the text over"
             " several calls with one task_id, then ask with scope task",

@@ -12,17 +12,17 @@ from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.pipeline.embedding.chunks import embed_in_bulk
 from shared.runtime.job import Budget, Report
 from tests.support.bulk_embedding import (
-    NOTES,
+    NOTES_PER_SOURCE,
     assert_all_embedded_once,
     assert_nothing_left,
-    remove_vector,
-    run,
+    replace_vector_by_error,
+    run_bulk_embedding,
 )
 from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
 from tests.support.fakes.cloud_storage import CLIENT_LEAVES_SOCKETS, FORBIDDEN, FakeCloudStorage
 from tests.support.fakes.vertex_batch import BROKEN, LOST, FakeVertexBatch, Fault
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import documents
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.pipeline.embedding.bulk import BulkServices
@@ -43,38 +43,38 @@ async def test_a_failed_job_is_reported_and_the_next_run_starts_another(
     storage: FakeCloudStorage,
     ending: str,
 ) -> None:
-    vertex.ending = ending
-    report = await run(base, bulk)
+    vertex.final_state = ending
+    report = await run_bulk_embedding(base, bulk)
     [failure] = report.failures
     assert failure.name.endswith("batchPredictionJobs/1000")
     assert failure.reason.startswith(f"The batch job ended as {ending}")
     assert "Secret" not in failure.reason
-    assert (report.counts, report.finished, storage.names("bulk")) == ({}, False, [])
-    vertex.ending = "JOB_STATE_SUCCEEDED"
-    assert (await run(base, bulk)).counts == {"embedded": NOTES}
+    assert (report.counts, report.finished, storage.list_names("bulk")) == ({}, False, [])
+    vertex.final_state = "JOB_STATE_SUCCEEDED"
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
     await assert_nothing_left(base, storage)
 
 
 async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    vertex.ending = "JOB_STATE_FAILED"
+    vertex.final_state = "JOB_STATE_FAILED"
     for _ in range(3):
-        assert len((await run(base, bulk)).failures) == 1
-    report = await run(base, bulk)
-    assert (report.counts, report.failures) == ({"embedded": NOTES}, [])
-    assert (len(vertex.jobs), len(vertex.embedded)) == (3, NOTES)
-    await run(base, bulk)
+        assert len((await run_bulk_embedding(base, bulk)).failures) == 1
+    report = await run_bulk_embedding(base, bulk)
+    assert (report.counts, report.failures) == ({"embedded": NOTES_PER_SOURCE}, [])
+    assert (len(vertex.jobs), len(vertex.embedded)) == (3, NOTES_PER_SOURCE)
+    await run_bulk_embedding(base, bulk)
     await assert_nothing_left(base, storage)
 
 
 async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
-    vertex.rewrite = lambda lines: [lines[0], *map(remove_vector, lines[1:])]
-    [failure] = (await run(base, bulk)).failures
-    assert failure.reason == f"The batch job made 1 vectors of {NOTES} texts."
-    chunks = (await documents(base, "chunks")).values()
+    vertex.rewrite = lambda lines: [lines[0], *map(replace_vector_by_error, lines[1:])]
+    [failure] = (await run_bulk_embedding(base, bulk)).failures
+    assert failure.reason == f"The batch job made 1 vectors of {NOTES_PER_SOURCE} texts."
+    chunks = (await read_documents(base, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
@@ -82,12 +82,12 @@ async def test_an_outage_while_a_job_works_fails_nothing(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.polls_until_end = 2
-    await run(base, replace(bulk, poll_seconds=120))
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
     vertex.faults["get"].extend([BROKEN] * 20)
     with pytest.raises(Unavailable):
-        await run(base, bulk)
+        await run_bulk_embedding(base, bulk)
     vertex.faults.clear()
-    assert (await run(base, bulk)).counts == {"embedded": NOTES}
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
     await assert_all_embedded_once(base, vertex, "Note")
 
 
@@ -97,9 +97,9 @@ async def test_an_unconfirmed_job_is_found_by_the_next_run(
     vertex.faults["create"].append(LOST)
     vertex.faults["list"].extend([Fault(), *[BROKEN] * 20])
     with pytest.raises(Unavailable):
-        await run(base, bulk)
+        await run_bulk_embedding(base, bulk)
     vertex.faults.clear()
-    await run(base, bulk)
+    await run_bulk_embedding(base, bulk)
     assert len(vertex.jobs) == 1
     await assert_all_embedded_once(base, vertex, "Note")
 
@@ -108,12 +108,12 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.polls_until_end = 2
-    await run(base, replace(bulk, poll_seconds=120))
-    storage.always["list"] = STORAGE_BROKEN
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
+    storage.lasting_faults["list"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
-        await run(base, bulk)
-    storage.always.clear()
-    await run(base, bulk)
+        await run_bulk_embedding(base, bulk)
+    storage.lasting_faults.clear()
+    await run_bulk_embedding(base, bulk)
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
 
@@ -121,12 +121,12 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
 async def test_a_bucket_not_ours_is_given_up_after_three_runs(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    storage.always["upload"] = FORBIDDEN
+    storage.lasting_faults["upload"] = FORBIDDEN
     for _ in range(3):
         with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
-            await run(base, bulk)
-    assert (await run(base, bulk)).counts == {"embedded": NOTES}
-    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES)
+            await run_bulk_embedding(base, bulk)
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
+    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES_PER_SOURCE)
 
 
 async def test_a_refused_job_is_given_up_after_three_runs(
@@ -135,20 +135,20 @@ async def test_a_refused_job_is_given_up_after_three_runs(
     vertex.faults["create"].extend([Fault(400)] * 3)
     for _ in range(3):
         with pytest.raises(InvalidInput, match="BULK_BUCKET"):
-            await run(base, bulk)
-    assert (await run(base, bulk)).counts == {"embedded": NOTES}
-    assert len(vertex.embedded) == NOTES
+            await run_bulk_embedding(base, bulk)
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
 
 
 async def test_what_a_job_makes_for_another_model_is_not_awaited(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.polls_until_end = 9
-    await run(base, replace(bulk, poll_seconds=120))
-    task = (await documents(base, "meta"))["bulk_embedding"]["task"]
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
+    task = (await read_documents(base, "meta"))["bulk_embedding"]["task"]
     await set_fields(base, "meta/bulk_embedding", {"task": task | {"model": "of yesterday"}})
     vertex.polls_until_end = 1
-    await run(base, bulk)
+    await run_bulk_embedding(base, bulk)
     states = [job.state for job in vertex.jobs.values()]
     assert states == ["JOB_STATE_CANCELLED", "JOB_STATE_SUCCEEDED"]
     await assert_all_embedded_once(base, vertex, "Note")
@@ -158,11 +158,11 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
 async def test_what_is_stored_is_not_asked_for_again_for_files_left(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    storage.always["delete"] = STORAGE_BROKEN
+    storage.lasting_faults["delete"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
-        await run(base, bulk)
-    storage.always.clear()
-    assert (await run(base, bulk)).counts == {}
+        await run_bulk_embedding(base, bulk)
+    storage.lasting_faults.clear()
+    assert (await run_bulk_embedding(base, bulk)).counts == {}
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
 
@@ -175,9 +175,9 @@ async def test_time_that_ends_amid_the_answers_loses_none(
     class Spent(Budget):
         @property
         def spent(self) -> bool:
-            return any(name.endswith("predictions.jsonl") for name in storage.names("bulk"))
+            return any(name.endswith("predictions.jsonl") for name in storage.list_names("bulk"))
 
     await embed_in_bulk(bulk, base, Spent(math.inf), report)
     assert (report.counts, report.finished) == ({}, False)
-    await run(base, bulk)
+    await run_bulk_embedding(base, bulk)
     await assert_all_embedded_once(base, vertex, "Note")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.fakes.readwise import FakeReadwise
-from tests.support.readwise_runs import readwise_settings
+from tests.support.readwise_runs import make_readwise_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,4 +25,4 @@ def readwise() -> Iterator[FakeReadwise]:
 @pytest.fixture
 def settings(project: str, readwise: FakeReadwise) -> Settings:
     """Settings by which ingest follows the library."""
-    return readwise_settings(readwise, project)
+    return make_readwise_settings(readwise, project)

@@ -24,11 +24,17 @@ from shared.knowledge.readwise_sync import (
 )
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Failure, Report, run_job
-from tests.support.commit_hooks import WatchedApp, before
+from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.readwise import START, FakeReadwise
-from tests.support.readwise_runs import progress, run_ingest, stored_state, stored_texts
+from tests.support.jobs import make_one_step_budget, make_spent_budget
+from tests.support.readwise_runs import (
+    read_ingested_documents,
+    read_progress,
+    read_texts,
+    run_ingest,
+)
 from tests.support.source_files import write_export
-from tests.support.stored_documents import documents, one_step, spent_budget
+from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,11 +60,11 @@ def new_requests(readwise: FakeReadwise) -> list[dict[str, str]]:
 async def test_first_run_ingests_the_whole_library(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", "Heave to.")
-    readwise.put(8, "Knead well.", title="bread", readable_title="Bread")
+    readwise.put_book(7, "Reef early.", "Heave to.")
+    readwise.put_book(8, "Knead well.", title="bread", readable_title="Bread")
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 2, "created": 3, "read": 2}))
-    assert await stored_texts(ctx) == {
+    assert await read_texts(ctx) == {
         "readwise-7": ["Reef early.", "Heave to."],
         "readwise-8": ["Knead well."],
     }
@@ -66,29 +72,29 @@ async def test_first_run_ingests_the_whole_library(
         {"includeDeleted": "true"},
         {"includeDeleted": "true", "ids": "7,8"},
     ]
-    assert await progress(ctx) == SyncProgress(updated_after=START - MARGIN)
+    assert await read_progress(ctx) == SyncProgress(updated_after=START - MARGIN)
 
 
 async def test_export_and_api_give_the_same_base(
     app: App, ctx: Context, readwise: FakeReadwise, project: str, tmp_path: Path
 ) -> None:
-    readwise.put(7, *(f"Thought {number}." for number in range(7)))
-    readwise.put(8, "Knead well.", source_url="https://example.com/bread")
-    readwise.put(9)
-    readwise.highlight(7, 2, "Thought 2.", note="Twice!", tags=[{"id": 5, "name": "again"}])
+    readwise.put_book(7, *(f"Thought {number}." for number in range(7)))
+    readwise.put_book(8, "Knead well.", source_url="https://example.com/bread")
+    readwise.put_book(9)
+    readwise.put_highlight(7, 2, "Thought 2.", note="Twice!", tags=[{"id": 5, "name": "again"}])
     await run_ingest(app)
     readwise.page_size = 1_000
-    write_export(tmp_path, *readwise.export()["results"])
+    write_export(tmp_path, *readwise.make_page()["results"])
     by_file = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
     await run_ingest(by_file)
     other = by_file.context(Caller(), Meter())
-    assert await stored_state(other) == await stored_state(ctx)
+    assert await read_ingested_documents(other) == await read_ingested_documents(ctx)
     await by_file.aclose()
 
 
 async def test_idle_run_costs_one_request_and_two_reads(app: App, readwise: FakeReadwise) -> None:
     for number in range(40):
-        readwise.put(number, "Reef early.")
+        readwise.put_book(number, "Reef early.")
     readwise.advance(days=1)
     await run_ingest(app)
     readwise.advance(days=1)
@@ -104,7 +110,7 @@ async def test_idle_run_costs_one_request_and_two_reads(app: App, readwise: Fake
 async def test_first_run_reads_two_documents_per_book(app: App, readwise: FakeReadwise) -> None:
     readwise.page_size = 100
     for number in range(65):
-        readwise.put(number, "Reef early.")
+        readwise.put_book(number, "Reef early.")
     meter = Meter()
     await run_ingest(app, meter)
     # The links that are due; its progress; each source and what was forgotten of it, which are
@@ -118,29 +124,29 @@ async def test_first_run_reads_two_documents_per_book(app: App, readwise: FakeRe
 async def test_only_changed_books_are_read_again_completely(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", "Heave to.")
-    readwise.put(8, "Knead well.")
+    readwise.put_book(7, "Reef early.", "Heave to.")
+    readwise.put_book(8, "Knead well.")
     readwise.advance(days=1)
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.highlight(7, 2, "Mind the boom.")
+    readwise.put_highlight(7, 2, "Mind the boom.")
     new_requests(readwise)
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1}))
     assert new_requests(readwise)[-1]["ids"] == "7"
-    assert (await stored_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
+    assert (await read_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
 
 
 async def test_edits_and_new_titles_are_stored(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", "Heave to.")
+    readwise.put_book(7, "Reef early.", "Heave to.")
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.highlight(7, 0, "Reef earlier.")
-    readwise.put(7, readable_title="Sails")
+    readwise.put_highlight(7, 0, "Reef earlier.")
+    readwise.put_book(7, readable_title="Sails")
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails"
 
@@ -148,127 +154,127 @@ async def test_edits_and_new_titles_are_stored(
 async def test_deleted_highlights_and_books_are_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", "Heave to.")
-    readwise.put(8, "Knead well.")
+    readwise.put_book(7, "Reef early.", "Heave to.")
+    readwise.put_book(8, "Knead well.")
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
-    readwise.delete(8)
+    readwise.delete_book(8)
     assert (await run_ingest(app)).failures == []
-    assert await stored_texts(ctx) == {"readwise-7": ["Heave to."]}
-    assert set(await documents(ctx, "forgotten_sources")) == {"readwise-8"}
+    assert await read_texts(ctx) == {"readwise-7": ["Heave to."]}
+    assert set(await read_documents(ctx, "forgotten_sources")) == {"readwise-8"}
 
 
 async def test_deleted_book_that_is_not_returned_is_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
-    readwise.put(8, "Knead well.")
+    readwise.put_book(7, "Reef early.")
+    readwise.put_book(8, "Knead well.")
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.delete(8)
+    readwise.delete_book(8)
     call_count = len(readwise.calls)
-    readwise.on_request = before_request(call_count + 2, lambda: readwise.forget(8))
+    readwise.on_request = before_request(call_count + 2, lambda: readwise.remove(8))
     assert (await run_ingest(app)).failures == []
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_book_without_highlights_is_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
     await run_ingest(app)
-    assert await stored_texts(ctx) == {}
+    assert await read_texts(ctx) == {}
 
 
 async def test_book_missing_from_an_answer_stays_and_is_retried(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.highlight(7, 0, "Reef earlier.")
+    readwise.put_highlight(7, 0, "Reef earlier.")
     call_count = len(readwise.calls)
-    readwise.on_request = before_request(call_count + 2, lambda: readwise.forget(7))
+    readwise.on_request = before_request(call_count + 2, lambda: readwise.remove(7))
     report = await run_ingest(app)
     reason = "was requested, but is missing from the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     readwise.advance(days=1)
-    readwise.put(7, "Reef earlier.")
+    readwise.put_book(7, "Reef earlier.")
     assert (await run_ingest(app)).failures == []
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier."]}
 
 
 async def test_changes_on_days_without_a_run_are_ingested(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     for day in range(1, 5):
         readwise.advance(days=1)
-        readwise.highlight(7, day, f"Day {day}.")
+        readwise.put_highlight(7, day, f"Day {day}.")
     readwise.advance(days=10)
     await run_ingest(app)
     days = [f"Day {day}." for day in range(1, 5)]
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early.", *days]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early.", *days]}
 
 
 async def test_next_run_ingests_changes_made_during_a_run(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     """The next run reads changes since the start of this one, by Readwise's clock."""
-    readwise.put(7, "Reef early.")
-    readwise.put(8, "Knead well.")
+    readwise.put_book(7, "Reef early.")
+    readwise.put_book(8, "Knead well.")
 
     def edit() -> None:
         readwise.advance(hours=2)
-        readwise.highlight(8, 0, "Knead long.")
+        readwise.put_highlight(8, 0, "Knead long.")
         readwise.advance(hours=2)
 
     readwise.page_size = 1
     readwise.on_request = before_request(5, edit)
     await run_ingest(app)
-    assert (await stored_texts(ctx))["readwise-8"] == ["Knead well."]
+    assert (await read_texts(ctx))["readwise-8"] == ["Knead well."]
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]}
 
 
 async def test_book_over_several_pages_is_whole_and_in_order(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     thoughts = [f"Thought {number}." for number in range(10)]
-    readwise.put(6, "Before.")
-    readwise.put(7, *thoughts)
-    readwise.put(8, "After.")
+    readwise.put_book(6, "Before.")
+    readwise.put_book(7, *thoughts)
+    readwise.put_book(8, "After.")
     await run_ingest(app)
-    assert (await stored_texts(ctx))["readwise-7"] == thoughts
+    assert (await read_texts(ctx))["readwise-7"] == thoughts
 
 
 async def test_broken_book_is_retried_and_blocks_no_other(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
-    readwise.put(8, "Knead well.")
-    readwise.highlight(8, 1, "Rest it.", note=[])
+    readwise.put_book(7, "Reef early.")
+    readwise.put_book(8, "Knead well.")
+    readwise.put_highlight(8, 1, "Rest it.", note=[])
     readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     missed = {"8": FailedBook("Book 8", reason)}
-    assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await progress(ctx)
+    assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await read_progress(ctx)
     readwise.advance(days=1)
     new_requests(readwise)
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
     assert [query.get("ids") for query in new_requests(readwise)] == [None, "8"]
     readwise.advance(days=1)
-    readwise.put(8, "Knead well.", "Rest it.")
+    readwise.put_book(8, "Knead well.", "Rest it.")
     assert (await run_ingest(app)).failures == []
-    assert SyncProgress(START + timedelta(days=3) - MARGIN) == await progress(ctx)
-    assert await stored_texts(ctx) == {
+    assert SyncProgress(START + timedelta(days=3) - MARGIN) == await read_progress(ctx)
+    assert await read_texts(ctx) == {
         "readwise-7": ["Reef early."],
         "readwise-8": ["Knead well.", "Rest it."],
     }
@@ -277,42 +283,42 @@ async def test_broken_book_is_retried_and_blocks_no_other(
 async def test_highlight_with_an_invalid_date_is_stored_without(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(8, "Knead well.")
-    readwise.highlight(8, 1, "Rest it.", highlighted_at="May 31")
+    readwise.put_book(8, "Knead well.")
+    readwise.put_highlight(8, 1, "Rest it.", highlighted_at="May 31")
     report = await run_ingest(app)
-    assert (report.failures, (await progress(ctx)).missed) == ([], {})
+    assert (report.failures, (await read_progress(ctx)).missed) == ([], {})
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
     assert [Failure("Readwise: Book 8", f"{reason}; field ignored")] == report.warnings
-    assert await stored_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
+    assert await read_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
 
 
 async def test_unknown_fields_are_named_once_a_run(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     for book_id in range(1, 33):  # two batches
-        readwise.put(book_id, shelf="A")
-        readwise.highlight(book_id, 1, f"Thought {book_id}.", mood="calm")
+        readwise.put_book(book_id, shelf="A")
+        readwise.put_highlight(book_id, 1, f"Thought {book_id}.", mood="calm")
     reason = (
         "the export has fields that Carrel does not know:"
         " highlights.mood (32 times), shelf (32 times); kept without them"
     )
     assert (await run_ingest(app)).warnings == [Failure("Readwise: fields", reason)]
-    assert len(await stored_texts(ctx)) == 32
+    assert len(await read_texts(ctx)) == 32
 
 
 async def test_note_and_summary_of_a_book_are_stored(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.", document_note="Lent to Bo.", summary="On sails.")
+    readwise.put_book(7, "Reef early.", document_note="Lent to Bo.", summary="On sails.")
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Lent to Bo.", "On sails.", "Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Lent to Bo.", "On sails.", "Reef early."]}
 
 
 async def test_broken_book_is_dead_lettered_until_it_changes(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(8, "Knead well.")
-    readwise.highlight(8, 0, "Knead well.", note=[])
+    readwise.put_book(8, "Knead well.")
+    readwise.put_highlight(8, 0, "Knead well.", note=[])
     failures = []
     for _ in range(6):
         failures.append(len((await run_ingest(app)).failures))
@@ -324,21 +330,21 @@ async def test_broken_book_is_dead_lettered_until_it_changes(
         await DEAD_LETTERS.retry(ctx),
     ] == [["Readwise: Book 8"], 1, 0]
     assert len((await run_ingest(app)).failures) == 1
-    readwise.put(8, "Knead well.")
+    readwise.put_book(8, "Knead well.")
     assert (await run_ingest(app)).failures == []
-    assert (await progress(ctx)).missed == {}
+    assert (await read_progress(ctx)).missed == {}
 
 
 async def test_too_many_broken_books_cause_a_full_read(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     many = {str(number): FailedBook("Book", "is broken") for number in range(1_000, 1_600)}
     await ReadwiseSync(ctx.database).store(SyncProgress(START, many, UnfinishedRun(START, "")))
     readwise.advance(days=1)
-    readwise.put(8, "Knead well.")
+    readwise.put_book(8, "Knead well.")
     await run_ingest(app)
-    after = await progress(ctx)
+    after = await read_progress(ctx)
     assert (
         after.updated_after,
         len(after.missed),
@@ -349,11 +355,11 @@ async def test_too_many_broken_books_cause_a_full_read(
 async def test_book_without_an_id_is_reported(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
-    readwise.put(8, "Knead well.", user_book_id=None)
+    readwise.put_book(7, "Reef early.")
+    readwise.put_book(8, "Knead well.", user_book_id=None)
     report = await run_ingest(app)
     assert report.failures == [Failure("Readwise: Book 8", "has no id by which to request it")]
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_next_run_continues_after_the_saved_books(
@@ -361,12 +367,12 @@ async def test_next_run_continues_after_the_saved_books(
 ) -> None:
     readwise.page_size = 100
     for number in range(1, 66):
-        readwise.put(number, "Reef early.")
-    report = await ingest(ctx, one_step())
+        readwise.put_book(number, "Reef early.")
+    report = await ingest(ctx, make_one_step_budget())
     assert (report.finished, report.counts["read"]) == (False, 30)
-    assert await progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
+    assert await read_progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
     readwise.advance(days=1)
-    readwise.highlight(3, 0, "Reef earlier.")
+    readwise.put_highlight(3, 0, "Reef earlier.")
     new_requests(readwise)
     assert await run_ingest(app) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
     assert [query.get("ids", "").split(",")[0] or None for query in (new_requests(readwise))] == [
@@ -374,20 +380,20 @@ async def test_next_run_continues_after_the_saved_books(
         "31",
         "61",
     ]
-    assert await progress(ctx) == SyncProgress(START - MARGIN)
+    assert await read_progress(ctx) == SyncProgress(START - MARGIN)
     await run_ingest(app)
-    assert (await stored_texts(ctx))["readwise-3"] == ["Reef earlier."]
+    assert (await read_texts(ctx))["readwise-3"] == ["Reef earlier."]
 
 
 async def test_run_without_time_sends_no_request(ctx: Context, readwise: FakeReadwise) -> None:
-    assert await ingest(ctx, spent_budget()) == Report(finished=False)
+    assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
     assert readwise.calls == []
 
 
 async def test_new_chunk_layout_reads_the_whole_library_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
     await ctx.database.document("meta", "readwise").update({"layout": 0})
@@ -397,7 +403,7 @@ async def test_new_chunk_layout_reads_the_whole_library_again(
 async def test_concurrent_runs_exclude_each_other(
     settings: Settings, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     others: list[object] = []
 
     async def another() -> None:
@@ -405,7 +411,7 @@ async def test_concurrent_runs_exclude_each_other(
         others.append(await run_job(JOB, second))
         await second.aclose()
 
-    first = WatchedApp(settings, before(2, another))
+    first = WatchedApp(settings, call_before(2, another))
     report = await run_job(JOB, first)
     await first.aclose()
     assert isinstance(report, Report)
@@ -423,10 +429,10 @@ async def test_failing_origin_blocks_no_other(
     (tmp_path / "note.md").write_text("Trim the jib.")
     refused = {"readwise_token": SecretStr("another"), "ingest_path": str(tmp_path)}
     app.settings = app.settings.model_copy(update=refused)
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN"):
         await run_ingest(app)
-    assert list((await stored_texts(ctx)).values()) == [["Trim the jib."]]
+    assert list((await read_texts(ctx)).values()) == [["Trim the jib."]]
 
 
 async def test_missing_configuration_is_explained(app: App, project: str) -> None:

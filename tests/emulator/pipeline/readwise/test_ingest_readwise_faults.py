@@ -23,8 +23,8 @@ from shared.knowledge.readwise_sync import SyncProgress, UnfinishedRun
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.fakes.readwise import (
     BROKEN,
-    CUT,
-    HALF_A_BODY,
+    CUT_CONNECTION,
+    CUT_JSON,
     HANG,
     NO_RESULTS,
     NOTHING,
@@ -36,19 +36,19 @@ from tests.support.fakes.readwise import (
     Reply,
     make_throttled_reply,
 )
-from tests.support.readwise_runs import progress, run_ingest, stored_texts
-from tests.support.stored_documents import one_step
+from tests.support.jobs import make_one_step_budget
+from tests.support.readwise_runs import read_progress, read_texts, run_ingest
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
-    from tests.support.monotonic_clock import Monotonic
+    from tests.support.monotonic_clock import MonotonicClock
 
 pytestmark = pytest.mark.anyio
 
 PASSING = [
     BROKEN,
-    CUT,
-    HALF_A_BODY,
+    CUT_CONNECTION,
+    CUT_JSON,
     WEB_PAGE,
     NO_RESULTS,
     RESULTS_OF_ANOTHER_TYPE,
@@ -73,21 +73,23 @@ async def all_books(export: ReadwiseClient) -> list[Any]:
 
 @pytest.mark.parametrize("reply", PASSING)
 async def test_temporary_error_is_retried(readwise: FakeReadwise, reply: Reply) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     readwise.script.append(reply)
     assert await all_books(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
-async def test_hanging_request_is_retried(readwise: FakeReadwise, monotonic: Monotonic) -> None:
-    readwise.put(7, "Reef early.")
+async def test_hanging_request_is_retried(
+    readwise: FakeReadwise, monotonic: MonotonicClock
+) -> None:
+    readwise.put_book(7, "Reef early.")
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.advance_soon, 60)
     assert await all_books(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
-@pytest.mark.parametrize("reply", [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS])
+@pytest.mark.parametrize("reply", [BROKEN, CUT_CONNECTION, CUT_JSON, WEB_PAGE, NO_RESULTS])
 @pytest.mark.usefixtures("sleepless")
 async def test_lasting_error_is_an_outage(
     readwise: FakeReadwise,
@@ -104,7 +106,7 @@ async def test_retry_after_is_honoured(
     readwise: FakeReadwise,
 ) -> None:
     """The wait is longer than the pauses after failures."""
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     readwise.script.extend([make_throttled_reply("100"), make_throttled_reply("100")])
     assert await all_books(open_client(readwise, retry_seconds=60)) == [7]
     first, second, third = (call.at for call in readwise.calls)
@@ -119,7 +121,7 @@ async def test_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None:
 
 
 async def test_no_request_is_sent_after_the_budget(
-    readwise: FakeReadwise, monotonic: Monotonic
+    readwise: FakeReadwise, monotonic: MonotonicClock
 ) -> None:
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.advance_soon, 30)
@@ -130,12 +132,12 @@ async def test_no_request_is_sent_after_the_budget(
 async def test_next_run_completes_one_told_to_wait_too_long(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     readwise.script.extend([Reply(), make_throttled_reply("3600")])
     report = await ingest(ctx, Budget(asyncio.get_running_loop().time() + 60))
     assert report == Report(finished=False)
     assert (await run_ingest(app)).finished
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 @pytest.mark.parametrize(
@@ -165,9 +167,9 @@ async def test_malformed_token_is_not_sent(readwise: FakeReadwise, token: str) -
 
 
 async def test_neither_token_nor_content_is_logged(app: App, readwise: FakeReadwise) -> None:
-    readwise.put(7, "A secret thought.")
-    readwise.highlight(7, 0, "A secret thought.", note=["A secret note."])
-    readwise.script.extend([HALF_A_BODY, Reply(), Reply(status=404)])
+    readwise.put_book(7, "A secret thought.")
+    readwise.put_highlight(7, 0, "A secret thought.", note=["A secret note."])
+    readwise.script.extend([CUT_JSON, Reply(), Reply(status=404)])
     output = io.StringIO()
     with redirect_stderr(output), pytest.raises(InvalidInput) as refused:
         await run_ingest(app)
@@ -180,12 +182,12 @@ async def test_repeated_pages_change_nothing(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     thoughts = [f"Thought {number}." for number in range(8)]
-    readwise.put(7, *thoughts)
-    readwise.put(8, "Knead well.")
-    readwise.repeats = True
+    readwise.put_book(7, *thoughts)
+    readwise.put_book(8, "Knead well.")
+    readwise.repeats_pages = True
     report = await run_ingest(app)
     assert (report.counts["read"], report.failures) == (2, [])
-    assert await stored_texts(ctx) == {"readwise-7": thoughts, "readwise-8": ["Knead well."]}
+    assert await read_texts(ctx) == {"readwise-7": thoughts, "readwise-8": ["Knead well."]}
 
 
 async def test_highlight_changed_between_pages_is_current(
@@ -193,11 +195,11 @@ async def test_highlight_changed_between_pages_is_current(
 ) -> None:
     """The highlight comes in both versions. A late older page does not restore the old one."""
     readwise.page_size = 1
-    readwise.put(7, "Reef early.")
-    before = readwise.export(ids="7")
+    readwise.put_book(7, "Reef early.")
+    before = readwise.make_page(ids="7")
     readwise.advance(hours=1)
-    readwise.highlight(7, 0, "Reef earlier.")
-    readwise.highlight(7, 1, "Heave to.")
+    readwise.put_highlight(7, 0, "Reef earlier.")
+    readwise.put_highlight(7, 1, "Heave to.")
     readwise.script.extend(
         [
             Reply(),
@@ -207,18 +209,18 @@ async def test_highlight_changed_between_pages_is_current(
         ]
     )
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
 
 
 async def test_empty_list_of_changes_deletes_nothing(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.script.append(NOTHING)
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_empty_page_does_not_end_the_list(
@@ -226,17 +228,17 @@ async def test_empty_page_does_not_end_the_list(
 ) -> None:
     readwise.page_size = 100
     for number in range(1, 61):
-        readwise.put(number, "Reef early.")
-    assert not (await ingest(ctx, one_step())).finished
+        readwise.put_book(number, "Reef early.")
+    assert not (await ingest(ctx, make_one_step_budget())).finished
     half = SyncProgress(under_way=UnfinishedRun(START, "30"))
-    assert await progress(ctx) == half
+    assert await read_progress(ctx) == half
     readwise.script.append(NOTHING)
     reason = "is empty, although a run is unfinished; the next run requests it again"
     failure = Failure("Readwise: the list of changes", reason)
     assert Report(failures=[failure]) == await run_ingest(app)
-    assert await progress(ctx) == half
+    assert await read_progress(ctx) == half
     assert (await run_ingest(app)).counts["read"] == 30
-    assert len(await stored_texts(ctx)) == 60
+    assert len(await read_texts(ctx)) == 60
 
 
 async def test_incomplete_list_is_requested_again(
@@ -245,27 +247,27 @@ async def test_incomplete_list_is_requested_again(
     """Half of 62 books arrive. None of the books counts as read."""
     readwise.page_size = 100
     for number in range(1, 63):
-        readwise.put(number, "Reef early.")
+        readwise.put_book(number, "Reef early.")
     readwise.script.append(Reply(alter=lambda now: now | {"results": now["results"][::2]}))
     reason = "lacks 31 of its announced items; the next run requests it again"
     report = await run_ingest(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
     assert report.counts["read"] == 31
-    assert await progress(ctx) == SyncProgress()
+    assert await read_progress(ctx) == SyncProgress()
     assert (await run_ingest(app)).failures == []
-    assert len(await stored_texts(ctx)) == 62
-    assert await progress(ctx) == SyncProgress(START - MARGIN)
+    assert len(await read_texts(ctx)) == 62
+    assert await read_progress(ctx) == SyncProgress(START - MARGIN)
 
 
 @pytest.mark.parametrize("count", [None, "many", [], -1])
 async def test_invalid_count_is_ignored(app: App, readwise: FakeReadwise, count: Any) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     readwise.script.append(Reply(alter=lambda now: now | {"count": count}))
     assert (await run_ingest(app)).failures == []
 
 
 async def test_count_may_be_of_highlights(app: App, readwise: FakeReadwise) -> None:
-    readwise.put(7, "Reef early.", "Anchor well.", "Sail at dawn.")
+    readwise.put_book(7, "Reef early.", "Anchor well.", "Sail at dawn.")
     readwise.script.append(Reply(alter=lambda now: now | {"count": 3}))
     assert (await run_ingest(app)).failures == []
 
@@ -287,44 +289,46 @@ async def test_book_without_its_listed_highlights_stays(
     def emptied(page: dict[str, Any]) -> dict[str, Any]:
         return page | {"results": [book | {"highlights": []} for book in page["results"]]}
 
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
-    readwise.highlight(7, 1, "Heave to.")
+    readwise.put_highlight(7, 1, "Heave to.")
     readwise.script.extend([Reply(), Reply(alter=emptied)])
     (failure,) = (await run_ingest(app)).failures
     assert failure.reason == "was sent without the highlights that were listed"
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     await run_ingest(app)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}
 
 
 async def test_malformed_record_blocks_no_other(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    readwise.put(7, "Reef early.")
+    readwise.put_book(7, "Reef early.")
     strange: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
     readwise.script.append(Reply(alter=lambda now: now | {"results": strange + now["results"]}))
     assert len(strange) == len((await run_ingest(app)).failures)
-    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_circular_cursors_end_the_run(app: App, ctx: Context, readwise: FakeReadwise) -> None:
-    readwise.put(7, *(f"Thought {number}." for number in range(8)))
+    readwise.put_book(7, *(f"Thought {number}." for number in range(8)))
     readwise.script.extend([Reply(alter=lambda now: now | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="again and again"):
         await run_ingest(app)
-    assert (await progress(ctx)).updated_after is None
+    assert (await read_progress(ctx)).updated_after is None
 
 
 async def test_control_characters_go_and_bidi_marks_stay(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."
-    readwise.put(7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067")
-    readwise.put(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
+    readwise.put_book(
+        7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067"
+    )
+    readwise.put_book(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
     reason = "has no id by which to request it"
     assert [Failure("Readwise: Oars 2J", reason)] == (await run_ingest(app)).failures
-    assert await stored_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
+    assert await read_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails [31mup down"

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clock import NOON, SettableClock
-from tests.support.model_migration import Model, app_opener, new_model, open_filled, previous_model
+from tests.support.model_migration import (
+    FakeEmbeddingModel,
+    fill_and_forget_space,
+    make_app_opener,
+    make_new_model,
+    make_previous_model,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -15,7 +21,7 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.runtime.context import App
 
-    Open = Callable[[Model], App]
+    Open = Callable[[FakeEmbeddingModel], App]
 
 
 @pytest.fixture
@@ -28,7 +34,7 @@ def clock() -> SettableClock:
 async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
     """A function that makes an app with this embedding model."""
     backends: list[App] = []
-    yield app_opener(settings, clock, backends)
+    yield make_app_opener(settings, clock, backends)
     for app in backends:
         await app.aclose()
 
@@ -36,10 +42,10 @@ async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[Op
 @pytest.fixture
 async def old_app(open_app: Open) -> App:
     """An app with the old model, which has embedded everything."""
-    return await open_filled(open_app(previous_model()))
+    return await fill_and_forget_space(open_app(make_previous_model()))
 
 
 @pytest.fixture
 def new_app(open_app: Open) -> App:
     """An app with the new model."""
-    return open_app(new_model())
+    return open_app(make_new_model())

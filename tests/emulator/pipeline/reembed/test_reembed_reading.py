@@ -17,24 +17,23 @@ from shared.core.errors import Conflict, Unavailable
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.workspaces.model import content_id
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.materials import MAST, TEXT, extract_error, extract_result
 from tests.support.model_migration import (
     QUESTION,
     TASK,
-    Model,
+    FakeEmbeddingModel,
     announce_migration,
     clear_vectors,
     complete_migration,
     get_model,
-    job_context,
-    previous_model,
+    make_previous_model,
+    read_spaces,
     run_reembed,
-    stored_spaces,
 )
-from tests.support.stored_documents import ample_budget
-from tests.support.stored_documents import documents as stored
+from tests.support.stored_documents import read_documents as stored
 from tests.support.tool_calls import call_result
-from tests.support.traces import sample
+from tests.support.traces import make_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App
     from tests.support.clock import SettableClock
 
-    Open = Callable[[Model], App]
+    Open = Callable[[FakeEmbeddingModel], App]
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +51,7 @@ ANCHOR = "A good anchor and enough chain let the crew sleep through a gale."
 
 async def search(app: App, mode: str = "hybrid") -> Out:
     arguments = SearchIn.model_validate({"query": ANCHOR, "mode": mode})
-    return await search_kb(arguments, job_context(app))
+    return await search_kb(arguments, make_job_context(app))
 
 
 async def test_migrated_base_is_searched_with_the_new_model_only(
@@ -88,7 +87,7 @@ async def assert_lexical_only(app: App) -> None:
     assert message in out.message
     with pytest.raises(Unavailable, match="being embedded again, with words-2"):
         await search(app, "semantic")
-    trace = sample(0)
+    trace = make_sample(0)
     result = await call_result(app, "search_traces", None, query=trace["title"])
     assert result["results"][0]["title"] == trace["title"]
 
@@ -98,13 +97,13 @@ async def test_process_with_the_old_model_notices_the_migration(old_app: App, ne
     await search(old_app)
     await announce_migration(new_app)
     assert (await search(old_app, "semantic")).results
-    assert (await stored_spaces(old_app))["chunks"] == {("words-1", 16)}
+    assert (await read_spaces(old_app))["chunks"] == {("words-1", 16)}
 
 
 @pytest.mark.usefixtures("old_app")
 async def test_materials_with_new_vectors_are_searched(new_app: App, clock: SettableClock) -> None:
     await complete_migration(new_app, clock)
-    assert (await ingest_materials(job_context(new_app), ample_budget())).counts == {
+    assert (await ingest_materials(make_job_context(new_app), make_ample_budget())).counts == {
         "embedded": 4,
         "ready": 1,
     }
@@ -141,10 +140,10 @@ async def test_materials_uploaded_after_a_migration_are_found(
 async def test_clusters_and_chunks_are_readable_in_a_migration(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    names = list(await stored(job_context(old_app), "chunks"))
+    names = list(await stored(make_job_context(old_app), "chunks"))
     topics = [make_cluster("dough", (0.0, 1.0)), make_cluster("boats", (0.6, 0.8))]
     members = {"dough": names[:3], "boats": names[3:]}
-    await Clusters(job_context(old_app).database).save_with_members(
+    await Clusters(make_job_context(old_app).database).save_with_members(
         topics, members, "run-1", clock()
     )
     for prepare in (
@@ -154,23 +153,25 @@ async def test_clusters_and_chunks_are_readable_in_a_migration(
     ):
         await prepare
         for app in (old_app, new_app):
-            result = await get_cluster(ClusterIn(cluster_id="dough"), job_context(app))
+            result = await get_cluster(ClusterIn(cluster_id="dough"), make_job_context(app))
             assert [cluster.cluster_id for cluster in result.related_clusters] == ["boats"]
-            chunk = await get_chunk(ChunkIn(chunk_id=names[0]), job_context(app))
+            chunk = await get_chunk(ChunkIn(chunk_id=names[0]), make_job_context(app))
             assert chunk.chunk_id == names[0]
 
 
 def make_cluster(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
     """Return a cluster whose centroid is of the old model."""
     cluster = Cluster(name, name, "A topic.", ("one",))
-    return ClusterWithCentroid(cluster, start + (0.0,) * (previous_model().dimension - len(start)))
+    return ClusterWithCentroid(
+        cluster, start + (0.0,) * (make_previous_model().dimension - len(start))
+    )
 
 
 @pytest.mark.usefixtures("old_app")
 async def test_materials_migrate_to_another_dimension(open_app: Open, clock: SettableClock) -> None:
-    longer = open_app(Model("words-1", 24))
+    longer = open_app(FakeEmbeddingModel("words-1", 24))
     await complete_migration(longer, clock)
-    assert (await ingest_materials(job_context(longer), ample_budget())).counts == {
+    assert (await ingest_materials(make_job_context(longer), make_ample_budget())).counts == {
         "embedded": 4,
         "ready": 1,
     }

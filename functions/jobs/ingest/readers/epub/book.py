@@ -31,12 +31,13 @@ from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html.blocks import read_blocks
 from functions.jobs.ingest.readers.html.decoding import decode_html
+from functions.jobs.ingest.readers.html.formulas import replace_formulas
 from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.locators import PARAGRAPH
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from functions.jobs.ingest.readers.archives import Archive
     from functions.jobs.ingest.readers.epub.package import Package
@@ -58,7 +59,6 @@ _IGNORED_TAGS: Final = frozenset(
         "head",
         "iframe",
         "img",
-        "math",
         "nav",
         "object",
         "rt",
@@ -84,6 +84,8 @@ _IGNORED_TYPES: Final = frozenset(
     ]
 )
 _IGNORED_ROLES: Final = frozenset(f"doc-{role}" for role in _IGNORED_TYPES)
+_CHAPTER_HEADINGS: Final = frozenset({"h1", "h2"})
+_HEADING: Final = re.compile("h[1-6]")
 _ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
@@ -132,7 +134,12 @@ def _refuse_protected(archive: Archive) -> None:
 def _read_sections(
     archive: Archive, package: Package
 ) -> tuple[list[tuple[str | None, str]], tuple[str, ...]]:
-    """Return each section's chapter title and text, and warnings about unreadable documents."""
+    """Return each section's chapter title and text, and warnings about unreadable documents.
+
+    Where the table of contents is silent, headings begin chapters: any heading of the first two
+    levels if there is no table, or else a heading at the beginning of a document that the table
+    does not list.
+    """
     sections: list[tuple[str | None, str]] = []
     warnings: list[str] = []
     chapter: str | None = None
@@ -145,25 +152,52 @@ def _read_sections(
             warnings.append(reason if path in reason else f"{path} {reason}")
             continue
         titles = package.chapters.get(path, {})
-        texts: list[str] = []
-        chapter = titles.get("", chapter)
-        for block in blocks:
-            # A part and its first chapter may begin in the same block. The chapter comes last.
-            title = next((titles[key] for key in reversed(titles) if key in block.ids), None)
-            if title and title != chapter:
-                if texts:
-                    sections.append((chapter, PARAGRAPH.join(texts)))
-                chapter, texts = title, []
-            if text := clean(block.text).strip():
-                texts.append(text)
-                characters += len(text)
-        if texts:
-            sections.append((chapter, PARAGRAPH.join(texts)))
+        added, chapter = _split_chapters(
+            blocks, titles, titles.get("", chapter), has_toc=bool(package.chapters)
+        )
+        sections += added
+        characters += sum(len(text) for _, text in added)
         if characters > MAX_CHARACTERS:
             raise Unreadable(f"has more than {MAX_CHARACTERS // 1_000_000} million characters")
     if warnings and not sections:
         raise Unreadable(f"has no chapter that can be read: {warnings[0]}")
     return sections, tuple(f"{warning}; the other chapters are kept" for warning in warnings)
+
+
+def _split_chapters(
+    blocks: Sequence[Block], titles: dict[str, str], chapter: str | None, *, has_toc: bool
+) -> tuple[list[tuple[str | None, str]], str | None]:
+    """Split a document at its chapters. Headings alone belong to the chapter below them.
+
+    Args:
+        blocks: The blocks of the document.
+        titles: The titles of the chapters in the document, by the ids at which they begin.
+        chapter: The chapter that goes on at the beginning of the document.
+        has_toc: Whether the book has a table of contents.
+
+    Returns:
+        The chapter titles and texts of the sections, and the chapter that goes on at the end.
+    """
+    sections: list[tuple[str | None, str]] = []
+    texts: list[str] = []
+    has_prose = False
+    for block in blocks:
+        # A part and its first chapter may begin in the same block. The chapter comes last.
+        title = next((titles[key] for key in reversed(titles) if key in block.ids), None)
+        is_listed = has_toc and (titles or texts)
+        if block.tag in _CHAPTER_HEADINGS and not is_listed:
+            title = to_headline(block.text)
+        if title and title != chapter:
+            if has_prose:
+                sections.append((chapter, PARAGRAPH.join(texts)))
+                texts, has_prose = [], False
+            chapter = title
+        if text := clean(block.text).strip():
+            texts.append(text)
+            has_prose = has_prose or not _HEADING.fullmatch(block.tag)
+    if texts:
+        sections.append((chapter, PARAGRAPH.join(texts)))
+    return sections, chapter
 
 
 def _read_document(data: bytes) -> Iterator[Block]:
@@ -183,6 +217,7 @@ def _read_document(data: bytes) -> Iterator[Block]:
             raise Unreadable("is not XHTML") from error
         if tree is None:
             return
+    replace_formulas(tree)
     replace_inline_markup(tree)
     yield from read_blocks(tree, _is_ignored)
 
@@ -221,7 +256,8 @@ FORMAT: Final = Format(
     fields={
         "documents of the spine": "the passages, without footnotes, note marks, images and tables"
         " of contents",
-        "table of contents": "the chapter of a passage",
+        "table of contents": "the chapter of a passage; if missing, the headings of levels one and"
+        " two",
         "dc:title": "the title; if missing, the file's name",
         "dc:creator": "the author; translators, illustrators and the like are left out",
         "dc:language": "the language",

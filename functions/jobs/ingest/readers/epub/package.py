@@ -213,7 +213,7 @@ def _iterate_toc(tree: Element) -> Iterator[tuple[int, str | None, str]]:
         if level <= _CHAPTER_LEVELS and label is not None and content is not None:
             yield level, content.get("src"), to_headline(label.text or "")
     for nav in find_elements(tree, "nav"):
-        # A `nav` without a type is taken to be the table of contents.
+        # A `nav` without a type counts as the table of contents.
         if "toc" in (nav.get(EPUB_TYPE) or "toc").split():
             for link in find_elements(nav, "a"):
                 level = max(1, _count_ancestors(link, "ol"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.html.blocks import get_local_name
+from functions.jobs.ingest.readers.html.blocks import get_local_name, is_block
 from functions.jobs.ingest.readers.html.inline_markup import replace_with_text
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ _CLASSES: Final = frozenset(
         *("sharedaddy", "subscription-widget", "subscription-widget-wrap"),
         # GitHub and documentation
         *("copybtn", "sr-only", "zeroclipboard-container"),
+        # MathJax 2, which draws a formula next to its TeX
+        *("MathJax", "MathJax_CHTML", "MathJax_Display", "MathJax_Preview", "MathJax_SVG"),
         # Note marks
         *("footnote-anchor", "footnote-number", "footnote-ref", "footnote-reference"),
     ]
@@ -53,25 +55,36 @@ _LINE_NUMBERS: Final = frozenset(
 )
 """The classes of elements with line numbers. Some programs give the code the same classes."""
 _NUMBERS: Final = re.compile(r"[\d\s]*")
+_HIDDEN: Final = re.compile(
+    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE
+)
+"""The value of `style` by which an element is invisible."""
 _CODE_LINES: Final = frozenset({"blob-code", "hljs-ln-code"})
 """The classes of table cells with a line of code, on GitHub and by highlight.js."""
 _CODE: Final = frozenset({"pre", "code"})
-_MAX_CELL: Final = 500
-"""A cell with more characters contains an article, as in old pages and newsletters, whose layout is
-made of tables."""
+_MIN_LAYOUT_CELL: Final = 500
+"""Old pages and newsletters use tables for their layout. A cell with the article has at least this
+many characters."""
+_MIN_LOOSE_TEXT: Final = 20
+"""Text between blocks becomes a paragraph if it has at least this many characters outside links.
+"""
 _TABLE_PARTS: Final = ("thead", "tbody", "tfoot", "tr", "th", "td")
 
 
 def remove_boilerplate(tree: Element) -> None:
     """Remove boilerplate, and unwrap the contents of layout tables and figures."""
+    length = len(_get_text(tree))
     for element in list(tree.iter()):
-        if _is_boilerplate(element):
+        # Some pages hide the whole article until a script shows it.
+        is_hidden = _is_hidden(element) and 2 * len(_get_text(element)) < length
+        if is_hidden or _is_boilerplate(element):
             replace_with_text(element, "")
     for table in list(tree.iter("table")):
         _unwrap_code(table)
-    for cell in list(tree.iter("td")):
-        if len(_get_text(cell)) > _MAX_CELL:
-            _unwrap_layout(cell)
+    for table in list(tree.iter("table")):
+        _prepare_table(table)
+    for container in list(tree.iter("body", "main", "article", "section", "div")):
+        _wrap_loose_text(container)
     for figure in list(tree.iter("figure")):
         if next(figure.iter("pre"), None) is not None:
             figure.tag = "div"  # trafilatura leaves out figures, because most are images
@@ -89,6 +102,11 @@ def _is_boilerplate(element: Element) -> bool:
         or (tag == "a" and _is_wordless(element))
         or (not classes.isdisjoint(_LINE_NUMBERS) and _NUMBERS.fullmatch(_get_text(element)))
     )
+
+
+def _is_hidden(element: Element) -> bool:
+    """Return whether a browser does not show an element, by its attributes."""
+    return element.get("hidden") is not None or bool(_HIDDEN.search(element.get("style") or ""))
 
 
 def _is_wordless(link: Element) -> bool:
@@ -116,14 +134,99 @@ def _unwrap_code(table: Element) -> None:
     table.getparent().replace(table, code)
 
 
-def _unwrap_layout(cell: Element) -> None:
-    """Replace the table around a cell with blocks, as trafilatura splits sentences in a cell."""
-    table = next(cell.iterancestors("table"), None)
-    if table is None:
-        return
+def _prepare_table(table: Element) -> None:
+    """Replace a layout table with blocks, and put each cell of any other table on one line.
+
+    trafilatura splits sentences in a layout table, and drops lists in cells.
+    """
     own = [part for part in table.iter(*_TABLE_PARTS) if next(part.iterancestors("table")) is table]
-    for part in (table, *own):
-        part.tag = "div"
+    rows = [list(row.iterchildren("td", "th")) for row in own if row.tag == "tr"]
+    if _is_layout(table, rows):
+        for part in (table, *own):
+            part.tag = "div"
+        return
+    for cell in (cell for row in rows for cell in row):
+        if next(cell.iter("pre", "table"), None) is None:
+            _put_on_one_line(cell)
+
+
+def _is_layout(table: Element, rows: list[list[Element]]) -> bool:
+    """Return whether a table arranges articles.
+
+    Such a table has most of its text in one cell, or has one cell with text in each row.
+    """
+    lengths = [[length for cell in row if (length := len(_get_text(cell).strip()))] for row in rows]
+    longest = max((length for row in lengths for length in row), default=0)
+    if longest < _MIN_LAYOUT_CELL:
+        return False
+    return 2 * longest > len(_get_text(table).strip()) or all(len(row) <= 1 for row in lengths)
+
+
+def _put_on_one_line(cell: Element) -> None:
+    """Replace the line breaks in a cell with spaces, and separate the items of lists by commas."""
+    for element in list(cell.iterdescendants()):
+        if element.tag == "br":
+            replace_with_text(element, " ")
+        elif element.tag == "li":
+            is_last = element.getnext() is None
+            _turn_into_span(element, after=" " if is_last else ", ")
+        elif is_block(element):
+            _turn_into_span(element, after=" ")
+
+
+def _turn_into_span(block: Element, after: str) -> None:
+    """Turn a block into a `span` with a space before it and the text `after` behind it."""
+    block.tag = "span"
+    block.text = " " + (block.text or "")
+    last = next(reversed(block), None)
+    if last is None:
+        block.text = block.text.rstrip()
+    else:
+        last.tail = (last.tail or "").rstrip()
+    block.tail = after + (block.tail or "").lstrip()
+
+
+def _wrap_loose_text(container: Element) -> None:
+    """Put text between blocks into paragraphs.
+
+    trafilatura would drop the words around the links in such text.
+    """
+    children = list(container)
+    if not any(is_block(child) for child in children):
+        return
+    block = None
+    run: list[Element] = []
+    for child in [*children, None]:
+        if child is not None and not is_block(child):
+            run.append(child)
+            continue
+        _wrap_run(container, block, run)
+        block, run = child, []
+
+
+def _wrap_run(container: Element, block: Element | None, run: list[Element]) -> None:
+    """Put a run of inline elements and text into a paragraph, if it has enough text outside links.
+
+    Args:
+        container: The element that contains the run.
+        block: The block before the run, whose tail is the beginning of the run's text; None if the
+            run is at the beginning of the container.
+        run: The inline elements.
+    """
+    text = (container.text if block is None else block.tail) or ""
+    loose = text + "".join(element.tail or "" for element in run)
+    if len("".join(loose.split())) < _MIN_LOOSE_TEXT:
+        return
+    paragraph = container.makeelement("p")
+    paragraph.text = text
+    if block is None:
+        container.text = None
+        container.insert(0, paragraph)
+    else:
+        block.tail = None
+        block.addnext(paragraph)
+    for element in run:
+        paragraph.append(element)
 
 
 def _is_preformatted(cell: Element) -> bool:

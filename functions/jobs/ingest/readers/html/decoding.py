@@ -39,7 +39,11 @@ _BYTE_ORDER_MARKS: Final = {
 
 
 def decode_html(html: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode a page by its byte order mark, by its declaration, as UTF-8, or by a guess.
+    """Decode a page by its byte order mark, as valid UTF-8, by its declaration, or by a guess.
+
+    Valid UTF-8 outranks a declaration, because a server or a program that converts pages to UTF-8
+    often leaves the former declaration in them. Text in another encoding is hardly ever valid
+    UTF-8.
 
     Returns:
         The text without characters that XML does not allow, and a warning if the encoding was
@@ -51,9 +55,15 @@ def decode_html(html: bytes) -> tuple[str, tuple[str, ...]]:
 
 def _decode(html: bytes) -> tuple[str, tuple[str, ...]]:
     marks = (name for mark, name in _BYTE_ORDER_MARKS.items() if html.startswith(mark))
+    mark = next(marks, None)
+    if mark is None and not html.isascii():
+        try:
+            return html.decode("utf-8"), ()
+        except UnicodeDecodeError:
+            pass
     declaration = _DECLARED_ENCODING.search(html[:_SNIFFED_BYTES])
     declared = declaration[1].decode("ascii") if declaration else None
-    for name in filter(None, (next(marks, None), declared, "utf-8")):
+    for name in filter(None, (mark, declared, "utf-8")):
         # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
         is_latin1 = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
         codec = "windows-1252" if is_latin1 else _WIDER_CODECS.get(name.lower(), name)

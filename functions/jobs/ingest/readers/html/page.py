@@ -24,6 +24,7 @@ from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html.blocks import read_blocks
 from functions.jobs.ingest.readers.html.boilerplate import remove_boilerplate
 from functions.jobs.ingest.readers.html.decoding import decode_html
+from functions.jobs.ingest.readers.html.formulas import replace_formulas
 from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.html.title import choose_title, find_titles
 from functions.jobs.ingest.readers.locators import join_texts
@@ -42,19 +43,40 @@ MAX_ELEMENTS: Final = 50_000
 _MIN_PROSE: Final = 140
 """The minimum number of characters outside links in an article. Menus consist of links, and a page
 that needs JavaScript contains little more than a sentence about that."""
+_MIN_SHORT_ARTICLE: Final = 40
+"""The minimum for the text of an `article` element, such as a short post."""
 _NO_ARTICLE: Final = (
     "has no recognizable article: it may be a menu, a form, or a page that needs JavaScript."
     " Save the page from a browser, or its text as Markdown"
 )
 
 _OTHER_KINDS: Final = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive"}
-"""The first bytes of other files that are often saved with the ending of a page."""
+"""The first bytes of other files that are often saved with the extension of a page."""
+_PLACEHOLDERS: Final = frozenset(
+    [
+        "",
+        "admin",
+        "administrator",
+        "author",
+        "follow author",
+        "no author",
+        "unknown",
+        "username",
+        "作者",
+    ]
+)
+"""Texts that are found in place of an author's name."""
 _SAVED_FROM_BYTES: Final = 4096
 """Programs that save a page write its URL within this many leading bytes."""
 _WEB_SCHEMES: Final = ("http://", "https://")
-_LINK: Final = "ref"
-_HEADING: Final = "head"
-"""Tags of TEI, which trafilatura uses."""
+_LINKS: Final = frozenset({"ref", "a"})
+"""The tags of links in TEI, which trafilatura uses, and in HTML."""
+_HEADINGS: Final = frozenset({"head", "h1", "h2", "h3", "h4", "h5", "h6"})
+"""The tags of headings in TEI and in HTML."""
+_IGNORED: Final = frozenset(
+    ["aside", "button", "footer", "form", "iframe", "nav", "noscript", "script", "style", "svg"]
+)
+"""What is left out of a short article. trafilatura leaves it out of other articles."""
 _SAVED_FROM: Final = re.compile(
     # What Chrome and Edge write, and what SingleFile writes.
     rb"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s>]{1,2000})"
@@ -90,7 +112,7 @@ def make_article_source(
         raise Unreadable(reason)
     for beginning, kind in _OTHER_KINDS.items():
         if html.startswith(beginning):
-            raise Unreadable(f"is {kind}, not a page: give the file the right ending")
+            raise Unreadable(f"is {kind}, not a page: give the file the right extension")
     url = url or _find_saved_url(html)
     page, warnings = decode_html(html)
     tree = _parse(page)
@@ -143,6 +165,7 @@ def _parse(text: str) -> Any:
         raise Unreadable(
             f"has more than {MAX_ELEMENTS:,} elements, too many for an article: split the page"
         )
+    replace_formulas(tree)
     replace_inline_markup(tree)
     remove_boilerplate(tree)
     return tree
@@ -169,16 +192,26 @@ def _extract(tree: Any, url: str | None) -> Any:
         )
     except (ValueError, RecursionError) as error:
         raise Unreadable(_NO_ARTICLE) from error
-    if document is None or _count_prose(document.body) < _MIN_PROSE:
+    if document is None:
         raise Unreadable(_NO_ARTICLE)
+    if _count_prose(document.body) < _MIN_PROSE:
+        document.body = _find_short_article(tree)
     return document
+
+
+def _find_short_article(tree: Any) -> Any:
+    """Return the only `article` of a page, which may be short, unlike articles that are guessed."""
+    articles = tree.findall(".//article")
+    if len(articles) != 1 or _count_prose(articles[0]) < _MIN_SHORT_ARTICLE:
+        raise Unreadable(_NO_ARTICLE)
+    return articles[0]
 
 
 def _count_prose(body: Any) -> int:
     """Count the characters outside links."""
     if body is None:
         return 0
-    blocks = read_blocks(body, lambda tag, _: tag == _LINK)
+    blocks = read_blocks(body, lambda tag, _: tag in _LINKS | _IGNORED)
     return sum(len(block.text) for block in blocks)
 
 
@@ -190,13 +223,19 @@ def _make_metadata(
     site_name = document.sitename or ""
     fields = {
         "title": choose_title(title, titles, site_name=site_name, url=canonical or url or ""),
-        "author": document.author and document.author.replace("; ", ", "),
+        "author": _join_authors(document.author or ""),
         "language": language,
         "date": document.date,
         "url": canonical if canonical.lower().startswith(_WEB_SCHEMES) else url,
     }
     metadata, _ = validate(DocumentMetadata, fields, set(fields))
     return metadata
+
+
+def _join_authors(text: str) -> str | None:
+    """Join authors as trafilatura returns them, without placeholders and repetitions."""
+    names = {name.casefold(): name for name in reversed(text.split("; "))}
+    return ", ".join(reversed([names[key] for key in names if key not in _PLACEHOLDERS])) or None
 
 
 def _find_language(tree: Any) -> str | None:
@@ -214,9 +253,9 @@ def _find_saved_url(html: bytes) -> str | None:
 def _join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator], ...]]:
     """Return the text and its chapters. If the first heading repeats the title, it is left out."""
     passages: list[tuple[str, Locator | None]] = []
-    for block in read_blocks(body):
+    for block in read_blocks(body, lambda tag, _: tag in _IGNORED):
         text = clean(block.text).strip()
-        is_heading = block.tag == _HEADING
+        is_heading = block.tag in _HEADINGS
         if not text or (is_heading and not passages and to_headline(text) == title):
             continue
         passages.append((text, Locator(chapter=to_headline(text)) if is_heading else None))
@@ -232,6 +271,7 @@ FORMAT: Final = Format(
         "the article": "the passages, without menus, comments, images, edit links, note marks and"
         " line numbers",
         "`10<sup>6</sup>`": "`10^6`",
+        "formulas (MathML, KaTeX, MathJax)": "TeX, such as `$x^{2}$`",
         "headings": "the chapter of a passage",
         "title, og:title": "the title without the site's name; if missing, the file's name",
         "author": "the author",

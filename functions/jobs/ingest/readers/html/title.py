@@ -23,19 +23,25 @@ class PageTitles:
     Attributes:
         title_element: The text of the element `title`, which usually names the site, too.
         headings: The level-one headings of the main content, which do not name the site.
+        all_headings: The headings of the whole page, of levels one to three.
     """
 
     title_element: str
     headings: frozenset[str] = frozenset()
+    all_headings: frozenset[str] = frozenset()
 
 
 def find_titles(tree: Element) -> PageTitles:
     """Find the titles of a page."""
-    headings = tree.xpath("//main//h1 | //article//h1")
     return PageTitles(
         to_one_line(tree.xpath("string(//head//title)")),
-        frozenset(to_one_line(heading.text_content()) for heading in headings),
+        _read_texts(tree, "//main//h1 | //article//h1"),
+        _read_texts(tree, "//h1 | //h2 | //h3"),
     )
+
+
+def _read_texts(tree: Element, path: str) -> frozenset[str]:
+    return frozenset(to_one_line(element.text_content()) for element in tree.xpath(path))
 
 
 def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) -> str:
@@ -55,6 +61,14 @@ def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) ->
     first, *others = _SEPARATOR.split(titles.title_element)
     if others and title == others[-1] and title not in titles.headings:
         title = first if _squash(first) not in site_names else title
+    if _squash(title) not in _squash(titles.title_element):
+        # The title may be the heading of the site or of a box, instead of the article's heading.
+        candidates = [
+            part
+            for part in (titles.title_element, first, *others)
+            if part in titles.all_headings and _squash(part) not in {"", *site_names}
+        ]
+        title = max(candidates, key=len, default=title)
     parts = _SEPARATOR.split(title)  # the separators have odd indexes
     if len(parts) > 1 and _squash(parts[-1]) in site_names:
         del parts[-2:]

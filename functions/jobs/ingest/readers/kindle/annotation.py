@@ -65,7 +65,7 @@ _PAGE: Final = re.compile(
     r"|(?<!\d)(?P<before>\d{1,7})\s*(?:ページ|[页頁])"
 )
 _LOCATION: Final = re.compile(
-    r"(?:\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie)"
+    r"(?:(?:\b|\u02bc)(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie)"
     r"|位置(?:no)?)\b"
     r"[.\s]*#?(?P<first>\d{1,8})(?:\s*[-\u2013]\s*(?P<last>\d{1,8}))?"
 )

@@ -29,6 +29,7 @@ from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.locators import PARAGRAPH
 from functions.jobs.ingest.readers.pdf import program
+from functions.jobs.ingest.readers.pdf.chapters import find_chapters
 from functions.jobs.ingest.readers.pdf.hyphens import count_spellings, join_words
 from functions.jobs.ingest.readers.pdf.metadata import parse_date, parse_metadata
 from functions.jobs.ingest.readers.pdf.running_heads import remove_running_heads
@@ -36,7 +37,7 @@ from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -47,6 +48,10 @@ MAX_SECONDS: Final = 120.0
 _SHORT_LINE_FRACTION: Final = 0.75
 """A line that ends a sentence also ends its paragraph if it is shorter than this fraction of the
 median."""
+_LEADER: Final = re.compile(r" ?(?:\. ?){5,}")
+"""The dots between a title and its page number in a table of contents."""
+_MATCHED_WORDS: Final = 8
+"""A highlight is found in the text of its page by this many words."""
 _SENTENCE_END: Final = re.compile(r"[.!?:…][\"'”’»)\]]*$")  # noqa: RUF001 - quotation marks
 _SCAN: Final = "is a scan without text: run OCR on it first"
 _DAMAGED: Final = (
@@ -86,23 +91,18 @@ def make_pdf_source(
     contents = _run_program(path)
     pages: list[str] = contents["pages"]
     spellings = count_spellings(pages)
-    lines = [_split_lines(join_words(page, spellings)) for page in pages]
-    text, starts = _join_pages(remove_running_heads(lines))
+    lines = remove_running_heads([_split_lines(join_words(page, spellings)) for page in pages])
+    text, locators = _join_pages(lines, find_chapters(contents["outline"], lines), url)
     if not text:
         raise Unreadable(_SCAN)
     raw_metadata: dict[str, str] = contents["metadata"]
     metadata = parse_metadata(raw_metadata, contents["language"], url)
-    chapters = _find_chapters(contents["outline"], len(pages))
-    locators = [
-        Locator(page=number, chapter=chapter, url=_build_page_url(url, number))
-        for number, chapter in enumerate(chapters, start=1)
-    ]
     body = Section(
         text,
-        locators=tuple((start, locators[index]) for start, index in starts),
+        locators=locators,
         written_at=parse_date(raw_metadata.get("CreationDate", "")) or written_at,
     )
-    highlights = (_make_highlight(item, spellings, locators) for item in contents["annotations"])
+    highlights = (_make_highlight(item, spellings, body, url) for item in contents["annotations"])
     return Source(
         source_id=source_id,
         title=to_headline(metadata.title or title) or "Untitled",
@@ -150,38 +150,50 @@ def _run_program(path: Path) -> dict[str, Any]:
 
 
 def _split_lines(page: str) -> list[str]:
-    return [" ".join(line.split()) for line in clean(page).split("\n")]
+    lines = (" ".join(line.split()) for line in clean(page).split("\n"))
+    return [_LEADER.sub(" … ", line) for line in lines]
 
 
-def _join_pages(pages: Sequence[list[str]]) -> tuple[str, list[tuple[int, int]]]:
+def _join_pages(
+    pages: Sequence[list[str]], chapters: Sequence[Mapping[int, str]], url: str | None
+) -> tuple[str, tuple[tuple[int, Locator], ...]]:
     """Join the lines of pages into paragraphs.
 
+    Args:
+        pages: The lines of each page.
+        chapters: The chapter titles of each page, by the index of the line at which they begin.
+        url: The URL from which the file was fetched.
+
     Returns:
-        The text, and a pair for each page that has text: the offset at which it begins, and the
-        index of the page.
+        The text, and the locators with the offsets at which they begin: one for each page that has
+        text, and one for each chapter.
     """
     lengths = [len(line) for lines in pages for line in lines if line]
     median_length = median(lengths) if lengths else 0
     parts: list[str] = []
-    starts: list[tuple[int, int]] = []
+    locators: list[tuple[int, Locator]] = []
+    chapter: str | None = None
     offset, previous = 0, ""
-    for index, lines in enumerate(pages):
+    for number, (lines, titles) in enumerate(zip(pages, chapters, strict=True), start=1):
         is_first, after_blank = True, False
-        for line in lines:
+        for index, line in enumerate(lines or [""]):
+            chapter = titles.get(index, chapter)
             if not line:
                 after_blank = True
                 continue
+            begins_chapter = index in titles
             # A blank line at the top of a page does not end the paragraph from the page before.
-            is_divided = after_blank and not is_first
+            is_divided = (after_blank and not is_first) or begins_chapter
             separator = (
                 _choose_separator(previous, median_length, is_divided=is_divided) if parts else ""
             )
             offset += len(separator) + len(line)
             parts += (separator, line)
-            if is_first:
-                starts.append((offset - len(line), index))
+            if is_first or begins_chapter:
+                locator = Locator(page=number, chapter=chapter, url=_build_page_url(url, number))
+                locators.append((offset - len(line), locator))
             is_first, after_blank, previous = False, False, line
-    return "".join(parts), starts
+    return "".join(parts), tuple(locators)
 
 
 def _choose_separator(previous: str, median_length: float, *, is_divided: bool) -> str:
@@ -191,19 +203,8 @@ def _choose_separator(previous: str, median_length: float, *, is_divided: bool) 
     return PARAGRAPH if is_divided or ends_paragraph else "\n"
 
 
-def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str | None]:
-    """Return each page's chapter: the last chapter that begins on this page or before it."""
-    title_by_page = {number: title for name, number in outline if (title := to_headline(name))}
-    chapters: list[str | None] = []
-    current = None
-    for number in range(1, page_count + 1):
-        current = title_by_page.get(number, current)
-        chapters.append(current)
-    return chapters
-
-
 def _make_highlight(
-    item: dict[str, Any], spellings: Counter[str], locators: Sequence[Locator]
+    item: dict[str, Any], spellings: Counter[str], body: Section, url: str | None
 ) -> Section:
     """Return the section of a highlight with the note about it, or of a lone note.
 
@@ -213,11 +214,29 @@ def _make_highlight(
     note = clean(item["note"]).strip()
     if " ".join(note.split()) == text:
         note = ""
+    locator = _find_locator(text, item["page"], body)
     return Section(
         PARAGRAPH.join(filter(None, (text, note))),
         highlighted_at=parse_date(item["date"]),
-        locators=((0, locators[item["page"] - 1]),),
+        locators=(
+            (0, locator or Locator(page=item["page"], url=_build_page_url(url, item["page"]))),
+        ),
     )
+
+
+def _find_locator(highlight: str, page: int, body: Section) -> Locator | None:
+    """Return the locator of a highlight: of its text if that is found, or else of its page.
+
+    None means that the page has no text.
+    """
+    on_page = [(start, locator) for start, locator in body.locators if locator.page == page]
+    if not on_page:
+        return None
+    words = highlight.split()[:_MATCHED_WORDS]
+    pattern = re.compile(r"\s+".join(map(re.escape, words)))
+    match = pattern.search(body.text, on_page[0][0]) if words else None
+    position = match.start() if match else on_page[0][0]
+    return [locator for start, locator in on_page if start <= position][-1]
 
 
 def _build_page_url(url: str | None, number: int) -> str | None:
@@ -240,7 +259,7 @@ FORMAT: Final = Format(
     fields={
         "text": "the passages, without page numbers and repetitions of running heads",
         "page": "the page of a passage, from 1",
-        "outline": "the chapter of a passage",
+        "outline": "the chapter of a passage, from the line with its title",
         "highlights, underlines, notes": "passages of their own, with their notes and dates",
         "Title": "the title; if it is missing or comes from a program, such as"
         " `PowerPoint Presentation` or `Report.docx`, the file's name",

@@ -18,7 +18,7 @@ _EDGE_LINES: Final = 2
 """Only this many lines at the top and at the bottom of a page can be running heads or page
 numbers."""
 _MAX_LENGTH: Final = 200
-"""A longer line is taken to be text."""
+"""A line with more characters than this is text."""
 _MIN_REPEATS: Final = 3
 """A running head appears on at least this many pages and on more than half of the pages in its
 sequence (`_PAGE_SEQUENCES`), or else in a long enough run (`_MIN_RUN`)."""
@@ -111,7 +111,7 @@ def _find_running_heads(pages: Sequence[list[str]]) -> dict[_RunningHead, _Occur
     for head, indexes in indexes_by_head.items():
         all_series = list(_find_series(head, indexes, len(pages)))
         if head.text and head.offset is not None and not head.is_ambiguous:
-            # The head of a short chapter is rare, but the page numbers beside it continue the
+            # The head of a short chapter is rare, but the page numbers next to it continue the
             # numbers of other chapters.
             numbered_pages = numbered_pages_by_offset[head.offset]
             numbered = [index for index in indexes if index in numbered_pages]

@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 64 * MEGABYTE
 """The maximum size of a file or response. Parsing it takes several times as much memory."""
 BOOK_NOTE_TAG: Final = "book note"
-"""The tag of a note about a whole book."""
+"""The tag that marks a note about a whole book."""
 SUMMARY_TAG: Final = "summary"
-"""The tag of a book's summary."""
+"""The tag that marks a book's summary."""
 FAVORITE_TAG: Final = "favorite"
-"""The tag of a favourite highlight."""
+"""The tag that marks a favourite highlight."""
 _MAX_NAME: Final = 80
 _MAX_NAMES: Final = 10
 _MAX_LOCATION: Final = 10_000_000

@@ -1,4 +1,4 @@
-"""`carrel ingest URL` in a process of its own, which takes a local web server for a public one."""
+"""Runs `carrel ingest URL` in a process that takes a local web server for a public one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from infra.build.discovery import ROOT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.support.https_server import DocumentServer
+    from tests.support.public_web_server import PublicWebServer
 
+# Replaces the fetcher of pages, which would refuse the loopback address, and runs the command.
 _PROGRAM: Final = """
 import sys
 from functools import partial
@@ -21,17 +22,17 @@ from infra.cli.main import main
 from infra.local import jobs
 from functions.jobs.ingest.links.page import FETCH_RULES
 from shared.core.safe_fetch import Endpoint, SafeFetch
-from tests.support.https_server import resolver_for
+from tests.support.public_web_server import make_resolver
 
 endpoint = Endpoint("127.0.0.1", int(sys.argv.pop(1)))
-jobs.ingest_page = partial(jobs.ingest_page, fetch=SafeFetch(FETCH_RULES, resolver_for(endpoint)))
+jobs.ingest_page = partial(jobs.ingest_page, fetch=SafeFetch(FETCH_RULES, make_resolver(endpoint)))
 main()
 """
 _TIMEOUT_SECONDS: Final = 120
 
 
-def ingest_url(
-    server: DocumentServer, url: str, *options: str, environment: Mapping[str, str]
+def run_ingest_url(
+    server: PublicWebServer, url: str, *options: str, environment: Mapping[str, str]
 ) -> tuple[int, str, str]:
     """Run the command; return its exit code, output and errors."""
     process = subprocess.run(

@@ -1,18 +1,14 @@
-"""Small sources for tests of tools that list, and the cost of a call."""
+"""Sources with short texts or dates, for tests of tools that list, and the cost of a call."""
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from functions.jobs.index.job import index
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.runtime.job import Budget
-from tests.support.knowledge import with_chunks
+from tests.support.knowledge import index_all, ingest_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,16 +21,10 @@ NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
 
 
 async def store_and_index(ctx: Context, *sources: Source, now: datetime = NOON) -> list[Chunk]:
-    """Store sources, or their new versions, index them, and return their chunks in order."""
-    chunked_sources = [with_chunks(source) for source in sources]
-    await Ingestion(ctx.database).save(chunked_sources, now)
+    """Ingest sources and index them without vectors; return their chunks in order."""
+    chunks = await ingest_sources(ctx, *sources, now=now)
     await index_all(ctx)
-    return [chunk for source in chunked_sources for chunk in source.chunks]
-
-
-async def index_all(ctx: Context) -> None:
-    """Index all pending chunks."""
-    await index(ctx, Budget(time.monotonic() + 3600))
+    return chunks
 
 
 def make_source(
@@ -58,7 +48,7 @@ def make_metered_context(app: App) -> tuple[Context, Meter]:
     return app.context(Caller(), meter), meter
 
 
-def cost_of_read(meter: Meter) -> tuple[int, int]:
+def get_read_cost(meter: Meter) -> tuple[int, int]:
     """Assert that a call wrote nothing, and return its round trips and documents read."""
     assert meter.documents_written == 0
     return meter.round_trips, meter.documents_read

@@ -1,4 +1,7 @@
-"""Tools of a private notebook for tests: they write, cost money, hang and fail."""
+"""Tools for tests of what all tools share: they write, cost money, hang and fail.
+
+They write to a private notebook of the caller.
+"""
 
 from __future__ import annotations
 

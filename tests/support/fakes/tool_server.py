@@ -1,18 +1,12 @@
-"""A fake of a tool's function that can fail on demand."""
+"""A fake of a tool's function that can fail on demand, for tests of the gateway's dispatcher."""
 
 from __future__ import annotations
 
 import contextlib
 import ssl
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
-from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.support.fakes.http_server import LoopbackServer
 
@@ -20,7 +14,7 @@ if TYPE_CHECKING:
     import threading
     from pathlib import Path
 
-WELL = b'{"result": {"well": true}, "receipt": {"documents_read": 3}}'
+SUCCESS = b'{"result": {"well": true}, "receipt": {"documents_read": 3}}'
 
 
 @dataclass(frozen=True)
@@ -33,18 +27,18 @@ class Reply:
         headers: Additional headers.
         missing: The number of bytes of the Content-Length that are never sent.
         pause: Seconds before the response.
-        drips: Whether the server pauses before each byte of the body.
+        is_sent_bytewise: Whether the server pauses before each byte of the body.
     """
 
     status: int = 200
-    body: bytes = WELL
+    body: bytes = SUCCESS
     headers: dict[str, str] = field(default_factory=dict)
     missing: int = 0
     pause: float = 0.0
-    drips: bool = False
+    is_sent_bytewise: bool = False
 
 
-class ToolServer(LoopbackServer):
+class FakeToolServer(LoopbackServer):
     """A fake function on a free port while the `with` block runs.
 
     Attributes:
@@ -72,7 +66,7 @@ class ToolServer(LoopbackServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: ToolServer
+    server: FakeToolServer
 
     def do_POST(self) -> None:
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
@@ -98,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(reply.body) + reply.missing))
         self.end_headers()
-        if not reply.drips:
+        if not reply.is_sent_bytewise:
             self.wfile.write(reply.body)
             return
         for byte in reply.body:
@@ -108,27 +102,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
-
-
-def write_certificate(path: Path) -> None:
-    """Write a key and a self-signed certificate for the loopback address."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-    path.write_bytes(secret + certificate.public_bytes(pem))

@@ -1,4 +1,4 @@
-"""Comparison of exports."""
+"""Compares two folders, such as two exports of the same knowledge base."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def differing_files(one: Path, two: Path) -> list[str]:
+def find_differing_files(one: Path, two: Path) -> list[str]:
     """Return the files of two folders that differ, or are in one of them only."""
     names = {str(file.relative_to(one)) for file in one.rglob("*") if file.is_file()}
     names |= {str(file.relative_to(two)) for file in two.rglob("*") if file.is_file()}

@@ -1,4 +1,4 @@
-"""A deployment to fake services, with the real Terraform and a configuration that writes files.
+"""A checkout that deploys to fake services, with the real Terraform, into files.
 
 The configuration "deploys" a function by writing the name of its bundle to a file. The smoke test
 fails if the name of the gateway's bundle contains "bad".
@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -56,7 +56,7 @@ output "gateway_url" { value = "https://carrel.example.com" }
 
 
 @dataclass(frozen=True)
-class Site:
+class Checkout:
     """A checkout that deploys to fake services.
 
     Attributes:
@@ -86,21 +86,21 @@ class Site:
         """Set the code of each function for the next deployment."""
         (self.folder / "code.json").write_text(json.dumps(code))
 
-    def running(self) -> dict[str, str]:
+    def read_running(self) -> dict[str, str]:
         """Return the bundle that each function runs, by function."""
         paths = self.terraform.glob("running-*")
         return {path.name.removeprefix("running-"): path.read_text().strip() for path in paths}
 
-    def deployed(self) -> list[str]:
+    def read_deployed(self) -> list[str]:
         """Return all functions that were deployed, in order, with repetitions."""
         return (self.terraform / "deployed.log").read_text().split()
 
-    def manifest(self) -> dict[str, object]:
+    def read_manifest(self) -> dict[str, Any]:
         """Return the staged manifest."""
-        manifest: dict[str, object] = json.loads((self.folder / "dist/manifest.json").read_text())
+        manifest: dict[str, Any] = json.loads((self.folder / "dist/manifest.json").read_text())
         return manifest
 
-    def cloud(self, echo: Callable[[str], object] = lambda _: None) -> Cloud:
+    def make_cloud(self, echo: Callable[[str], object] = lambda _: None) -> Cloud:
         """Return the deployment and its connections."""
         settings = {"EMBEDDING_PROVIDER": "vertex"}
         fields = {"project": self.project, "settings": settings, "secrets": self.secrets}
@@ -141,21 +141,23 @@ class Site:
     async def _run_smoke_test(self, url: str, key: str) -> SmokeReport:
         assert url == "https://carrel.example.com"
         assert key[:7] == "carrel_"
-        gateway = self.running().get("gateway", "bad")
+        gateway = self.read_running().get("gateway", "bad")
         if "broken" in gateway:
             raise KeyError("chunks")
         return SmokeReport("bad" not in gateway, [f"the gateway runs {gateway}"])
 
 
-def make_site(folder: Path, project: str, google: str, **fields: str | tuple[str, ...]) -> Site:
-    """Make a site with working code."""
-    site = Site(folder, project, google, **fields)  # type: ignore[arg-type]
-    site.terraform.mkdir()
-    (site.terraform / "main.tf").write_text(CONFIGURATION)
-    site.write_code(WORKING_CODE)
-    return site
+def make_checkout(
+    folder: Path, project: str, google: str, **fields: str | tuple[str, ...]
+) -> Checkout:
+    """Make a checkout with working code."""
+    checkout = Checkout(folder, project, google, **fields)  # type: ignore[arg-type]
+    checkout.terraform.mkdir()
+    (checkout.terraform / "main.tf").write_text(CONFIGURATION)
+    checkout.write_code(WORKING_CODE)
+    return checkout
 
 
-def failure_message(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
+def get_message(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
     """Return the message of a failure."""
     return failure.value.message

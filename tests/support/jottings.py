@@ -1,4 +1,7 @@
-"""A second corpus for tests: short texts, called jottings, that are indexed when they are saved."""
+"""A corpus next to the knowledge base, to test that search runs over any corpus.
+
+Its documents are short texts, called jottings, that are indexed when they are saved.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,13 @@ from google.cloud.firestore import DELETE_FIELD
 from shared.ai.embedding import Purpose
 from shared.firestore.writes import put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import Facet, Kind, month_facet, named_facet, vector_index_entries
+from shared.index.facets import (
+    Facet,
+    Kind,
+    make_month_facet,
+    make_named_facet,
+    select_vector_index_facets,
+)
 from shared.index.indexed_state import (
     NOT_INDEXED,
     IndexedState,
@@ -21,7 +30,7 @@ from shared.index.indexed_state import (
 )
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import IndexCollections, InvertedIndex
-from shared.index.stored_vector import NO_VECTOR, vector_fields
+from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.index.vector_index import Documents
 from shared.search.corpus import DatedCorpus
 
@@ -30,7 +39,9 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
 
-NAMES: Final = IndexCollections("jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon"))
+INDEX_COLLECTIONS: Final = IndexCollections(
+    "jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon")
+)
 COLLECTION: Final = "jottings"
 NOON: Final = datetime(2024, 6, 12, 12, tzinfo=UTC)
 
@@ -52,11 +63,11 @@ class Jotting:
     @property
     def facets(self) -> Mapping[Facet, str]:
         """The tags and the month."""
-        tags = {named_facet(Kind.TAG, tag): tag for tag in self.tags}
-        return tags | {month_facet(self.dated_at): f"{self.dated_at:%B %Y}"}
+        tags = {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}
+        return tags | {make_month_facet(self.dated_at): f"{self.dated_at:%B %Y}"}
 
 
-def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
+def make_jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
     """Return a jotting for each text. Each is dated a day after the previous one."""
     return [
         Jotting(f"j{number:02}", text, tags, NOON + timedelta(days=number))
@@ -64,13 +75,13 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
     ]
 
 
-def corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jotting]:
+def make_corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jotting]:
     """Return the corpus of all jottings, each of the type `read`."""
     database = ctx.database
     documents = Documents(
         database, COLLECTION, ("text", "tags", "dated_at"), partial(_to_jotting, read)
     )
-    return DatedCorpus(documents, InvertedIndex(database, NAMES))
+    return DatedCorpus(documents, InvertedIndex(database, INDEX_COLLECTIONS))
 
 
 async def save_jottings(ctx: Context, *new_jottings: Jotting) -> None:
@@ -80,12 +91,12 @@ async def save_jottings(ctx: Context, *new_jottings: Jotting) -> None:
         [vector] = await ctx.embedder.embed([jotting.text], Purpose.DOCUMENT)
         state = compute_indexed_state(jotting)
         fields = {"text": jotting.text, "tags": list(jotting.tags), "dated_at": jotting.dated_at}
-        fields |= vector_fields(vector, ctx.embedder.model)
-        fields["facets"] = vector_index_entries(state.facets)
+        fields |= build_vector_fields(vector, ctx.embedder.model)
+        fields["facets"] = select_vector_index_facets(state.facets)
         await _write(ctx, jotting.id, fields, state)
 
 
-async def forget(ctx: Context, jotting_id: str) -> None:
+async def delete_jotting(ctx: Context, jotting_id: str) -> None:
     """Delete a jotting and its postings."""
     no_content = dict.fromkeys(("text", "dated_at"), DELETE_FIELD) | NO_VECTOR
     await _write(ctx, jotting_id, no_content | {"facets": []}, NOT_INDEXED)
@@ -103,7 +114,9 @@ async def _write(
             jotting_id, read_indexed_state(snapshot.to_dict() or {}), indexed
         )
         document = put_if_unchanged(snapshot, fields | {"indexed": indexed.to_document()})
-        await database.commit([document, *build_postings_writes(database, NAMES, [difference])])
+        await database.commit(
+            [document, *build_postings_writes(database, INDEX_COLLECTIONS, [difference])]
+        )
 
     await database.retry_on_conflict(attempt)
 

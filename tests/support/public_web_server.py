@@ -1,4 +1,7 @@
-"""A web server that appears to fetchers to be on the public internet."""
+"""A web server on this machine, and fetchers that take it for a server on the public internet.
+
+Real fetchers refuse loopback addresses.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,20 @@ import contextlib
 import ssl
 import threading
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Self
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING
 
 from functions.gateway.oauth.client_id_metadata import FETCH_RULES
 from shared.core.public_url import DocumentRejected
 from shared.core.safe_fetch import Endpoint, SafeFetch
+from tests.support.fakes.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 HOST = "client.example"
-URL = f"https://{HOST}/oauth/client.json"
+DOCUMENT_URL = f"https://{HOST}/oauth/client.json"
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,14 @@ class Page:
         body: The body; of an endless body, the part that is repeated.
         status: The HTTP status.
         headers: Headers that are added to the usual ones, or replace them.
-        endless: Whether the body is repeated until the client disconnects.
+        is_endless: Whether the body is repeated until the client disconnects.
         pause: Seconds before each part.
     """
 
     body: bytes = b"{}"
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    endless: bool = False
+    is_endless: bool = False
     pause: float = 0.0
 
 
@@ -60,8 +59,8 @@ class ReceivedRequest:
     sni: str | None
 
 
-class DocumentServer(ThreadingHTTPServer):
-    """A server on a free port while the `with` block runs.
+class PublicWebServer(LoopbackServer):
+    """A web server on a free port of this machine while the `with` block runs.
 
     Attributes:
         page: The response to every request for which `pages` has none.
@@ -69,56 +68,44 @@ class DocumentServer(ThreadingHTTPServer):
         requests: The requests so far.
         arrived: Set after the first request.
         gate: Requests wait until this is set; it is set at first.
+        server_names: The server name of each TLS handshake so far.
     """
 
-    daemon_threads = True
-    request_queue_size = 128  # by default, a sixth concurrent client would wait for a second
-
     def __init__(self, certificate: Path | None, page: Page | None = None) -> None:
-        """Open the port. Without a certificate, serve http."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        """Open the port. Without a certificate, serve plain HTTP."""
+        super().__init__(_Handler)
         self.page = page or Page()
         self.pages: dict[str, Page] = {}
         self.requests: list[ReceivedRequest] = []
         self.arrived = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
-        self.closing = threading.Event()
-        self.names: list[str | None] = []
+        self.server_names: list[str | None] = []
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
-            context.sni_callback = lambda _socket, name, _context: self.names.append(name)
+            context.sni_callback = lambda _socket, name, _context: self.server_names.append(name)
             self.socket = context.wrap_socket(self.socket, server_side=True)
-        self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
 
     @property
     def endpoint(self) -> Endpoint:
         """The address and port of the server."""
         return Endpoint("127.0.0.1", self.server_port)
 
-    def __enter__(self) -> Self:
-        """Start to serve."""
-        self._loop.start()
-        return self
-
     def __exit__(self, *_: object) -> None:
         """Stop, and release waiting requests."""
-        self.closing.set()
         self.gate.set()
-        self.shutdown()
-        self._loop.join()
-        self.server_close()
+        super().__exit__()
 
     def handle_error(self, *_: object) -> None:
         """Do not log clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: DocumentServer
+    server: PublicWebServer
 
     def do_GET(self) -> None:
-        name = self.server.names[-1] if self.server.names else None
+        name = self.server.server_names[-1] if self.server.server_names else None
         headers = {key.lower(): value for key, value in self.headers.items()}
         _, target, _ = self.requestline.split()  # self.path is normalized
         self.server.requests.append(ReceivedRequest(target, headers, name))
@@ -131,44 +118,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(page.status)
         for name, value in {"Content-Type": "application/json", **page.headers}.items():
             self.send_header(name, value)
-        if not page.endless:
+        if not page.is_endless:
             self.send_header("Content-Length", str(len(page.body)))
         self.end_headers()
         while not self.server.closing.wait(page.pause):
             self.wfile.write(page.body)
-            if not page.endless:
+            if not page.is_endless:
                 return
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
 
 
-def write_named_certificate(path: Path, *names: str) -> Path:
-    """Write a key and a self-signed certificate for these names."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0])])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-    path.write_bytes(secret + certificate.public_bytes(pem))
-    return path
-
-
-def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:
+def make_resolver(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:
     """Make a resolver that resolves only `HOST`, to these endpoints."""
 
     async def resolve(host: str, _port: int) -> list[Endpoint]:
@@ -179,7 +141,7 @@ def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[En
     return resolve
 
 
-def make_fetcher(server: DocumentServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
+def make_fetcher(server: PublicWebServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
     """Make a fetcher that treats the server as a public one, and trusts its certificate."""
     tls = ssl.create_default_context(cafile=certificate)
-    return SafeFetch(replace(FETCH_RULES, seconds=seconds), resolver_for(server.endpoint), tls)
+    return SafeFetch(replace(FETCH_RULES, seconds=seconds), make_resolver(server.endpoint), tls)

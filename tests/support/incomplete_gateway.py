@@ -1,10 +1,13 @@
-"""A gateway whose tools omit required fields from their results."""
+"""A gateway whose tools omit required fields from their results.
+
+Tests run it to check that the smoke test compares results with the tools' output schemas.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.gateway.app import gateway
+from functions.gateway.app import make_gateway
 from functions.gateway.catalog import Catalog
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 
-class ForgetfulDispatcher:
+class IncompleteDispatcher:
     """A dispatcher whose results lack fields of the output schema."""
 
     async def call(self, _tool: Declaration, _request: CallRequest) -> CallAnswer:
@@ -26,4 +29,5 @@ class ForgetfulDispatcher:
         return {"get_stats": "ok"}
 
 
-handle = gateway(Settings(), ForgetfulDispatcher(), Catalog.load())
+# The functions framework serves this name; `run_gateway` starts it with this file.
+handle = make_gateway(Settings(), IncompleteDispatcher(), Catalog.load())

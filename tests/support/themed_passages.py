@@ -1,18 +1,15 @@
-"""Passages about a few themes. With an embedder of words, each theme becomes a cluster."""
+"""Passages about a few themes, for the job `cluster`: with `WordEmbedder`, a theme is a cluster."""
 
 from __future__ import annotations
 
-import math
 import random
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.runtime.job import Budget
-from tests.support.knowledge import embed_all, with_chunks
-from tests.support.stored_documents import chunks, documents
+from tests.support.knowledge import embed_all, ingest_sources
+from tests.support.stored_documents import read_chunks, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,86 +23,79 @@ THEMES: Final = {
     "chess": "bishop knight castling pawn checkmate gambit endgame rook opening stalemate",
     "clouds": "cumulus drizzle thunderstorm barometer forecast cirrus hailstorm humidity fog front",
 }
-SIZE: Final = 15
-"""The number of passages of a theme."""
-WORDS: Final = 6
-"""The number of theme words in a passage."""
+PASSAGES_PER_THEME: Final = 15
+"""By default, a theme has this many passages: enough for a cluster."""
+WORDS_PER_PASSAGE: Final = 6
+"""A passage has this many of its theme's words."""
 
 
-def themed_source(theme: str, numbers: Iterable[int] = range(SIZE)) -> Source:
+def make_themed_source(theme: str, numbers: Iterable[int] = range(PASSAGES_PER_THEME)) -> Source:
     """Return a source about a theme. The same numbers always give the same passages."""
-    texts = [passage(theme, number) for number in numbers]
+    texts = [make_passage(theme, number) for number in numbers]
     sections = tuple(Section(text=text) for text in texts)
     return Source(source_id=theme, title=f"On {theme}", sections=sections)
 
 
-def unrelated_source(count: int) -> Source:
+def make_unrelated_source(count: int) -> Source:
     """Return a source whose passages have nothing in common."""
-    texts = (" ".join(f"stray{n}word{k}" for k in range(WORDS)) for n in range(count))
+    texts = (" ".join(f"stray{n}word{k}" for k in range(WORDS_PER_PASSAGE)) for n in range(count))
     return Source("loners", "Strays", sections=tuple(Section(text=text) for text in texts))
 
 
-def passage(theme: str, number: int) -> str:
-    """Return the passage of a theme with this number: some of the theme's words."""
+def make_passage(theme: str, number: int) -> str:
+    """Return a passage of some of a theme's words, always the same for the same number."""
     generator = random.Random(f"{theme} {number}")  # noqa: S311 - no secret
-    return " ".join(generator.sample(THEMES[theme].split(), WORDS)) + f" {theme}{number}."
+    return (
+        " ".join(generator.sample(THEMES[theme].split(), WORDS_PER_PASSAGE)) + f" {theme}{number}."
+    )
 
 
 async def add_sources(ctx: Context, *sources: Source) -> None:
-    """Store sources, or their new versions, and embed them."""
-    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], ctx.clock())
+    """Ingest sources, or their new versions, and embed them."""
+    await ingest_sources(ctx, *sources)
     await embed_all(ctx)
 
 
 async def delete_source(ctx: Context, source: Source) -> None:
     """Delete a source with all its passages."""
-    await Ingestion(ctx.database).save([with_chunks(replace(source, sections=()))], ctx.clock())
+    await ingest_sources(ctx, replace(source, sections=()))
 
 
-async def sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
+async def read_sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
     """Return the sources of the passages of each cluster."""
     sources: dict[str, set[str]] = {}
-    for chunk in (await chunks(ctx)).values():
+    for chunk in (await read_chunks(ctx)).values():
         for cluster_id in chunk.get("cluster_id") or ():
             sources.setdefault(cluster_id, set()).add(chunk["source_id"])
     return sources
 
 
-async def cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
+async def read_cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
     """Return the stored size of each cluster, and the number of its passages."""
     counted_sizes = Counter(
         cluster_id
-        for chunk in (await chunks(ctx)).values()
+        for chunk in (await read_chunks(ctx)).values()
         for cluster_id in chunk.get("cluster_id") or ()
     )
-    clusters = await documents(ctx, "clusters")
+    clusters = await read_documents(ctx, "clusters")
     stored_sizes = {cluster_id: cluster["size"] for cluster_id, cluster in clusters.items()}
     return stored_sizes, dict(counted_sizes)
 
 
 async def count_pending_chunks(ctx: Context) -> int:
     """Return the number of passages that wait to be assigned to a cluster."""
-    return sum("cluster" in data["pending"] for data in (await documents(ctx, "chunks")).values())
+    return sum(
+        "cluster" in data["pending"] for data in (await read_documents(ctx, "chunks")).values()
+    )
 
 
-async def stored_documents(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return all documents that the job reads or writes, whichever version the map has."""
+async def read_clustering(ctx: Context) -> dict[str, dict[str, Any]]:
+    """Return all documents that the job reads or writes, without the version of the map."""
     stored = {
         f"{collection}/{name}": data
         for collection in ("chunks", "clusters", "meta")
-        for name, data in (await documents(ctx, collection)).items()
+        for name, data in (await read_documents(ctx, collection)).items()
     }
     stored.get("meta/map", {}).pop("version", None)
-    pages = await documents(ctx, "map")
+    pages = await read_documents(ctx, "map")
     return stored | {f"map/{name.partition('-')[2]}": page for name, page in pages.items()}
-
-
-def hasty_budget() -> Budget:
-    """Return a budget that has no time for a complete read, but is never spent."""
-
-    class HastyBudget(Budget):
-        @property
-        def spent(self) -> bool:
-            return False
-
-    return HastyBudget(-math.inf)

@@ -1,0 +1,81 @@
+"""`forgotten/{chunk_id}`: a forgotten chunk as it was stored, and its extractions.
+
+A chunk that was forgotten alone has a record of who forgot it, when and why. The record stays when
+the job `purge` deletes the text and the extractions for good, after 30 days. A chunk that was
+forgotten with its source has only the id of the source, in `of_source`, because the record is in
+`forgotten_sources/{source_id}`. `purge` deletes the whole document of such a chunk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.index.indexed_state import read_indexed_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery
+
+COLLECTION: Final = "forgotten"
+CHUNKS_PER_COMMIT: Final = 25
+"""The maximum number of chunks that one commit moves or deletes. Firestore also counts the index
+entries that it deletes, and a chunk has one with its vector for each facet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentCounts:
+    """What is forgotten or restored with chunks.
+
+    Attributes:
+        chunks: The number of chunks.
+        vectors: The number of chunks with a vector.
+        cards: The number of chunks with a knowledge card.
+        extractions: The number of their decisions, patterns, warnings and methodologies.
+        postings: The number of their entries in the postings of words and facets.
+    """
+
+    chunks: int = 0
+    vectors: int = 0
+    cards: int = 0
+    extractions: int = 0
+    postings: int = 0
+
+    def __add__(self, other: ContentCounts) -> ContentCounts:
+        """Add the numbers."""
+        names = [field.name for field in fields(self)]
+        return ContentCounts(*(getattr(self, name) + getattr(other, name) for name in names))
+
+
+def count_contents(documents: Iterable[Mapping[str, Any]]) -> ContentCounts:
+    """Count what belongs to chunks, given the fields of their documents."""
+    total = ContentCounts()
+    for document in documents:
+        state = read_indexed_state(document)
+        total += ContentCounts(
+            chunks=1,
+            vectors=int("embedding_model" in document),
+            cards=int(bool(document.get("knowledge_card"))),
+            extractions=len(get_extraction_summaries(document)),
+            postings=len(state.terms) + len(state.facets),
+        )
+    return total
+
+
+def get_extraction_summaries(chunk_fields: Mapping[str, Any]) -> Mapping[str, dict[str, Any]]:
+    """Return what a chunk's document says of its extractions, by extraction id."""
+    return chunk_fields.get("extracted") or {}
+
+
+def forgotten_with_source_query(client: AsyncClient, source_id: str) -> AsyncQuery:
+    """Build the query for the next chunks that were forgotten with their source."""
+    same_source = FieldFilter("of_source", "==", source_id)
+    return client.collection(COLLECTION).where(filter=same_source).limit(CHUNKS_PER_COMMIT)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Yield every query of this module, so that a test can check that each has an index."""
+    yield forgotten_with_source_query(client, "a")

@@ -1,0 +1,137 @@
+"""Deleting for good what was forgotten more than 30 days ago, and storing it again.
+
+Ingest leaves it out even after that. The tool `forget` can lift this: the text comes back when
+its file or export is ingested again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.cloud.firestore import DELETE_FIELD, ArrayRemove
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.core.dates import utc_now
+from shared.firestore.database import get_fields
+from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
+from shared.knowledge.chunk import parse_source_id
+from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
+from shared.knowledge.forgotten_repository import ForgottenSource, build_forgotten_fields
+from shared.knowledge.source_repository import COLLECTION as SOURCES
+from shared.knowledge.source_repository import READ_AGAIN
+from shared.pipeline.forgotten_chunks import (
+    CHUNKS_PER_COMMIT,
+    COLLECTION,
+    forgotten_with_source_query,
+)
+from shared.pipeline.source_move import MovedElsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncCollectionReference, AsyncQuery
+
+    from shared.firestore.database import Database, Document, Write
+
+
+class ForgottenContents:
+    """What was forgotten, until it is deleted for good."""
+
+    def __init__(self, database: Database) -> None:
+        """Store the database client. Nothing is read yet."""
+        self._database = database
+
+    async def delete_expired(self, now: datetime) -> AsyncIterator[int]:
+        """Delete what can no longer be restored. Yield the number of chunks in each commit."""
+        client = self._database.client
+        while chunks := await self._database.find(
+            expired_query(client.collection(COLLECTION), now)
+        ):
+            contents = dict.fromkeys(
+                ("document", "extractions", "extraction_ids", "expires_at"), DELETE_FIELD
+            )
+            writes = [put_if_unchanged(chunk, contents) for chunk in chunks]
+            yield await self._database.commit_skipping_conflicts(writes)
+        sources = client.collection(FORGOTTEN_SOURCES)
+        while records := await self._database.find(expired_query(sources, now)):
+            for record in records:
+                async for deleted in self._delete_source(record):
+                    yield deleted
+
+    async def _delete_source(self, record: Document) -> AsyncIterator[int]:
+        """Delete a source and the chunks that were forgotten with it, unless it is restored."""
+        deletion = put_if_unchanged(record, {"document": DELETE_FIELD})
+        if not await self._database.commit_skipping_conflicts([deletion]):
+            return
+        query = forgotten_with_source_query(self._database.client, record.id).select([])
+        while chunks := await self._database.find(query):
+            writes = [delete_if_unchanged(chunk) for chunk in chunks]
+            yield await self._database.commit_skipping_conflicts(writes)
+        finished = {"expires_at": DELETE_FIELD}
+        await self._database.commit([lambda batch: batch.update(record.reference, finished)])
+
+    async def count_expired(self, now: datetime) -> int:
+        """Count the chunks and sources to delete. Costs two round trips."""
+        client = self._database.client
+        counts = [
+            await self._database.count(expired_query(client.collection(name), now))
+            for name in (COLLECTION, FORGOTTEN_SOURCES)
+        ]
+        return sum(counts)
+
+
+async def build_chunk_admission(database: Database, chunk_id: str) -> list[Write] | None:
+    """Build the writes that let ingest store a chunk again whose text was deleted for good.
+
+    Return None if the chunk was never forgotten. Costs two round trips.
+    """
+    forgotten = await database.get(database.document(COLLECTION, chunk_id))
+    if not forgotten.exists:
+        return None
+    source_id = parse_source_id(chunk_id)
+    record = database.document(FORGOTTEN_SOURCES, source_id)
+    chunk_ids = ArrayRemove([chunk_id])
+    writes: list[Write] = [
+        delete_if_unchanged(forgotten),
+        lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
+    ]
+    source = await database.get(database.document(SOURCES, source_id))
+    if source.exists:
+        writes.append(put_if_unchanged(source, READ_AGAIN))
+    return writes
+
+
+def build_source_admission(record: ForgottenSource, snapshot: Document) -> Write:
+    """Build the write that lets ingest store a source again that was deleted for good.
+
+    Args:
+        record: What was forgotten of the source.
+        snapshot: The document of that record.
+
+    Raises:
+        MovedElsewhere: Its passages are still being deleted, as the record's expiry shows.
+    """
+    if "expires_at" in get_fields(snapshot):
+        raise MovedElsewhere(
+            "The passages of this source are just being deleted for good, by the job `purge`."
+            " Try again when it has run.",
+            details={"source_id": record.source_id},
+        )
+    if not record.chunk_ids:
+        return delete_if_unchanged(snapshot)
+    remaining = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
+    return put_if_unchanged(snapshot, build_forgotten_fields(remaining))
+
+
+def expired_query(collection: AsyncCollectionReference, now: datetime) -> AsyncQuery:
+    """Build the query for what can no longer be restored, the oldest first."""
+    expired = FieldFilter("expires_at", "<=", now)
+    query = collection.where(filter=expired).order_by("expires_at")
+    return query.select(["expires_at"]).limit(CHUNKS_PER_COMMIT)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Yield every query of this module, so that a test can check that each has an index."""
+    for name in (COLLECTION, FORGOTTEN_SOURCES):
+        yield expired_query(client.collection(name), utc_now())

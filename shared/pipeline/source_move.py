@@ -1,0 +1,278 @@
+"""Forgetting and restoring a whole source, whose chunks are moved commit by commit.
+
+`forgotten_sources/{source_id}` is written first, with the operation in `unfinished`, so that a
+repeated call or the index job completes it. Each commit also updates this record, on the condition
+that it is unchanged. If two calls or jobs move the same source, one of them therefore stops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.core.bisection import bisect_batch
+from shared.core.errors import Conflict
+from shared.firestore.database import CommitTooLarge, WriteConflict, get_fields
+from shared.firestore.writes import put_if_unchanged
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
+from shared.knowledge.forgotten_repository import (
+    ForgottenSource,
+    Unfinished,
+    build_forgotten_fields,
+)
+from shared.knowledge.source_repository import COLLECTION as SOURCES
+from shared.knowledge.source_repository import MOVING, READ_AGAIN
+from shared.pipeline.forgetting import Forgetting
+from shared.pipeline.forgotten_chunks import (
+    CHUNKS_PER_COMMIT,
+    count_contents,
+    forgotten_with_source_query,
+)
+from shared.pipeline.restoring import Restoring
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery
+
+    from shared.firestore.database import Database, Document, Write
+    from shared.pipeline.forgetting import Forgetter
+    from shared.pipeline.forgotten_chunks import ContentCounts
+
+
+class MovedElsewhere(Conflict):
+    """Another call or a job is moving the same source, or deleting it for good."""
+
+
+class SourceMove:
+    """The move of one source with all its chunks."""
+
+    def __init__(self, database: Database, source_id: str, update_time: Any) -> None:
+        """Continue a move that has begun.
+
+        Args:
+            database: The database.
+            source_id: The source.
+            update_time: The update time of the source's record in `forgotten_sources`.
+        """
+        self._database = database
+        self._source_id = source_id
+        self._update_time = update_time
+        self._source = database.document(SOURCES, source_id)
+        self._record = database.document(FORGOTTEN_SOURCES, source_id)
+
+    @classmethod
+    async def begin_forgetting(
+        cls,
+        database: Database,
+        source: Document,
+        record: ForgottenSource,
+        snapshot: Document,
+        forgetter: Forgetter,
+    ) -> SourceMove:
+        """Record that a source is being forgotten. From now on, ingest leaves it out.
+
+        The commit also changes the source, so that an ingest run that has read the source must
+        read it again.
+
+        Args:
+            database: The database.
+            source: The source, which exists.
+            record: What was forgotten of the source before.
+            snapshot: The document of that record.
+            forgetter: Who forgets the source.
+
+        Raises:
+            WriteConflict: The source or its record changed since they were read. Read both again,
+                since another call may have forgotten the source.
+        """
+        begun = replace(
+            record,
+            whole=True,
+            unfinished=Unfinished.FORGETTING,
+            document=source.to_dict(),
+            missing=forgetter.missing,
+        )
+        results = await database.commit(
+            [
+                put_if_unchanged(
+                    snapshot, build_forgotten_fields(begun) | forgetter.build_fields()
+                ),
+                put_if_unchanged(source, {MOVING: forgetter.now} | READ_AGAIN),
+            ]
+        )
+        return cls(database, source.id, results[0].update_time)
+
+    @classmethod
+    async def begin_restoring(
+        cls, database: Database, record: ForgottenSource, snapshot: Document
+    ) -> SourceMove:
+        """Restore the document of a source. Until its chunks are restored, nobody else changes it.
+
+        Args:
+            database: The database.
+            record: What was forgotten of the source.
+            snapshot: The document of that record.
+
+        Raises:
+            WriteConflict: The record changed since it was read.
+        """
+        source = database.document(SOURCES, record.source_id)
+        document = (record.document or {}) | {MOVING: record.forgotten_at}
+        begun = {"unfinished": Unfinished.RESTORING.value, "expires_at": DELETE_FIELD}
+        results = await database.commit(
+            [put_if_unchanged(snapshot, begun), lambda batch: batch.set(source, document)]
+        )
+        return cls(database, record.source_id, results[0].update_time)
+
+    async def complete(
+        self, record: ForgottenSource, now: datetime
+    ) -> AsyncIterator[ContentCounts]:
+        """Complete the operation that the record calls unfinished.
+
+        Yields:
+            What each commit moved.
+
+        Raises:
+            MovedElsewhere: Another call or a job is moving the source.
+            WriteConflict: Another call or a job has completed the operation.
+        """
+        is_forgetting = record.unfinished is Unfinished.FORGETTING
+        async for moved in self.forget_chunks(now) if is_forgetting else self.restore_chunks(now):
+            yield moved
+        await self._database.commit(
+            self.build_last_forget_writes()
+            if is_forgetting
+            else self.build_last_restore_writes(record)
+        )
+
+    async def forget_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
+        """Move the chunks of a source that is being forgotten.
+
+        Yields:
+            What each commit moved.
+
+        Raises:
+            MovedElsewhere: Another call or a job is moving the source.
+        """
+        forgetting = Forgetting(self._database)
+        record = {"of_source": self._source_id}
+
+        async def forget(chunks: Sequence[Document]) -> None:
+            await self._commit(await forgetting.build_move_writes(chunks, record, now))
+
+        query = chunks_of_source_query(self._database.client, self._source_id)
+        async for chunks in self._commit_pages(query, forget):
+            yield count_contents(map(get_fields, chunks))
+
+    async def restore_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
+        """Move the chunks of a source back that is being restored.
+
+        Yields:
+            What each commit moved.
+
+        Raises:
+            MovedElsewhere: Another call or a job is moving the source.
+        """
+        restoring = Restoring(self._database)
+
+        async def restore(chunks: Sequence[Document]) -> None:
+            await self._commit(await restoring.build_move_back_writes(chunks, now))
+
+        query = forgotten_with_source_query(self._database.client, self._source_id)
+        async for chunks in self._commit_pages(query, restore):
+            yield count_contents(chunk.get("document") for chunk in chunks)
+
+    def build_last_forget_writes(self) -> list[Write]:
+        """Build the writes that delete a source whose chunks were moved."""
+        option = LastUpdateOption(self._update_time)
+        finished = dict.fromkeys(("unfinished", "steps"), DELETE_FIELD)
+        return [
+            lambda batch: batch.update(self._record, finished, option),
+            lambda batch: batch.delete(self._source),
+        ]
+
+    def build_last_restore_writes(self, record: ForgottenSource) -> list[Write]:
+        """Build the writes that end the restoration of a source.
+
+        Chunks that were forgotten one by one stay forgotten.
+        """
+        option = LastUpdateOption(self._update_time)
+        finished = {MOVING: DELETE_FIELD}
+        writes: list[Write] = [lambda batch: batch.update(self._source, finished)]
+        if not record.chunk_ids:
+            return [*writes, lambda batch: batch.delete(self._record, option)]
+        remaining = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
+        fields = build_forgotten_fields(remaining)
+        return [*writes, lambda batch: batch.update(self._record, fields, option)]
+
+    async def _commit(self, writes: Sequence[Write]) -> None:
+        """Commit writes, and with them the next revision of the record."""
+        option = LastUpdateOption(self._update_time)
+        step = {"steps": Increment(1)}
+        results = await self._database.commit(
+            [*writes, lambda batch: batch.update(self._record, step, option)]
+        )
+        self._update_time = (
+            results[-1].update_time
+            if results  # There are none if the response was lost.
+            else (await self._database.get(self._record, [])).update_time
+        )
+
+    async def _commit_pages(
+        self, query: AsyncQuery, process: Callable[[Sequence[Document]], Awaitable[None]]
+    ) -> AsyncIterator[Sequence[Document]]:
+        """Process the results of a query until there are none.
+
+        A chunk that changed since it was read is read again.
+
+        Args:
+            query: The query. A chunk no longer matches it when it is processed.
+            process: Moves chunks in one commit.
+
+        Yields:
+            The chunks of each commit.
+
+        Raises:
+            MovedElsewhere: Another call or a job is moving the source.
+            CommitTooLarge: A single chunk is too large for a commit.
+        """
+        has_more = True
+        while has_more:
+            page = await self._database.find(query)
+            has_more = len(page) == CHUNKS_PER_COMMIT
+            async for chunks, outcome in bisect_batch(
+                page, process, (CommitTooLarge, WriteConflict)
+            ):
+                if isinstance(outcome, CommitTooLarge):
+                    raise outcome
+                if isinstance(outcome, WriteConflict):
+                    await self._require_unchanged_record()
+                    has_more = True
+                else:
+                    yield chunks
+
+    async def _require_unchanged_record(self) -> None:
+        record = await self._database.get(self._record, [])
+        if record.update_time != self._update_time:
+            raise MovedElsewhere(
+                "Another call or a job is moving this source at the same time. Try again in a few"
+                " minutes.",
+                details={"source_id": self._source_id},
+            )
+
+
+def chunks_of_source_query(client: AsyncClient, source_id: str) -> AsyncQuery:
+    """Build the query for the next chunks of a source, with their vectors."""
+    same_source = FieldFilter("source_id", "==", source_id)
+    return client.collection(CHUNKS).where(filter=same_source).limit(CHUNKS_PER_COMMIT)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Yield every query of this module, so that a test can check that each has an index."""
+    yield chunks_of_source_query(client, "a")

@@ -1,0 +1,281 @@
+"""Forgetting and restoring whole sources: many commits, calls at the same time, killed calls."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.jobs.index.job import index
+from functions.tools.knowledge.forget import tool as forget_tool
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.knowledge.source import Section
+from shared.pipeline.forgotten_chunks import CHUNKS_PER_COMMIT
+from shared.runtime.context import App
+from tests.support.commit_hooks import WatchedApp, call_after, call_before
+from tests.support.database_state import describe_differences
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.forgetting import (
+    CARD,
+    LONG,
+    OWNER,
+    forget,
+    read_knowledge,
+    save_sources,
+    search_ids,
+    store_base,
+)
+from tests.support.jobs import make_ample_budget
+from tests.support.knowledge import (
+    BAKING,
+    SAILING,
+    index_all,
+    set_fields,
+    store_sources,
+)
+from tests.support.stored_documents import read_documents
+from tests.support.tool_calls import call, call_error
+
+if TYPE_CHECKING:
+    from shared.core.settings import Settings
+    from shared.runtime.context import Context
+
+pytestmark = pytest.mark.anyio
+
+
+class _Killed(Exception):
+    """The process ended here."""
+
+
+async def test_a_source_of_many_passages_is_forgotten_and_restored(app: App, ctx: Context) -> None:
+    await store_base(ctx)
+    await store_sources(ctx, LONG)
+    before = await read_knowledge(ctx)
+    out = await forget(app, source_id="long")
+    assert out["removed"]["chunks"] == 60
+    assert "remaining" not in out
+    assert await search_ids(app, "bread rye number") <= {
+        name for name in await read_documents(ctx, "chunks") if not name.startswith("long")
+    }
+    await index_all(ctx)
+    assert {
+        name for name in await read_documents(ctx, "chunks") if name.startswith("long")
+    } == set()
+    assert (await forget(app, source_id="long", forgotten=False))["restored"]["chunks"] == 60
+    await index_all(ctx)
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
+    assert await read_documents(ctx, "forgotten") == {}
+    assert await read_documents(ctx, "forgotten_sources") == {}
+
+
+async def test_a_slow_call_leaves_the_rest_to_the_index_job(
+    app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forget_tool, "MOVE_SECONDS", -1.0)
+    await store_sources(ctx, LONG)
+    out = await forget(app, source_id="long")
+    assert (out["removed"]["chunks"], out["remaining"]) == (25, 35)
+    await index(ctx, make_ample_budget())
+    assert await read_documents(ctx, "sources") == {}
+    assert len(await read_documents(ctx, "forgotten")) == 60
+    out = await forget(app, source_id="long", forgotten=False)
+    assert out["remaining"] == 35
+    await index(ctx, make_ample_budget())
+    assert len(await read_documents(ctx, "chunks")) == 60
+    assert await read_documents(ctx, "forgotten_sources") == {}
+
+
+async def test_a_source_is_not_forgotten_and_restored_at_once(
+    app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forget_tool, "MOVE_SECONDS", -1.0)
+    await store_sources(ctx, LONG)
+    for forgotten, state in ((True, "forgotten"), (False, "restored")):
+        await forget(app, source_id="long", forgotten=forgotten)
+        opposite = {"source_id": "long", "forgotten": not forgotten}
+        error = await call_error(app, "forget", OWNER, **opposite)
+        assert error.code == "CONFLICT"
+        assert f"still being {state}" in error.message
+        await index(ctx, make_ample_budget())
+    assert len(await read_documents(ctx, "chunks")) == 60
+
+
+async def test_a_source_that_two_calls_forget_can_be_restored(
+    settings: Settings, ctx: Context
+) -> None:
+    """The other call forgets it after this one has read it."""
+    await store_sources(ctx, BAKING)
+    before = await read_knowledge(ctx)
+    calm = App(settings, embedder=WordEmbedder())
+
+    async def forget_meanwhile() -> None:
+        await forget(calm, source_id="baking")
+
+    racing = WatchedApp(settings, call_before(1, forget_meanwhile), embedder=WordEmbedder())
+    out = await forget(racing, source_id="baking")
+    assert (out["forgotten"], out["changed"]) == (True, False)
+    assert (await forget(calm, source_id="baking", forgotten=False))["restored"]["chunks"] == 3
+    await index_all(ctx)
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
+    await calm.aclose()
+    await racing.aclose()
+
+
+async def test_a_job_stops_when_a_call_moves_the_same_source(
+    settings: Settings, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call completes the source and restores it while the job has a page in hand."""
+    await store_sources(ctx, LONG)
+    before = await read_knowledge(ctx)
+    calm = App(settings, embedder=WordEmbedder())
+    with monkeypatch.context() as patch:
+        patch.setattr(forget_tool, "MOVE_SECONDS", -1.0)
+        await forget(calm, source_id="long")
+
+    async def complete_and_restore() -> None:
+        await forget(calm, source_id="long")
+        await forget(calm, source_id="long", forgotten=False)
+
+    racing = WatchedApp(settings, call_before(2, complete_and_restore), embedder=WordEmbedder())
+    report = await index(racing.context(Caller(), Meter()), make_ample_budget())
+    assert report.failures == []
+    await index_all(ctx)
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
+    await calm.aclose()
+    await racing.aclose()
+
+
+@pytest.mark.parametrize("kind", ["source", "passage"])
+async def test_ingest_that_runs_meanwhile_brings_nothing_back(
+    settings: Settings, ctx: Context, kind: str
+) -> None:
+    """It has read the source, and has not written it yet."""
+    chunks = await store_sources(ctx, BAKING)
+    calm = App(settings, embedder=WordEmbedder())
+
+    async def forget_meanwhile() -> None:
+        if kind == "source":
+            await forget(calm, source_id="baking")
+        else:
+            await forget(calm, chunk_id=chunks[0].chunk_id)
+
+    racing = WatchedApp(settings, call_before(1, forget_meanwhile), embedder=WordEmbedder())
+    edited = replace(BAKING, title="Bread in the Oven")
+    await save_sources(racing.context(Caller(), Meter()), edited)
+    await index_all(ctx)
+    stored = await read_documents(ctx, "chunks")
+    assert chunks[0].chunk_id not in stored
+    sources = await read_documents(ctx, "sources")
+    assert len(stored) == (sources["baking"]["chunk_count"] if sources else 0)
+    assert len(stored) == (0 if kind == "source" else 2)
+    await calm.aclose()
+    await racing.aclose()
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_ingest_writes_nothing_of_what_is_forgotten_meanwhile(
+    settings: Settings, ctx: Context, *, is_new: bool, is_killed: bool
+) -> None:
+    """The source takes two commits, and is forgotten between them."""
+    texts = tuple(Section(text=f"Loaf number {number} rests.") for number in range(230))
+    loaves = replace(BAKING, source_id="loaves", sections=texts)
+    if not is_new:
+        await save_sources(ctx, replace(loaves, sections=texts[:3]))
+    calm = App(settings, embedder=WordEmbedder())
+
+    async def forget_meanwhile() -> None:
+        await forget(calm, source_id="loaves")
+        if is_killed:
+            raise _Killed
+
+    racing = WatchedApp(settings, call_before(2, forget_meanwhile), embedder=WordEmbedder())
+    saving = save_sources(racing.context(Caller(), Meter()), loaves)
+    if is_killed:
+        with pytest.raises(_Killed):
+            await saving
+    else:
+        assert (await saving)["forgotten"] == 1
+    await index_all(ctx)
+    assert await read_documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "sources") == {}
+    await forget(calm, source_id="loaves", forgotten=False)
+    assert await save_sources(ctx, loaves) == {"sources": 1, "created": 30}
+    assert (await read_documents(ctx, "sources"))["loaves"]["chunk_count"] == 230
+    await calm.aclose()
+    await racing.aclose()
+
+
+async def test_the_last_two_passages_can_be_forgotten_at_once(app: App, ctx: Context) -> None:
+    """One of the calls takes the source with it."""
+    chunks = await store_sources(ctx, SAILING)
+    await asyncio.gather(*(forget(app, chunk_id=chunk.chunk_id) for chunk in chunks))
+    await index_all(ctx)
+    assert await read_documents(ctx, "chunks") == {}
+    assert await read_documents(ctx, "sources") == {}
+
+
+@pytest.mark.parametrize("commit", [1, 2, 3, 4])
+@pytest.mark.parametrize("forgotten", [True, False])
+async def test_a_killed_call_is_completed_by_the_next(
+    settings: Settings, ctx: Context, commit: int, *, forgotten: bool
+) -> None:
+    await store_sources(ctx, LONG, SAILING)
+    before = await read_knowledge(ctx)
+
+    async def die() -> None:
+        raise _Killed
+
+    calm = App(settings, embedder=WordEmbedder())
+    if not forgotten:
+        await forget(calm, source_id="long")
+    dying = WatchedApp(settings, call_after(commit, die), embedder=WordEmbedder())
+    await call(dying, "forget", OWNER, source_id="long", forgotten=forgotten)
+    await forget(calm, source_id="long", forgotten=forgotten)
+    if forgotten:
+        assert len(await read_documents(ctx, "forgotten")) == 60
+        assert set(await read_documents(ctx, "sources")) == {"sailing"}
+        await forget(calm, source_id="long", forgotten=False)
+    await index_all(ctx)
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
+    await calm.aclose()
+    await dying.aclose()
+
+
+async def test_a_killed_call_for_the_last_passage_is_completed(
+    settings: Settings, app: App, ctx: Context
+) -> None:
+    [chunk] = await store_sources(ctx, replace(SAILING, sections=SAILING.sections[:1]))
+
+    async def die() -> None:
+        raise _Killed
+
+    dying = WatchedApp(settings, call_after(2, die), embedder=WordEmbedder())
+    await call(dying, "forget", OWNER, chunk_id=chunk.chunk_id)
+    await dying.aclose()
+    await forget(app, chunk_id=chunk.chunk_id)
+    assert await read_documents(ctx, "sources") == {}
+    await forget(app, source_id="sailing", forgotten=False)
+    assert chunk.chunk_id in await read_documents(ctx, "chunks")
+
+
+async def test_a_changed_passage_is_moved_as_it_is_now(settings: Settings, ctx: Context) -> None:
+    """Another job writes a card between the reading and the move."""
+    chunks = await store_sources(ctx, SAILING)
+
+    async def write_card() -> None:
+        await set_fields(ctx, f"chunks/{chunks[1].chunk_id}", {"knowledge_card": CARD})
+
+    app = WatchedApp(settings, call_after(1, write_card), embedder=WordEmbedder())
+    await forget(app, source_id="sailing")
+    stored = await read_documents(ctx, "forgotten")
+    assert stored[chunks[1].chunk_id]["document"]["knowledge_card"] == CARD
+    await app.aclose()
+
+
+def test_a_page_moves_in_one_commit() -> None:
+    """The tests above rely on it."""
+    assert CHUNKS_PER_COMMIT < 60 / 2

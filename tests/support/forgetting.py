@@ -1,0 +1,92 @@
+"""Calls of the tool `forget`, a base to forget from, and the state to compare afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from shared.core.caller import Caller, Role
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section
+from tests.support.clock import NOON
+from tests.support.database_state import read_state
+from tests.support.extractions import (
+    make_decision,
+    make_extraction,
+    make_warning,
+    store_extractions,
+)
+from tests.support.knowledge import (
+    BAKING,
+    SAILING,
+    chunk_source,
+    index_all,
+    set_fields,
+    store_sources,
+)
+from tests.support.tool_calls import call_result
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source import Source
+    from shared.runtime.context import App, Context
+    from tests.support.database_state import State
+
+OWNER = Caller.of("anna", role=Role.OWNER)
+EDITOR = Caller.of("ed", role=Role.EDITOR)
+CARD = {"summary": "Knead and rest.", "takeaways": ["Smooth dough"]}
+LONG = replace(
+    BAKING,
+    source_id="long",
+    title="Sixty Breads",
+    sections=tuple(Section(text=f"Bread number {number} needs rye flour.") for number in range(60)),
+)
+"""A source of more passages than two commits move."""
+
+
+async def save_sources(ctx: Context, *sources: Source) -> Counter[str]:
+    """Store sources as ingest does; return the counts."""
+    chunked = [chunk_source(source) for source in sources]
+    return await Ingestion(ctx.database).save(chunked, ctx.clock())
+
+
+async def store_base(ctx: Context) -> list[Chunk]:
+    """Store two sources with a card, a cluster and extractions, one of them a duplicate."""
+    chunks = await store_sources(ctx, BAKING, SAILING)
+    await set_fields(ctx, "clusters/dough", {"name": "Dough", "description": "Flour."})
+    fields = {"knowledge_card": CARD, "cluster_id": ["dough"], "pending": {"index": NOON}}
+    await set_fields(ctx, f"chunks/{chunks[0].chunk_id}", fields)
+    await index_all(ctx)
+    original = make_extraction(chunks[0], make_decision(), "flour")
+    copy = make_extraction(chunks[3], make_decision(), duplicate_of=original.extraction_id)
+    await store_extractions(
+        ctx, original, make_extraction(chunks[0], make_warning(), "flour"), copy
+    )
+    return chunks
+
+
+async def forget(app: App, caller: Caller = OWNER, **arguments: Any) -> dict[str, Any]:
+    """Call the tool and return its result."""
+    return await call_result(app, "forget", caller, **arguments)
+
+
+async def read_knowledge(ctx: Context) -> State:
+    """Return the state of the knowledge base, without pending steps and the forgotten records."""
+    state = await read_state(ctx)
+    for name in ("forgotten", "forgotten_sources", "replays"):
+        state.pop(name, None)
+    for chunk in state["chunks"].values():
+        chunk.pop("pending", None)
+    for source in state["sources"].values():
+        del source["content_hash"]  # empty after a passage was forgotten or restored
+    for postings in (*state["lexicon"].values(), *state["facets"].values()):
+        del postings["held"]  # an upper bound, which depends on the history
+    return {name: results for name, results in state.items() if results}
+
+
+async def search_ids(app: App, query: str) -> set[str]:
+    """Return the ids of the passages that `search_kb` finds."""
+    results = (await call_result(app, "search_kb", OWNER, query=query))["results"]
+    return {result["chunk_id"] for result in results}

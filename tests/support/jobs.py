@@ -1,0 +1,67 @@
+"""What a test needs to run a job in this process: a context, and budgets of different lengths."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.runtime.job import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.runtime.context import App, Context
+
+
+def make_job_context(app: App) -> Context:
+    """Make the context of a job run, which has no user."""
+    return app.context(Caller(), Meter())
+
+
+def make_ample_budget() -> Budget:
+    """Make a budget with more time than a test needs."""
+    return Budget(time.monotonic() + 3600)
+
+
+def make_brief_budget() -> Budget:
+    """Make a budget of half a second, which is too short to wait for other processes."""
+    return Budget(time.monotonic() + 0.5)
+
+
+def make_spent_budget() -> Budget:
+    """Make a budget that is already spent."""
+    return Budget(-math.inf)
+
+
+def make_one_step_budget(on_progress: Callable[[int], None] = lambda _: None) -> Budget:
+    """Make a budget that is spent when the job reports its first progress.
+
+    Args:
+        on_progress: A function that is called with the reported number.
+    """
+    reports: list[int] = []
+
+    def record_progress(count: int) -> None:
+        reports.append(count)
+        on_progress(count)
+
+    class OneStepBudget(Budget):
+        @property
+        def spent(self) -> bool:
+            return bool(reports)
+
+    return OneStepBudget(math.inf, record_progress)
+
+
+def make_hasty_budget() -> Budget:
+    """Make a budget that has no time for a complete read, but is never spent."""
+
+    class HastyBudget(Budget):
+        @property
+        def spent(self) -> bool:
+            return False
+
+    return HastyBudget(-math.inf)
