@@ -5,7 +5,8 @@ missing. The rules come from the Firebase documentation, mostly from its page "I
 Firestore". Where the page is ambiguous, the stricter reading applies, which at worst requires an
 unnecessary index.
 
-- Each disjunct of a query is a separate scan, in the sort order of the whole query.
+- A query is a disjunction. Each disjunct is a set of filters that must all match, and needs a
+  separate scan of an index, in the sort order of the whole query.
 - The index of a scan has three parts ("Index properties"):
   1. the fields that the query compares for equality, in any order and direction, at most one of
      them an array;

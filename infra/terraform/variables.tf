@@ -69,7 +69,7 @@ variable "settings" {
 }
 
 variable "secrets" {
-  description = "The names of the secrets in use, besides ACCESS_SECRETS."
+  description = "The names of the secrets in use, in addition to ACCESS_SECRETS."
   type        = set(string)
   default     = []
 

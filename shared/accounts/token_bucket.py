@@ -68,8 +68,8 @@ class TokenLease:
 class TokenBucket:
     """The bucket that all instances share.
 
-    In any time T, at most N + N * T / period tokens are leased, where N is the capacity, because a
-    token moves `full_at` by an interval, and to at most N intervals from now.
+    With the capacity N, at most N + N * T / period tokens are leased in any time T. The reason is
+    that each token moves `full_at` by an interval, and `full_at` is at most N intervals from now.
 
     Attributes:
         rate: The capacity and the filling time.

@@ -27,10 +27,10 @@ embed one text at a time, and could spin while they wait:
 Two threads for one text are slower in total, because they wait for each other. On a busy machine,
 spinning halves the speed.
 
-Texts are not embedded in batches. A text of 240 tokens takes 1.17, 1.29 and 1.35 times as much CPU
-time in batches of 4, 8 and 16 texts of similar length, padded to the longest, and 1.15 times as
-much with two threads for one text. The weights are int8, but the network computes in float32 near
-the peak of the CPU, so batches save nothing.
+Texts are not embedded in batches. In batches of 4, 8 and 16 texts of similar length, padded to the
+longest, a text of 240 tokens takes 1.17, 1.29 and 1.35 times as much CPU time. With two threads for
+one text, it takes 1.15 times as much. The weights are int8, but the network computes in float32
+near the peak of the CPU, so batches save nothing.
 """
 
 from __future__ import annotations

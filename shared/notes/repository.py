@@ -138,9 +138,9 @@ class Notes:
     async def load_remains(self, stored: StoredNote, chunks: Iterable[Chunk]) -> Snapshots:
         """Load the documents that remain of chunks that were forgotten or deleted.
 
-        A chunk's id follows from its content, so a new chunk may have the id of a deleted one,
-        whose document remains until the job `index` has removed it from the postings. Costs one
-        round trip, or none if the note contains all of the chunks.
+        A chunk's id follows from its content, so a new chunk may have the id of a deleted one. The
+        document of a deleted chunk remains until the job `index` has removed the chunk from the
+        postings. Costs one round trip, or none if the note contains all of the chunks.
 
         Args:
             stored: The note as it was read.

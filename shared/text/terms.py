@@ -8,9 +8,9 @@ source and licence are in `data/NOTICE.txt`.
 A word's term depends on the word alone, not on the language of the text: the language of a query of
 two words cannot be detected, and a word that is stemmed differently in query and document is never
 found. So words in Latin letters pass the English stemmer and then the German one. The table
-compares this with other choices, by the nDCG@10 of BM25 over SciFact's training claims, and by the
-share of inflected forms that have the same term, over the 30,000 commonest words of a language,
-weighted by frequency:
+compares this with other choices. The first column is the nDCG@10 of BM25 over SciFact's training
+claims. The others are the shares of inflected forms that have the same term, over the 30,000
+commonest words of the language, weighted by frequency.
 
 | stemmer | SciFact | English forms | German forms |
 |---|---|---|---|

@@ -1,7 +1,7 @@
 """Makes traces searchable.
 
-A corpus is a collection that search runs over, a selection is the part of a corpus that a search
-may return, and an index entry is what the index stores of one trace: a vector, terms and tags.
+A corpus is a collection that search runs over. A selection is the part of a corpus that a search
+may return. An index entry is what the index stores of one trace: a vector, terms and tags.
 """
 
 from __future__ import annotations

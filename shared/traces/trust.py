@@ -6,9 +6,14 @@ is the lower bound of the Wilson score interval for `part` successes in `total` 
 E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22
 (1927), 209. It is small while there are few votes, however good they are.
 
-    weight of a voter = 0.5 + 0.4 W(upvotes, votes), over the votes on the voter's own traces
-    trust = W(weight up, weight)        doubt = W(weight down, weight)
-    alarm = W(a, a + weight up),  a the weight of downvotes for `spam` or `security_concern`
+    weight of a voter = 0.5 + 0.4 W(upvotes, votes)
+    trust = W(weight up, weight)
+    doubt = W(weight down, weight)
+    alarm = W(a, a + weight up)
+
+The weight of a voter follows from the votes on the voter's own traces. `weight up` and `weight
+down` are the total weights of the votes for and against the trace, `weight` is their sum, and `a`
+is the total weight of the downvotes for `spam` or `security_concern`.
 
 A vote of weight w counts as w votes. A newcomer's vote counts as half a vote, and every vote as
 less than one, so that a single vote neither validates nor flags a trace. If nobody votes against a
