@@ -1,8 +1,8 @@
 """Cases for `extract_key_info`, made of SciFact's abstracts and claims.
 
 A case is a claim and twenty abstracts in random order, one of them relevant to the claim. The other
-nineteen are chosen at random, or are the nearest to the relevant one by SciFact's vectors, which is
-harder. Each abstract is a paragraph that begins with its title.
+nineteen, its distractors, are chosen at random, or are the nearest to the relevant one by SciFact's
+vectors, which is harder. Each abstract is a paragraph that begins with its title.
 """
 
 from __future__ import annotations
@@ -26,9 +26,13 @@ SEPARATOR: Final = "\n\n"
 
 
 class Distractors(StrEnum):
-    """The irrelevant abstracts of a case."""
+    """How the irrelevant abstracts of a case are chosen.
 
-    CHANCE = "any nineteen others"
+    The values are the labels of the results. They also seed the random choices, so changing one
+    changes all its cases.
+    """
+
+    RANDOM = "any nineteen others"
     NEAREST = "the nineteen nearest"
 
 
@@ -39,53 +43,55 @@ class Case:
     Attributes:
         query: A claim.
         materials: Twenty abstracts.
-        relevant: The span of the relevant abstract in the materials.
+        relevant_span: The span of the relevant abstract in the materials.
     """
 
     query: str
     materials: str
-    relevant: Span
+    relevant_span: Span
 
     def rank(self, starts: Sequence[int]) -> int | None:
-        """Return the rank, from 1, of the relevant abstract's first passage; None if not found.
+        """Return the rank, from 1, of the best passage that is in the relevant abstract.
 
         Args:
             starts: The start positions of the passages in the materials, best first.
+
+        Returns:
+            The rank, or None if no passage is in the relevant abstract.
         """
-        ranks = (
-            rank
-            for rank, start in enumerate(starts, 1)
-            if self.relevant.start <= start < self.relevant.end
-        )
+        span = self.relevant_span
+        ranks = (rank for rank, start in enumerate(starts, 1) if span.start <= start < span.end)
         return next(ranks, None)
 
 
 def make_cases(folder: Path, distractors: Distractors) -> list[Case]:
     """Return a case for each claim with a relevant abstract, the same in each run."""
-    generator = random.Random(distractors.value)  # noqa: S311 - no secret
+    rng = random.Random(distractors.value)  # noqa: S311 - no secret
     abstracts = read_rows(ABSTRACTS)
     positions = {row["_id"]: position for position, row in enumerate(abstracts)}
     texts = [format_paragraph(row) for row in abstracts]
     nearest = _NearestAbstracts()
-    relevant_by_claim = read_relevance(folder)
-    result: list[Case] = []
+    answers_by_claim = read_relevance(folder)
+    cases: list[Case] = []
     for claim in read_rows(folder / "queries.jsonl"):
-        answers = [positions[abstract] for abstract in relevant_by_claim.get(claim["_id"], ())]
-        if answers:
-            relevant = generator.choice(answers)
-            candidates = (
-                nearest.others(relevant)
-                if distractors is Distractors.NEAREST
-                else _shuffle(len(abstracts), generator)
-            )
-            irrelevant = [position for position in candidates if position not in answers]
-            others = irrelevant[:DISTRACTOR_COUNT]
-            result.append(_make_case(claim["text"], relevant, others, texts, generator))
-    return result
+        answers = [positions[abstract] for abstract in answers_by_claim.get(claim["_id"], ())]
+        if not answers:
+            continue
+        # Each case contains one answer only, so that all ranks have the same meaning.
+        answer = rng.choice(answers)
+        candidates = (
+            nearest.find_others(answer)
+            if distractors is Distractors.NEAREST
+            else _shuffle_positions(len(abstracts), rng)
+        )
+        irrelevant = [position for position in candidates if position not in answers]
+        case = _make_case(claim["text"], answer, irrelevant[:DISTRACTOR_COUNT], texts, rng)
+        cases.append(case)
+    return cases
 
 
 def make_materials(characters: int) -> str:
-    """Join different abstracts, and cut the text at this length."""
+    """Join abstracts to a text of this length, in characters. The last one may be cut."""
     texts: list[str] = []
     length = 0
     for row in read_rows(ABSTRACTS):
@@ -107,25 +113,28 @@ def format_paragraph(row: dict[str, Any]) -> str:
 
 
 class _NearestAbstracts:
+    """The abstracts that are close in meaning to another one, by SciFact's vectors."""
+
     def __init__(self) -> None:
         self._vectors = np.load(VECTORS)
 
-    def others(self, position: int) -> list[int]:
+    def find_others(self, position: int) -> list[int]:
         """Return the positions of all other abstracts, nearest first."""
         order: list[int] = np.argsort(-(self._vectors @ self._vectors[position])).tolist()
         return [other for other in order if other != position]
 
 
 def _make_case(
-    query: str, relevant: int, others: Sequence[int], texts: Sequence[str], generator: random.Random
+    query: str, answer: int, distractors: Sequence[int], texts: Sequence[str], rng: random.Random
 ) -> Case:
-    order = [relevant, *others]
-    generator.shuffle(order)
-    before = order[: order.index(relevant)]
-    start = sum(len(texts[position]) + len(SEPARATOR) for position in before)
-    span = Span(start, start + len(texts[relevant]))
-    return Case(query, SEPARATOR.join(texts[position] for position in order), span)
+    """Make a case of abstracts, which are given by their positions in `texts`."""
+    order = [answer, *distractors]
+    rng.shuffle(order)
+    texts_before = [texts[position] for position in order[: order.index(answer)]]
+    start = sum(len(text) + len(SEPARATOR) for text in texts_before)
+    relevant_span = Span(start, start + len(texts[answer]))
+    return Case(query, SEPARATOR.join(texts[position] for position in order), relevant_span)
 
 
-def _shuffle(count: int, generator: random.Random) -> list[int]:
-    return generator.sample(range(count), count)
+def _shuffle_positions(count: int, rng: random.Random) -> list[int]:
+    return rng.sample(range(count), count)

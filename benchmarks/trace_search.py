@@ -1,17 +1,21 @@
-"""The effect of votes and age on the search for traces: each part of the formula, and alternatives.
+"""The effect of votes and age on the ranking of traces: each part of the formula, and alternatives.
 
 Usage: python -m benchmarks.trace_search
 
-All traces of the test set (`tests.support.trace_set`) are stored with their siblings and rewritten
-copies, and the real search runs for all questions on the emulator. Then votes are assigned in one
-of five ways, and each method ranks the hits:
+A trace is a solved coding problem that users share and vote on. `shared.traces.moderation` has the
+formula by which votes and age change the order of a search's hits.
 
-- no votes: only relevance counts, and no method should be worse;
+The test set (`tests.support.trace_set`) contains traces, siblings, which are similar traces that
+answer another question, and copies of traces that were rewritten by another author. All are stored,
+and the real search runs for all questions on the emulator. Then votes are assigned in one of five
+ways, and each method ranks the hits:
+
+- no votes: no method should rank worse than relevance alone;
 - random: votes are independent of quality;
 - unvoted answers: wrong answers are upvoted, and right answers have no votes;
 - adverse: wrong answers are new and upvoted, right answers are old and downvoted;
-- split: of a trace and its rewritten copy, one is upvoted and the other is downvoted. "Upvoted
-  first" is how often the upvoted one of two right answers ranks higher.
+- split: of a trace and its rewritten copy, one is upvoted and the other is downvoted. The column
+  "upvoted first" shows how often the upvoted one ranks higher if both are right answers.
 """
 
 from __future__ import annotations
@@ -45,55 +49,67 @@ from shared.traces.moderation import (
     moderate_scores,
 )
 from shared.traces.repository import Traces
-from shared.traces.trust import TraceStatus, VoteTally
+from shared.traces.trust import NEWCOMER_WEIGHT, TraceStatus, VoteTally
 from tests.support.trace_set import read_trace_set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from shared.runtime.context import Context
     from shared.search.query import Candidate
 
-    TracesById = Mapping[str, Trace]
-    ScoreMethod = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]
-    """A function that computes the scores by id, from the hits and their traces."""
+    ScoreMethod = Callable[[Sequence[Candidate[Trace]], Mapping[str, Trace]], dict[str, float]]
+    """A function that computes scores by trace id, from the hits and from their traces by id."""
+    VoteAssignment = Callable[[Trace, AbstractSet[str]], Trace]
+    """A function that assigns votes to a trace, given the ids of the question's right answers."""
 
 NOW: Final = utc_now()
-UPVOTED: Final = VoteTally(upvotes=200, up=10_000)
-DOWNVOTED: Final = VoteTally(downvotes=200, down=10_000)
 OLD: Final = NOW - timedelta(days=3_650)
+MANY_VOTES: Final = 200
+UPVOTED: Final = VoteTally(upvotes=MANY_VOTES, up=MANY_VOTES * NEWCOMER_WEIGHT)
+DOWNVOTED: Final = VoteTally(downvotes=MANY_VOTES, down=MANY_VOTES * NEWCOMER_WEIGHT)
+SLIGHTLY_UPVOTED: Final = VoteTally(upvotes=3, up=3 * NEWCOMER_WEIGHT)
+MAX_RANDOM_AGE_DAYS: Final = 1_500
+REWORDED: Final = "reworded"
+"""The kind of duplicates that another author has rewritten."""
 
 
-def _weigh_votes(trace: Trace) -> float:
+def _compute_votes_bonus(trace: Trace) -> float:
     return VOTES_WEIGHT * (trace.tally.trust - trace.tally.doubt)
 
 
-def _weigh_validation(trace: Trace) -> float:
+def _compute_validation_bonus(trace: Trace) -> float:
     return VALIDATION_BONUS * (trace.status is TraceStatus.VALIDATED)
 
 
-def _weigh_age(trace: Trace) -> float:
+def _compute_age_penalty(trace: Trace) -> float:
     half_lives = (NOW - trace.updated_at).total_seconds() / HALF_LIFE_SECONDS
     return MAX_AGE_PENALTY * (1 - math.exp2(-half_lives))
 
 
 def make_score_method(score: Callable[[float, Trace], float]) -> ScoreMethod:
-    """Score each hit by its relevance, from 0 to 1, and its trace."""
+    """Return a method that scores each hit by its relevance, from 0 to 1, and by its trace."""
     return lambda hits, traces: {hit.id: score(hit.score, traces[hit.id]) for hit in hits}
 
 
 METHODS: Final[Mapping[str, ScoreMethod]] = {
     "relevance alone": make_score_method(lambda relevance, _: relevance),
-    "votes": make_score_method(lambda relevance, trace: relevance * (1 + _weigh_votes(trace))),
+    "votes": make_score_method(
+        lambda relevance, trace: relevance * (1 + _compute_votes_bonus(trace))
+    ),
     "votes, validation": make_score_method(
-        lambda relevance, trace: relevance * (1 + _weigh_votes(trace) + _weigh_validation(trace))
+        lambda relevance, trace: (
+            relevance * (1 + _compute_votes_bonus(trace) + _compute_validation_bonus(trace))
+        )
     ),
-    "age": make_score_method(lambda relevance, trace: relevance * (1 - _weigh_age(trace))),
+    "age": make_score_method(
+        lambda relevance, trace: relevance * (1 - _compute_age_penalty(trace))
+    ),
     "votes, validation, age (Carrel)": lambda hits, traces: moderate_scores(hits, traces, NOW),
-    "peer: relevance + trust": make_score_method(
-        lambda relevance, trace: relevance + trace.tally.trust
-    ),
-    "peer: relevance * trust": make_score_method(
+    "relevance + trust": make_score_method(lambda relevance, trace: relevance + trace.tally.trust),
+    # The small summand keeps traces without votes, whose trust is 0, in the order of relevance.
+    "relevance * trust": make_score_method(
         lambda relevance, trace: relevance * (0.01 + trace.tally.trust)
     ),
 }
@@ -101,16 +117,23 @@ METHODS: Final[Mapping[str, ScoreMethod]] = {
 
 @dataclass(frozen=True)
 class Query:
-    """A question with the ids of its answers and its hits."""
+    """The result of the search for one question.
 
-    answers: frozenset[str]
+    Attributes:
+        answer_ids: The ids of the traces that answer the question, and of their copies.
+        hits: The hits, as search ranks them before votes count.
+    """
+
+    answer_ids: frozenset[str]
     hits: Sequence[Candidate[Trace]]
 
-    def rank(self, method: ScoreMethod, with_votes: Callable[[str, bool], Trace]) -> list[str]:
-        """Rank the hits after `with_votes` has assigned votes to their traces; best first."""
-        traces = {hit.id: with_votes(hit.id, hit.id in self.answers) for hit in self.hits}
-        scores = method(self.hits, traces)
-        return sorted(scores, key=lambda name: (-scores[name], name))
+    def rank(
+        self, traces: Mapping[str, Trace], method: ScoreMethod, assign_votes: VoteAssignment
+    ) -> list[str]:
+        """Assign votes to the traces, and return the ids of the hits, best first."""
+        voted = {hit.id: assign_votes(traces[hit.id], self.answer_ids) for hit in self.hits}
+        scores = method(self.hits, voted)
+        return sorted(scores, key=lambda trace_id: (-scores[trace_id], trace_id))
 
 
 async def store_traces(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[str, Trace]:
@@ -133,95 +156,123 @@ async def store_traces(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[
 
 
 async def measure(app: App) -> None:
-    """Store all traces, search for all questions, and order the hits with each method."""
+    """Store all traces, search for all questions, and rank the hits with each method."""
     data = read_trace_set()
     ctx = app.context(Caller.of("bench"), Meter())
-    copies = {row["of"]: row["id"] for row in data["duplicates"] if row["kind"] == "reworded"}
-    rows = [*data["traces"], *data["siblings"]]
-    rows += [row for row in data["duplicates"] if row["id"] in copies.values()]
+    # Of several copies of one trace, only the last is used.
+    copies = {row["of"]: row for row in data["duplicates"] if row["kind"] == REWORDED}
+    copy_ids = {original: row["id"] for original, row in copies.items()}
+    rows = [*data["traces"], *data["siblings"], *copies.values()]
     traces = await store_traces(rows, ctx)
+    every_trace = select_by_tags(())
     queries = []
-    for query in data["queries"]:
-        answers = frozenset(query["ids"]) | {
-            copies[name] for name in query["ids"] if name in copies
-        }
-        question = SearchQuery(query["query"], Mode.HYBRID, select_by_tags(()))
-        ranking = await rank(question, trace_corpus(ctx.database), ctx)
-        queries.append(Query(answers, ranking.hits))
-    _print(queries, traces, copies)
+    for row in data["queries"]:
+        answer_ids = frozenset(row["ids"])
+        answer_ids |= {copy_ids[trace_id] for trace_id in answer_ids & copy_ids.keys()}
+        query = SearchQuery(row["query"], Mode.HYBRID, every_trace)
+        ranking = await rank(query, trace_corpus(ctx.database), ctx)
+        queries.append(Query(answer_ids, ranking.hits))
+    compare_methods(queries, traces, copy_ids)
 
 
-def _print(
-    queries: Sequence[Query], traces: Mapping[str, Trace], copies: Mapping[str, str]
+def compare_methods(
+    queries: Sequence[Query], traces: Mapping[str, Trace], copy_ids: Mapping[str, str]
 ) -> None:
-    generator = random.Random(7)  # noqa: S311 - reproducible, no secret
-    random_votes = {
-        name: replace(
-            trace,
-            tally=generator.choice([VoteTally(), UPVOTED, DOWNVOTED, VoteTally(upvotes=3, up=150)]),
-            updated_at=NOW - timedelta(days=generator.uniform(0, 1_500)),
-        )
-        for name, trace in traces.items()
+    """Print the quality of each method with each assignment of votes.
+
+    Args:
+        queries: The hits of all questions.
+        traces: All traces by id, without votes.
+        copy_ids: The id of the rewritten copy, by the id of its original.
+    """
+    upvoted_ids = choose_upvoted(copy_ids)
+    assign_split_votes = make_split_assignment(copy_ids, upvoted_ids)
+    assignments: dict[str, VoteAssignment] = {
+        "no votes": assign_no_votes,
+        "random": make_random_assignment(traces.values()),
+        "unvoted answers": upvote_wrong_answers,
+        "adverse": assign_adverse_votes,
+        "split": assign_split_votes,
     }
-
-    def unvoted_answers(name: str, is_answer: bool) -> Trace:  # noqa: FBT001 - the signature that `ranking` expects
-        return traces[name] if is_answer else replace(traces[name], tally=UPVOTED)
-
-    def adverse(name: str, is_answer: bool) -> Trace:  # noqa: FBT001 - the signature that `ranking` expects
-        if is_answer:
-            return replace(traces[name], tally=DOWNVOTED, updated_at=OLD)
-        return replace(traces[name], tally=UPVOTED)
-
-    upvoted = {
-        original if position % 2 else copy
-        for position, (original, copy) in enumerate(copies.items())
-    }
-    downvoted = {*copies.keys(), *copies.values()} - upvoted
-
-    def split(name: str, _is_answer: bool) -> Trace:  # noqa: FBT001 - see above
-        tally = UPVOTED if name in upvoted else DOWNVOTED if name in downvoted else VoteTally()
-        return replace(traces[name], tally=tally)
-
-    def no_votes(name: str, _is_answer: bool) -> Trace:  # noqa: FBT001 - see above
-        return traces[name]
-
-    def randomly(name: str, _is_answer: bool) -> Trace:  # noqa: FBT001 - see above
-        return random_votes[name]
-
     rows = []
     for title, method in METHODS.items():
-        vote_assignments = [no_votes, randomly, unvoted_answers, adverse, split]
         gains = [
-            mean(compute_ndcg(query.rank(method, assignment), query.answers) for query in queries)
-            for assignment in vote_assignments
+            mean(
+                compute_ndcg(query.rank(traces, method, assign_votes), query.answer_ids)
+                for query in queries
+            )
+            for assign_votes in assignments.values()
         ]
-        upvoted_first = [
-            is_first
-            for query in queries
-            for is_first in _check_upvoted_first(query.rank(method, split), query, copies, upvoted)
-        ]
+        upvoted_first: list[bool] = []
+        for query in queries:
+            ranking = query.rank(traces, method, assign_split_votes)
+            right_answers = [trace_id for trace_id in ranking if trace_id in query.answer_ids]
+            upvoted_first += check_upvoted_first(right_answers, copy_ids, upvoted_ids)
         rows.append(
             [title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(upvoted_first):.0f} %"]
         )
-    columns = [
-        "nDCG@10",
-        "no votes",
-        "random",
-        "unvoted answers",
-        "adverse",
-        "split",
-        "upvoted first",
-    ]
+    columns = ["nDCG@10", *assignments, "upvoted first"]
     print_table(f"{len(traces)} traces, {len(queries)} questions", columns, rows)
 
 
-def _check_upvoted_first(
-    ranking: Sequence[str], query: Query, copies: Mapping[str, str], upvoted: set[str]
+def assign_no_votes(trace: Trace, _answer_ids: AbstractSet[str]) -> Trace:
+    """Return the trace as it is."""
+    return trace
+
+
+def upvote_wrong_answers(trace: Trace, answer_ids: AbstractSet[str]) -> Trace:
+    """Assign votes to wrong answers only, and all of them for the trace."""
+    return trace if trace.trace_id in answer_ids else replace(trace, tally=UPVOTED)
+
+
+def assign_adverse_votes(trace: Trace, answer_ids: AbstractSet[str]) -> Trace:
+    """Make right answers old and downvoted, and wrong ones upvoted."""
+    if trace.trace_id in answer_ids:
+        return replace(trace, tally=DOWNVOTED, updated_at=OLD)
+    return replace(trace, tally=UPVOTED)
+
+
+def make_random_assignment(traces: Iterable[Trace]) -> VoteAssignment:
+    """Return an assignment of random votes and ages, the same in each run."""
+    rng = random.Random(7)  # noqa: S311 - reproducible, no secret
+    voted = {
+        trace.trace_id: replace(
+            trace,
+            tally=rng.choice([VoteTally(), UPVOTED, DOWNVOTED, SLIGHTLY_UPVOTED]),
+            updated_at=NOW - timedelta(days=rng.uniform(0, MAX_RANDOM_AGE_DAYS)),
+        )
+        for trace in traces
+    }
+    return lambda trace, _answer_ids: voted[trace.trace_id]
+
+
+def choose_upvoted(copy_ids: Mapping[str, str]) -> frozenset[str]:
+    """Choose from each pair of a trace and its copy: the copy and the original in turn."""
+    return frozenset(
+        original if position % 2 else copy
+        for position, (original, copy) in enumerate(copy_ids.items())
+    )
+
+
+def make_split_assignment(
+    copy_ids: Mapping[str, str], upvoted_ids: AbstractSet[str]
+) -> VoteAssignment:
+    """Return an assignment that upvotes one trace of each pair and downvotes the other."""
+    tallies = {
+        trace_id: UPVOTED if trace_id in upvoted_ids else DOWNVOTED
+        for pair in copy_ids.items()
+        for trace_id in pair
+    }
+    return lambda trace, _answer_ids: replace(trace, tally=tallies.get(trace.trace_id, VoteTally()))
+
+
+def check_upvoted_first(
+    ranking: Sequence[str], copy_ids: Mapping[str, str], upvoted_ids: AbstractSet[str]
 ) -> list[bool]:
-    """Return whether the upvoted one ranks higher, for each trace and copy that both answer."""
-    positions = {name: position for position, name in enumerate(ranking)}
-    pairs = [pair for pair in copies.items() if positions.keys() & query.answers >= {*pair}]
-    return [min(pair, key=positions.__getitem__) in upvoted for pair in pairs]
+    """Return for each pair in the ranking whether its upvoted trace ranks higher."""
+    positions = {trace_id: position for position, trace_id in enumerate(ranking)}
+    pairs = [pair for pair in copy_ids.items() if positions.keys() >= {*pair}]
+    return [min(pair, key=positions.__getitem__) in upvoted_ids for pair in pairs]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`get_cluster`, against the emulator."""
+"""`get_cluster` returns a cluster, a page of its passages, and the clusters near it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,28 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CENTROIDS = {"bread": [1.0, 0.0], "pizza": [0.8, 0.6], "sails": [0.0, 1.0]}
+"""The centroids of the clusters by id. The cosine similarity of two is their scalar product."""
+BREAD_DAYS = 3
+"""The cluster `bread` has a passage for each of this many days."""
 
 
-async def topics(ctx: Context) -> None:
-    """Three clusters; the passages of three days belong to the first."""
-    dates = [NOON - timedelta(days=days) for days in range(3)]
-    chunks = await store_and_index(
-        ctx, make_source("kitchen", dates=dates), make_source("harbour", dates=[NOON])
-    )
-    for chunk in chunks[:3]:
+async def store_clusters(ctx: Context) -> None:
+    """Store the three clusters, of which only `bread` has passages."""
+    bread_dates = [NOON - timedelta(days=days) for days in range(BREAD_DAYS)]
+    kitchen = make_source("kitchen", dates=bread_dates)
+    harbour = make_source("harbour", dates=[NOON])
+    chunks = await store_and_index(ctx, kitchen, harbour)
+    for chunk in chunks[:BREAD_DAYS]:
         await assign(ctx, chunk.chunk_id, "bread")
     for name, centroid in CENTROIDS.items():
-        described: dict[str, Any] = {"name": name.title(), "keywords": [name], "size": 3}
-        described |= {"description": f"On {name}.", "centroid": Vector(centroid)}
-        await set_fields(ctx, f"clusters/{name}", described)
+        fields: dict[str, Any] = {
+            "name": name.title(),
+            "description": f"On {name}.",
+            "keywords": [name],
+            "size": BREAD_DAYS,
+            "centroid": Vector(centroid),
+        }
+        await set_fields(ctx, f"clusters/{name}", fields)
 
 
 async def assign(ctx: Context, chunk_id: str, cluster_id: str) -> None:
@@ -50,12 +58,13 @@ async def assign(ctx: Context, chunk_id: str, cluster_id: str) -> None:
     await index_all(ctx)
 
 
-def dates(out: Out) -> list[str | None]:
+def read_dates(out: Out) -> list[str | None]:
+    """Return the dates of the passages on a page."""
     return [member.date for member in out.members]
 
 
 async def test_a_cluster_with_passages_and_neighbours_is_returned(ctx: Context) -> None:
-    await topics(ctx)
+    await store_clusters(ctx)
     out = await get_cluster(In(cluster_id="bread"), ctx)
     assert out.model_dump(exclude={"members", "related_clusters"}) == {
         "cluster_id": "bread",
@@ -65,19 +74,17 @@ async def test_a_cluster_with_passages_and_neighbours_is_returned(ctx: Context) 
         "size": 3,
         "next_cursor": None,
     }
-    assert dates(out) == ["2024-06-12", "2024-06-11", "2024-06-10"]
+    assert read_dates(out) == ["2024-06-12", "2024-06-11", "2024-06-10"]
     assert {member.title for member in out.members} == {"Kitchen"}
     related = [(neighbour.cluster_id, neighbour.similarity) for neighbour in out.related_clusters]
     assert related == [("pizza", 0.8), ("sails", 0.0)]
 
 
-async def test_the_text_has_what_is_needed_to_choose(ctx: Context) -> None:
-    await topics(ctx)
-    out = await get_cluster(In(cluster_id="bread", limit=1), ctx)
+async def test_the_text_shows_all_ids_and_the_next_cursor(ctx: Context) -> None:
+    await store_clusters(ctx)
+    out = await get_cluster(In(cluster_id="bread", member_limit=1), ctx)
     [member] = out.members
-    assert (
-        format_result(out)
-        == f"""\
+    expected = f"""\
 Bread
 On bread.
 Keywords: bread
@@ -90,40 +97,47 @@ Related: Sails (ID: sails)
    ID: {member.chunk_id}
 
 There are more: call again with cursor {out.next_cursor}"""
-    )
+    assert format_result(out) == expected
+
+
+def test_limit_is_an_alias_of_member_limit() -> None:
+    args = In.model_validate({"cluster_id": "bread", "limit": 2})
+    assert args.member_limit == 2
 
 
 async def test_later_pages_have_passages_but_no_neighbours(ctx: Context) -> None:
-    await topics(ctx)
+    await store_clusters(ctx)
     first = await get_cluster(In(cluster_id="bread", member_limit=2), ctx)
-    new = await store_and_index(ctx, make_source("bakery", dates=[NOON + timedelta(days=1)]))
-    await assign(ctx, new[0].chunk_id, "bread")
+    [new_chunk] = await store_and_index(
+        ctx, make_source("bakery", dates=[NOON + timedelta(days=1)])
+    )
+    await assign(ctx, new_chunk.chunk_id, "bread")
     args = In(cluster_id="bread", member_limit=5, include_related=False, cursor=first.next_cursor)
     second = await get_cluster(args, ctx)
-    assert [*dates(first), *dates(second)] == ["2024-06-12", "2024-06-11", "2024-06-10"]
+    assert [*read_dates(first), *read_dates(second)] == ["2024-06-12", "2024-06-11", "2024-06-10"]
     assert (second.next_cursor, second.related_clusters) == (None, [])
 
 
 async def test_passages_and_neighbours_are_left_out_on_request(ctx: Context) -> None:
-    await topics(ctx)
+    await store_clusters(ctx)
     args = In(cluster_id="bread", include_members=False, include_related=False)
     out = await get_cluster(args, ctx)
     assert (out.members, out.next_cursor, out.related_clusters) == ([], None, [])
 
 
-async def test_the_limit_bounds_neighbours(ctx: Context) -> None:
-    await topics(ctx)
+async def test_at_most_related_limit_neighbours_are_returned(ctx: Context) -> None:
+    await store_clusters(ctx)
     out = await get_cluster(In(cluster_id="sails", related_limit=1), ctx)
     assert [neighbour.cluster_id for neighbour in out.related_clusters] == ["pizza"]
 
 
-async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
+async def test_the_error_for_an_unknown_id_says_where_to_find_ids(ctx: Context) -> None:
     with pytest.raises(NotFound, match=r"There is no cluster nobody.*list_clusters"):
         await get_cluster(In(cluster_id="nobody"), ctx)
 
 
 async def test_a_cursor_of_another_cluster_is_refused(ctx: Context) -> None:
-    await topics(ctx)
+    await store_clusters(ctx)
     cursor = (await get_cluster(In(cluster_id="bread", member_limit=1), ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
         await get_cluster(In(cluster_id="sails", cursor=cursor), ctx)
@@ -132,23 +146,25 @@ async def test_a_cursor_of_another_cluster_is_refused(ctx: Context) -> None:
 @pytest.mark.parametrize(
     "arguments", [{"member_limit": 51}, {"related_limit": 0}, {"related_limit": 21}, {"limit": 0}]
 )
-def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
+def test_limits_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         In(cluster_id="bread", **arguments)
 
 
+# A call reads the cluster, and one passage and one neighbour more than it returns. The passage
+# shows whether there is a next page, and the nearest neighbour of a cluster is the cluster itself.
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "round_trips", "documents"),
     [
-        ({"member_limit": 2, "related_limit": 1}, (2, 1 + 3 + 2)),
-        ({"member_limit": 2, "include_related": False}, (1, 1 + 3)),
-        ({"include_members": False, "include_related": False}, (1, 1)),
+        ({"member_limit": 2, "related_limit": 1}, 2, 1 + (2 + 1) + (1 + 1)),
+        ({"member_limit": 2, "include_related": False}, 1, 1 + (2 + 1)),
+        ({"include_members": False, "include_related": False}, 1, 1),
     ],
 )
-async def test_a_call_is_two_round_trips_and_few_documents(
-    ctx: Context, app: App, arguments: dict[str, Any], expected: tuple[int, int]
+async def test_only_neighbours_cost_a_second_round_trip(
+    ctx: Context, app: App, arguments: dict[str, Any], round_trips: int, documents: int
 ) -> None:
-    await topics(ctx)
-    own, meter = make_metered_context(app)
-    await get_cluster(In(cluster_id="bread", **arguments), own)
-    assert get_read_cost(meter) == expected
+    await store_clusters(ctx)
+    metered_ctx, meter = make_metered_context(app)
+    await get_cluster(In(cluster_id="bread", **arguments), metered_ctx)
+    assert get_read_cost(meter) == (round_trips, documents)

@@ -1,4 +1,7 @@
-"""Metadata of the authorization server. The official client needs nothing else for sign-in."""
+"""The metadata of the authorization server and of the MCP endpoint (RFC 8414 and RFC 9728).
+
+The client of the official MCP SDK can sign in with nothing but this metadata.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("end", ["", "/mcp"])
+@pytest.mark.parametrize("suffix", ["", "/mcp"])
 async def test_server_metadata_lists_endpoints_and_capabilities(
-    server: AuthorizationServer, end: str
+    server: AuthorizationServer, suffix: str
 ) -> None:
-    answer = await server.http.get(f"/.well-known/oauth-authorization-server{end}")
+    response = await server.http.get(f"/.well-known/oauth-authorization-server{suffix}")
     expected = {
         "issuer": ISSUER,
         "authorization_endpoint": f"{ISSUER}/authorize",
@@ -58,15 +61,15 @@ async def test_server_metadata_lists_endpoints_and_capabilities(
         "client_id_metadata_document_supported": True,
         "authorization_response_iss_parameter_supported": True,
     }
-    assert answer.json() == expected
-    assert str(OAuthMetadata.model_validate_json(answer.content).issuer) == ISSUER
+    assert response.json() == expected
+    assert str(OAuthMetadata.model_validate_json(response.content).issuer) == ISSUER
 
 
-@pytest.mark.parametrize("end", ["", "/mcp"])
+@pytest.mark.parametrize("suffix", ["", "/mcp"])
 async def test_resource_metadata_names_the_authorization_server(
-    server: AuthorizationServer, end: str
+    server: AuthorizationServer, suffix: str
 ) -> None:
-    answer = await server.http.get(f"/.well-known/oauth-protected-resource{end}")
+    response = await server.http.get(f"/.well-known/oauth-protected-resource{suffix}")
     expected = {
         "resource": RESOURCE,
         "authorization_servers": [ISSUER],
@@ -74,30 +77,32 @@ async def test_resource_metadata_names_the_authorization_server(
         "bearer_methods_supported": ["header"],
         "resource_name": "Carrel",
     }
-    assert answer.json() == expected
-    assert str(ProtectedResourceMetadata.model_validate_json(answer.content).resource) == RESOURCE
+    assert response.json() == expected
+    metadata = ProtectedResourceMetadata.model_validate_json(response.content)
+    assert str(metadata.resource) == RESOURCE
 
 
 async def test_web_pages_may_read_metadata(server: AuthorizationServer) -> None:
+    """The responses have the CORS headers that a browser requires."""
     origin = {"origin": "https://page.example"}
     preflight = origin | {
         "access-control-request-method": "GET",
         "access-control-request-headers": "mcp-protocol-version",
     }
     path = "/.well-known/oauth-protected-resource/mcp"
-    for answer in (
+    for response in (
         await server.http.get(path, headers=origin),
         await server.http.options(path, headers=preflight),
     ):
-        assert answer.status_code == 200
-        assert answer.headers["access-control-allow-origin"] == "*"
+        assert response.status_code == 200
+        assert response.headers["access-control-allow-origin"] == "*"
 
 
 class Browser:
-    """A fake browser of a person who approves every request."""
+    """A fake browser whose user, `PERSON`, approves every request."""
 
     def __init__(self, server: AuthorizationServer) -> None:
-        """Approve requests to this server."""
+        """Create a browser that opens pages of this server."""
         self._server = server
         self._location = ""
 
@@ -115,9 +120,9 @@ class Browser:
 
 
 def add_protected_endpoint(server: AuthorizationServer) -> None:
-    """Add an endpoint to the server that requires an access token."""
+    """Add a fake MCP endpoint that requires an access token and returns the id of its user."""
 
-    async def answer(request: Request) -> JSONResponse:
+    async def handle(request: Request) -> JSONResponse:
         try:
             token = request.headers.get("authorization", "").removeprefix("Bearer ")
             return JSONResponse({"user": server.access.tokens.read(token).user_id})
@@ -125,15 +130,16 @@ def add_protected_endpoint(server: AuthorizationServer) -> None:
             headers = {"www-authenticate": make_challenge(server.access.settings, FULL_ACCESS)}
             return JSONResponse({}, status_code=401, headers=headers)
 
-    server.app.routes.append(Route("/mcp", answer, methods=["POST"]))
+    server.app.routes.append(Route("/mcp", handle, methods=["POST"]))
 
 
-@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("has_metadata_document", [True, False])
 async def test_the_official_client_signs_in_refreshes_and_calls(
-    server: AuthorizationServer, *, published: bool
+    server: AuthorizationServer, *, has_metadata_document: bool
 ) -> None:
+    """A client without a metadata document at a URL registers itself."""
     add_protected_endpoint(server)
-    document = server.documents.add("https://program.example/client.json", REDIRECT)
+    document_url = server.documents.add("https://program.example/client.json", REDIRECT)
     storage = MemoryTokenStorage()
     browser = Browser(server)
     provider = OAuthClientProvider(
@@ -142,19 +148,25 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
         storage,
         browser.open,
         browser.read_redirect,
-        client_metadata_url=document if published else None,
+        client_metadata_url=document_url if has_metadata_document else None,
     )
     transport = httpx2.ASGITransport(server.app)
     async with httpx2.AsyncClient(transport=transport, auth=provider) as http:
         first = await http.post(RESOURCE)
         assert first.json() == {"user": PERSON.user_id}
         first_tokens = storage.tokens
-        provider.context.token_expiry_time = 1.0
+        provider.context.token_expiry_time = 1.0  # long ago, so the client refreshes its token
         second = await http.post(RESOURCE)
         assert second.json() == {"user": PERSON.user_id}
+
+    # Each refresh issues another refresh token.
     assert first_tokens
     assert storage.tokens
     assert storage.tokens.refresh_token != first_tokens.refresh_token
+
+    # The id of a client is the URL of its document, or comes from its registration.
     assert storage.client
-    assert (storage.client.client_id == document) == published
-    assert bool(await server.read_documents("oauth_clients")) == (not published)
+    uses_document = storage.client.client_id == document_url
+    assert uses_document == has_metadata_document
+    is_registered = bool(await server.read_documents("oauth_clients"))
+    assert is_registered == (not has_metadata_document)
