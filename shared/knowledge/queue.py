@@ -49,7 +49,7 @@ class QueuedChunk(Protocol):
     """A chunk at the time of a read, with the number of failed attempts at a step."""
 
     @property
-    def chunk_id(self) -> str: ...  # noqa: D102 - as in every value that stands for a chunk
+    def chunk_id(self) -> str: ...  # noqa: D102 - as in every value about a chunk
     @property
     def tries(self) -> int: ...  # noqa: D102 - the same
     @property
