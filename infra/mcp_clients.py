@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NAME: Final = "carrel"
 """The name of the server in every configuration."""
 _NEW_FILE_MODE: Final = 0o600
+"""The mode of a new configuration, which may contain a key: only its owner may read it."""
 
 
 class UnchangedConfiguration(Exception):
@@ -47,8 +48,8 @@ class McpClient:
         title: The client's name for people.
         paths: The path of its file below the home folder, by the name of the operating system as in
             `sys.platform`, with `linux` for all others.
-        section: The table that holds the servers.
-        url_field: The field for an address, or None if the file can hold only programs.
+        section: The table that contains the servers.
+        url_field: The field for an address, or None if the file can contain only programs.
         has_types: Whether each server names its transport in the field `type`.
         folder: The folder below the home folder that `folder_variable` replaces in the path; "" is
             the home folder itself.
@@ -166,7 +167,7 @@ def _format_table(name: str, values: Mapping[str, object]) -> str:
 
 
 def _copy(path: Path) -> Path:
-    """Copy a file beside it, under a name that no file has."""
+    """Copy a file to the same folder, under a name that no file has."""
     number = 1
     while (copy := path.with_name(f"{path.name}.before-carrel-{number}")).exists():
         number += 1
@@ -175,7 +176,7 @@ def _copy(path: Path) -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file at once, so that a client never reads a part of it. Its mode stays."""
+    """Replace a file in one step, so that a client never reads a part of it. Its mode stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = path.stat().st_mode if path.exists() else _NEW_FILE_MODE
     with tempfile.NamedTemporaryFile(

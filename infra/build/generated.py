@@ -74,7 +74,7 @@ def write_file(path: Path) -> None:
 
 
 def _generate(path: Path) -> str:
-    """Generate the content of a file. Of a document, only the tables change.
+    """Generate the content of a file. Only the tables of a document change.
 
     Raises:
         ValueError: A document lacks the pair of comments that encloses a table.

@@ -39,8 +39,8 @@ def find_duplicate_classes(paths: Iterable[Path]) -> Iterator[str]:
     checked = set(_find_python_files(paths))
     for name in sorted(locations.keys() - _SHARED_NAMES):
         if len(locations[name]) > 1 and any(path in checked for path, _ in locations[name]):
-            listed = " ".join(f"{_to_relative(path)}:{line}" for path, line in locations[name])
-            yield f"class {name} is defined {len(locations[name])} times: {listed}"
+            places = " ".join(f"{_to_relative(path)}:{line}" for path, line in locations[name])
+            yield f"class {name} is defined {len(locations[name])} times: {places}"
 
 
 def find_rejected_variables(paths: Iterable[Path]) -> Iterator[str]:

@@ -45,7 +45,7 @@ _EMBEDDING_COMMANDS = ("ingest", "jobs")
 
 
 class _Commands(click.Group):
-    """A group of commands, of which most are imported when they are used."""
+    """A group of commands. Most are imported only when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""

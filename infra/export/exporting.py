@@ -188,8 +188,8 @@ async def _write_lines(path: Path, entries: AsyncIterator[dict[str, Any]]) -> in
     count = 0
     with path.open("wb") as file:
         async for entry in entries:
-            given = {name: value for name, value in entry.items() if value is not None}
-            file.write(_to_line(given))
+            fields = {name: value for name, value in entry.items() if value is not None}
+            file.write(_to_line(fields))
             count += 1
     return count
 

@@ -63,8 +63,8 @@ def format_front_matter(source: StoredSource, producer: str) -> str:
         "origin": source.origin,
         "source_id": source.source_id,
     }
-    given = {name: value for name, value in fields.items() if value}
-    block = yaml.safe_dump(given, allow_unicode=True, sort_keys=False, width=10_000)
+    present = {name: value for name, value in fields.items() if value}
+    block = yaml.safe_dump(present, allow_unicode=True, sort_keys=False, width=10_000)
     return f"---\n{block}---\n\n# {source.title}\n"
 
 

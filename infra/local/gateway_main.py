@@ -7,13 +7,13 @@ from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
-from infra.local.tool_processes import FUNCTION_SECRET, SharedSecretTokens
+from infra.local.tool_processes import SENT_SECRET, SharedSecretTokens
 from shared.core.settings import Settings
 from shared.runtime.context import App
 
 _settings = Settings()
 _catalog = Catalog.load().apply_settings(_settings)
-_secret = os.environ.pop(FUNCTION_SECRET, None)
+_secret = os.environ.pop(SENT_SECRET, None)
 _app = App(_settings)
 _dispatcher = LinkFetchingDispatcher(
     HttpDispatcher(_settings, SharedSecretTokens(_secret), _catalog.names)

@@ -4,9 +4,9 @@ Usage: python -m infra.local.install [dev]
 
 With `dev`, the packages that only tests and checks need are installed, too.
 
-If uv is on PATH, it installs in seconds and shows its own progress. Otherwise pip installs. This
-module shows the progress of pip, which itself prints either nothing or several lines for each of a
-hundred packages.
+uv installs if it is on PATH or if this environment has no pip. It takes seconds and shows its own
+progress. Otherwise, or if uv fails, pip installs. pip prints either nothing or several lines for
+each of a hundred packages, so this module reads pip's output and shows progress instead.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ PIP: Final = (sys.executable, "-m", "pip", "install", "--disable-pip-version-che
 """The command that installs packages for this Python with pip."""
 _UV_ARGUMENTS: Final = ("pip", "install", "--python", sys.executable)
 """The arguments with which uv installs packages for this Python."""
-_WHEEL: Final = re.compile(
+_FETCHING: Final = re.compile(
     r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([^/\s-]+)-\S+\.whl(?!\S)( \(.+? .B\))?"
 )
-"""pip's line about a package that it fetches: the name, and the size if it is downloaded."""
-_CHOSEN: Final = re.compile(r"\s*Collecting ([\w.-]+)")
-"""pip's line about a package whose version it chooses."""
-_PRESENT: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
-"""pip's line about a package that is installed already. The second group is empty, as `_WHEEL` has
-two."""
+"""Matches pip's line about a wheel that it fetches. The groups are the package's name and, for a
+download, its size."""
+_COLLECTING: Final = re.compile(r"\s*Collecting ([\w.-]+)")
+"""Matches pip's line about a package for which it is choosing a version."""
+_SATISFIED: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
+"""Matches pip's line about a package that is already installed. The second group, the size, is
+empty."""
 _PACKAGES_PER_LINE: Final = 10
 """Without a terminal, a line of progress is printed after this many packages."""
 _POLL_SECONDS: Final = 0.2
-"""While pip installs, the installed packages are counted with this pause."""
+"""While pip installs, this module counts the installed packages again after so many seconds."""
 _FAILURE_ADVICE: Final = (
     "The installation failed. Check the network (behind a proxy, set HTTPS_PROXY) and the disk (700"
     " MB are needed), and run the same command again."
@@ -69,7 +70,10 @@ def main() -> None:
 
 
 def find_installer(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Return the command that installs packages for this Python: uv if it is on PATH, or pip."""
+    """Return the command that installs packages for this Python.
+
+    It is the uv on PATH, else this environment's pip, else this environment's uv.
+    """
     uv = shutil.which("uv", path=environ.get("PATH", ""))
     if uv:
         return (uv, *_UV_ARGUMENTS)
@@ -78,7 +82,7 @@ def find_installer(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
 
 def _run_uv(arguments: list[str]) -> bool:
-    """Run uv if it is on PATH, and return whether it installed everything."""
+    """Run uv if it is the installer, and return whether it installed everything."""
     command = find_installer()
     if command == PIP:
         return False
@@ -126,30 +130,31 @@ class PipProgress(NamedTuple):
 
 
 def track_progress(pip: subprocess.Popen[str], total: int) -> Iterator[PipProgress]:
-    """Yield the progress of pip, as its output tells.
+    """Read pip's output, and yield its progress.
 
     Args:
-        pip: The running process, whose output is read here.
-        total: The expected number of packages.
+        pip: The running process.
+        total: The expected number of packages. If pip handles more, for example after a dependency
+            was added without `make lock`, the total of the yielded progress grows with them.
     """
-    chosen: set[str] = set()
+    collected: set[str] = set()
     fetched: set[str] = set()
     assert pip.stdout  # noqa: S101 - for mypy
     for line in pip.stdout:
         # If the index does not serve metadata separately, pip fetches packages while it chooses.
-        if not fetched and (package := _CHOSEN.match(line)):
-            chosen.add(package[1])
+        if not fetched and (package := _COLLECTING.match(line)):
+            collected.add(package[1])
             yield PipProgress(
-                "Choosing packages", len(chosen), max(total, len(chosen)), f": {package[1]}"
+                "Choosing packages", len(collected), max(total, len(collected)), f": {package[1]}"
             )
-        elif package := _WHEEL.match(line) or _PRESENT.match(line):
+        elif package := _FETCHING.match(line) or _SATISFIED.match(line):
             name, size = package.groups("")
             fetched.add(name)
             yield PipProgress(
                 "Fetching packages", len(fetched), max(total, len(fetched)), f": {name}{size}"
             )
         elif line.startswith("Installing collected packages"):
-            package_count = line.count(",") + 1
+            package_count = line.count(",") + 1  # the line lists the packages
             count_before = _count_installed()
             # The remaining output is read and discarded, because a full pipe would block pip.
             reader = threading.Thread(target=pip.stdout.read, daemon=True)
@@ -161,13 +166,14 @@ def track_progress(pip: subprocess.Popen[str], total: int) -> Iterator[PipProgre
 
 
 def _count_installed() -> int:
+    """Count the packages in this environment."""
     return sum(1 for _ in Path(sysconfig.get_path("purelib")).glob("*.dist-info"))
 
 
-def _print_progress(steps: Iterator[PipProgress]) -> None:
+def _print_progress(updates: Iterator[PipProgress]) -> None:
     """Print progress on one line of a terminal, or else as a line for every ten packages."""
     latest = ""
-    for progress in steps:
+    for progress in updates:
         is_due = progress.finished % _PACKAGES_PER_LINE == 0 or progress.finished == progress.total
         text = f"  {progress.step}: {progress.finished} of {progress.total}"
         if sys.stdout.isatty():

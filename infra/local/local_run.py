@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS: Final = 0.5
-"""The processes of a local run are checked with this pause."""
+"""The pause between two checks that all processes of a local run are still running."""
 _STATE_DELETED: Final = (
     f"{STATE} was deleted or moved while Carrel ran. The database is saved there again. Restart to"
     " continue with its content, or delete the folder again to start empty."
@@ -94,9 +94,9 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
     if options.sample:
         click.echo("Loading the sample knowledge base ...")
         load_sample()
-    gateway, dead_part = _serve(stack, options)
+    gateway, describe_dead_part = _serve(stack, options)
     click.echo(format_welcome(options.port, list_environment_variables(), sign_in=options.sign_in))
-    _watch(gateway, dead_part)
+    _watch(gateway, describe_dead_part)
 
 
 def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callable[[], str]]:
@@ -111,8 +111,8 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
     log.unlink(missing_ok=True)
     stack.enter_context(hold_lock(log))
     try:
-        program, dead_part = _prepare_gateway_program(stack, options, environment, log)
-        return stack.enter_context(serve(program, port=options.port, log=log)), dead_part
+        program, describe_dead_part = _prepare_gateway_program(stack, options, environment, log)
+        return stack.enter_context(serve(program, port=options.port, log=log)), describe_dead_part
     except StartError as error:
         raise StartError(f"{error} See {log}.") from error
 
@@ -125,11 +125,11 @@ def _prepare_gateway_program(
         return make_checkout_program(GATEWAY, environment), str  # str() is empty: nothing can die
     click.echo("Starting each tool in its own process ...")
     names = [tool.name for tool in tools()]
-    functions = stack.enter_context(serve_tools(names, environment, log=log))
-    return functions.make_gateway_program(environment), functions.find_dead_function
+    local_tools = stack.enter_context(serve_tools(names, environment, log=log))
+    return local_tools.make_gateway_program(environment), local_tools.describe_dead_tool
 
 
-def _watch(gateway: ServerProcess, dead_part: Callable[[], str]) -> None:
+def _watch(gateway: ServerProcess, describe_dead_part: Callable[[], str]) -> None:
     """Wait until a part of the run dies.
 
     Raises:
@@ -140,7 +140,7 @@ def _watch(gateway: ServerProcess, dead_part: Callable[[], str]) -> None:
             raise click.ClickException(_STATE_DELETED)
         if not is_running():
             raise click.ClickException("The local database died. Restart to continue.")
-        if part := dead_part():
+        if part := describe_dead_part():
             raise click.ClickException(f"{part} died. See its log in {STATE}. Restart to continue.")
     raise click.ClickException(f"The gateway ended ({code}). See its log in {STATE}.")
 

@@ -109,7 +109,7 @@ def make_checkout_program(
 def serve(
     program: Program, *, port: int | None = None, log: Path | None = None
 ) -> Iterator[ServerProcess]:
-    """Serve a function until the block ends. It answers when the block begins.
+    """Serve a function until the `with` block ends. The block begins when the function answers.
 
     Args:
         program: The function's program.

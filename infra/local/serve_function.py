@@ -57,7 +57,7 @@ class RequireSecret:
 def end_with_parent() -> None:
     """Kill this process group when standard input ends.
 
-    The parent holds the other end of the pipe, which closes when the parent dies, even by SIGKILL.
+    The parent has the other end of the pipe, which closes when the parent dies, even by SIGKILL.
     The group includes the child processes of this process.
     """
 

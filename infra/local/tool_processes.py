@@ -1,7 +1,8 @@
 """Runs each tool in its own process on loopback, for `make run TOPOLOGY=functions`.
 
-A tool runs from the checkout with the `main.py` of its bundle. It answers only requests that carry
-the run's secret, which the gateway sends.
+In the cloud, each tool is a Cloud Function of its own, deployed as a bundle: the tool's code and a
+generated `main.py`. Here, a process serves that `main.py` and imports the tool from the checkout.
+It answers only requests with the run's secret, which only the gateway gets.
 """
 
 from __future__ import annotations
@@ -34,29 +35,30 @@ if TYPE_CHECKING:
 
 GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
 """The `main.py` of a local gateway."""
-FUNCTION_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's name
-"""The environment variable with the secret that a local gateway sends to functions."""
+SENT_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's name
+"""The environment variable that gives the run's secret to the gateway, which sends it to tools.
 
-
+`REQUIRED_SECRET` gives the same secret to the tools, which require it."""
 _SETTINGS: Final = frozenset(name.upper() for name in Settings.model_fields)
-"""The variables that a function inherits only if it declares the setting, as in the cloud."""
+"""The environment variables that a tool inherits only if it declares the setting, as in the
+cloud."""
 
 
 class SharedSecretTokens(IdTokens):
     """Authenticates the gateway with a secret instead of the cloud's ID tokens."""
 
     def __init__(self, secret: str) -> None:
-        """Send this secret to every function."""
+        """Send this secret to every tool."""
         super().__init__()
         self._header = {"authorization": f"Bearer {secret}"}
 
     async def authorization(self, url: str) -> dict[str, str]:  # noqa: ARG002 - the same for all
-        """Return the `Authorization` header for a function of this run."""
+        """Return the `Authorization` header for a tool of this run."""
         return self._header
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFunctions:
+class LocalTools:
     """Tools that run in processes on loopback.
 
     Attributes:
@@ -73,13 +75,13 @@ class LocalFunctions:
         no_proxy = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
         variables = {
             "TOOL_URLS": json.dumps(urls),
-            FUNCTION_SECRET: self.secret,
+            SENT_SECRET: self.secret,
             "no_proxy": f"{no_proxy},{LOOPBACK}" if no_proxy else LOOPBACK,
         }
         return make_checkout_program(GATEWAY, {**variables, **environment})
 
-    def find_dead_function(self) -> str:
-        """Describe a function that has ended, or return an empty string if all are running."""
+    def describe_dead_tool(self) -> str:
+        """Describe a tool whose process has ended, or return an empty string if all are running."""
         names = (name for name, server in self.servers.items() if server.process.poll() is not None)
         return next((f"The process of the tool {name}" for name in names), "")
 
@@ -87,8 +89,8 @@ class LocalFunctions:
 @contextmanager
 def serve_tools(
     names: Collection[str], environment: Mapping[str, str], *, log: Path | None = None
-) -> Iterator[LocalFunctions]:
-    """Serve tools until the block ends. They answer when the block begins.
+) -> Iterator[LocalTools]:
+    """Serve tools until the `with` block ends. The block begins when all tools answer.
 
     Args:
         names: The names of the tools.
@@ -96,7 +98,7 @@ def serve_tools(
         log: The file for the tools' output, by default the output of this process.
 
     Raises:
-        StartError: A tool does not answer.
+        StartError: A tool died or did not answer in time.
     """
     secret = secrets.token_urlsafe(32)
     variables = {**environment, REQUIRED_SECRET: secret}
@@ -115,7 +117,7 @@ def serve_tools(
         stack.callback(terminate_all, servers.values())
         for name, program in programs.items():
             wait_until_serving(servers[name], program)
-        yield LocalFunctions(servers, secret)
+        yield LocalTools(servers, secret)
 
 
 def _write_main(folder: Path, main: str) -> Path:

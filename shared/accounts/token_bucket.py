@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 BLOCKS_PER_BUCKET: Final = 6
 """About this many leases empty a full bucket. More leases would cost more writes. With fewer, one
-instance could hold most of the tokens while another has none."""
+instance could have most of the tokens while another has none."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
-"""The earliest time, which stands for "never"."""
+"""The earliest possible time, which means "never"."""
 
 
 @dataclass(frozen=True, slots=True)

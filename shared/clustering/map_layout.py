@@ -235,7 +235,7 @@ def _measure_extent(offsets: Points) -> float:
 
 
 def _spread(positions: Points, radii: NDArray[np.float64]) -> Points:
-    """Push centres apart until the discs hardly overlap. Of two discs, the smaller moves more."""
+    """Push centres apart until the discs hardly overlap. The smaller of two discs moves more."""
     # Centres that fill a circle evenly have a standard deviation of its radius / sqrt(2).
     centres: Points = positions - positions.mean(axis=0)
     deviation = float(np.sqrt((centres**2).sum(axis=1).mean()))

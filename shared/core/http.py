@@ -25,7 +25,9 @@ DEFAULT_RETRY_AFTER: Final = 10.0
 MAX_RETRY_AFTER: Final = 3_600.0
 """The maximum number of seconds that a caller is asked to wait."""
 _MIN_BACKOFF: Final = 0.25
+"""The first pause between attempts, in seconds. Each further pause is twice as long."""
 _MAX_BACKOFF: Final = 8.0
+"""The longest pause between attempts, in seconds, besides the time that the service asks for."""
 _SECONDS_PATTERN: Final = re.compile(r"\d{1,9}", re.ASCII)
 """A number of seconds, up to 31 years. A longer number counts as malformed."""
 

@@ -36,7 +36,9 @@ SAMPLED_FIELD: Final = "logging.googleapis.com/trace_sampled"
 whether the trace is recorded."""
 
 _TRACEPARENT: Final = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+"""The header `traceparent` (W3C Trace Context): version, trace id, span id and flags."""
 _CLOUD_TRACE: Final = re.compile(r"([0-9a-fA-F]{32})(?:/([0-9]{1,20}))?(?:;o=([0-9]))?")
+"""The header `X-Cloud-Trace-Context` of Google Cloud: trace id, span id and options."""
 _FIRST_VERSION: Final = "00"
 _SPAN_BYTES: Final = 8
 """The length of a span id, in bytes."""

@@ -11,6 +11,7 @@ from typing import Final, Self
 from urllib.parse import quote, urljoin, urlsplit
 
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+"""A part of a host name between dots (RFC 1123)."""
 _URL: Final = re.compile(
     rf"(?P<scheme>https?)://(?P<host>(?:{_LABEL}\.)+(?=[a-z]){_LABEL})(?::443)?"
     r"(?P<path>/(?:[a-z0-9._~!$&()*+,;=:@/-]|%[0-9a-f]{2})*)"
@@ -23,6 +24,7 @@ _PATH_CHARACTERS: Final = "/%._~!$&()*+,;=:@-"
 _PORTS: Final = {"https": 443, "http": 80}
 _MAX_URL_LENGTH: Final = 2_000
 _MAX_HOST_LENGTH: Final = 253
+"""The maximum length of a host name in the DNS, in characters."""
 
 
 class DocumentRejected(Exception):

@@ -86,9 +86,9 @@ def compute_similarities(new: Embedded, others: Iterable[Embedded]) -> list[Simi
 
 
 def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Extraction | None:
-    """Return the most similar extraction of which `new` is a duplicate, or None.
+    """Return the most similar extraction that `new` duplicates, or None.
 
-    Of equally similar extractions, the one with the highest id is returned, so that the result does
+    If several are equally similar, the one with the highest id is returned, so that the result does
     not depend on the order.
 
     Args:

@@ -8,7 +8,8 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.extractions.model import SCHEMA_VERSION
-from shared.knowledge.chunk_repository import COLLECTION, build_step_pending
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import build_step_pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ async def requeue_outdated(database: Database, now: datetime, version: int = SCH
 def outdated_query(client: AsyncClient, version: int) -> AsyncQuery:
     """Build the query for the chunks whose extractions have an older schema version."""
     older = FieldFilter(_VERSION, "<", version)
-    return client.collection(COLLECTION).where(filter=older).select(["deleted_at"]).limit(PAGE_SIZE)
+    return client.collection(CHUNKS).where(filter=older).select(["deleted_at"]).limit(PAGE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:

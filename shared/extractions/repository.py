@@ -17,7 +17,9 @@ from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.extractions.extracted_chunks import (
-    COLLECTION,
+    COLLECTION as EXTRACTIONS,
+)
+from shared.extractions.extracted_chunks import (
     deletion_writes,
     summarize_extractions,
     topic_count_writes,
@@ -159,7 +161,7 @@ class Extractions:
 
         Costs one Firestore round trip, or none if the chunk has no extractions.
         """
-        references = [self._database.document(COLLECTION, name) for name in chunk.extracted]
+        references = [self._database.document(EXTRACTIONS, name) for name in chunk.extracted]
         snapshots = await self._database.get_all(references, READ_FIELDS)
         return [_to_extraction(snapshot) for snapshot in snapshots]
 
@@ -200,12 +202,12 @@ class Extractions:
         self, extraction: Extraction, vector: Vector, embedding_model: str
     ) -> Iterator[Write]:
         """Build the writes that store an extraction, and mark the original of a duplicate."""
-        reference = self._database.document(COLLECTION, extraction.extraction_id)
+        reference = self._database.document(EXTRACTIONS, extraction.extraction_id)
         fields = to_fields(extraction, vector, embedding_model)
         yield lambda batch: batch.set(reference, fields)
         if extraction.duplicate_of:
             # Updating a missing document fails, so no duplicate is stored without its original.
-            original = self._database.document(COLLECTION, extraction.duplicate_of)
+            original = self._database.document(EXTRACTIONS, extraction.duplicate_of)
             yield lambda batch: batch.update(original, {"repeated": True})
 
 
@@ -249,7 +251,7 @@ def page_key(extraction: Extraction) -> PageKey:
 
 def visible_query(client: AsyncClient, extraction_type: ExtractionType) -> AsyncQuery:
     """Build the query for the extractions of a type, duplicates excluded."""
-    return client.collection(COLLECTION).where(
+    return client.collection(EXTRACTIONS).where(
         filter=FieldFilter("facets", "array_contains", build_facet(extraction_type))
     )
 
@@ -258,7 +260,7 @@ def page_query(
     client: AsyncClient, facet_value: str, limit: int, after: PageKey | None
 ) -> AsyncQuery:
     """Build the query for extractions that have a facet, in descending order of confidence."""
-    collection = client.collection(COLLECTION)
+    collection = client.collection(EXTRACTIONS)
     query = (
         collection.where(filter=FieldFilter("facets", "array_contains", facet_value))
         .order_by("confidence", direction=_DOWN)
@@ -284,7 +286,7 @@ def nearest_query(
 ) -> AsyncVectorQuery:
     """Build the query for the extractions with a facet nearest to a vector, without vectors."""
     return (
-        client.collection(COLLECTION)
+        client.collection(EXTRACTIONS)
         .select([*READ_FIELDS, _DISTANCE])
         .where(filter=FieldFilter("facets", "array_contains", facet_value))
         .find_nearest(

@@ -52,9 +52,9 @@ def canonicalize_topic(name: str, aliases: Mapping[str, str]) -> str:
     visited: list[str] = []
     while topic not in visited:
         visited.append(topic)
-        topic = configured.get(topic) or _built_in_aliases().get(topic, topic)
+        topic = configured.get(topic) or _load_built_in_aliases().get(topic, topic)
     # The loop ends at a name that is not an alias, or in a cycle of aliases. All names in a cycle
-    # are the same topic, so the alphabetically first one stands for them.
+    # are the same topic, so the alphabetically first one is used for all.
     return min(visited[visited.index(topic) :])
 
 
@@ -65,8 +65,8 @@ def canonicalize_topics(names: Iterable[str], aliases: Mapping[str, str]) -> tup
 
 
 @cache
-def _built_in_aliases() -> dict[str, str]:
-    """Load the canonical names by alias."""
+def _load_built_in_aliases() -> dict[str, str]:
+    """Load the canonical names of topics, by alias."""
     table: dict[str, list[str]] = json.loads(_DATA.read_text("utf-8"))
     return {fold(alias): canonical for canonical, aliases in table.items() for alias in aliases}
 

@@ -19,7 +19,9 @@ from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.extractions.extracted_chunks import (
-    COLLECTION,
+    COLLECTION as EXTRACTIONS,
+)
+from shared.extractions.extracted_chunks import (
     DELETION_MARKERS,
     TOPICS,
     removal_writes,
@@ -105,7 +107,7 @@ class ExtractionUpkeep:
 
     async def _check_existence(self, markers: Sequence[Snapshot]) -> list[bool]:
         """Return for each marker whether its extraction exists again, since its chunk came back."""
-        references = [self._database.document(COLLECTION, marker.id) for marker in markers]
+        references = [self._database.document(EXTRACTIONS, marker.id) for marker in markers]
         snapshots = await self._database.get_all(references, ["type"])
         ids = {snapshot.id for snapshot in snapshots}
         return [marker.id in ids for marker in markers]
@@ -256,13 +258,13 @@ def markers_query(client: AsyncClient) -> AsyncQuery:
 def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
     """Build the query for the first page of the duplicates of an extraction, sorted by id."""
     is_duplicate = FieldFilter("duplicate_of", "==", extraction_id)
-    query = client.collection(COLLECTION).where(filter=is_duplicate)
+    query = client.collection(EXTRACTIONS).where(filter=is_duplicate)
     return query.order_by("__name__").select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
 
 
 def all_extractions_query(client: AsyncClient, after: str) -> AsyncQuery:
     """Build the query for the next page of all extractions, sorted by id."""
-    collection = client.collection(COLLECTION)
+    collection = client.collection(EXTRACTIONS)
     query = collection.order_by("__name__").select(["chunk_id", "type", "topics", "duplicate_of"])
     query = query.start_after({"__name__": collection.document(after)}) if after else query
     return query.limit(PAGE_SIZE)

@@ -28,7 +28,7 @@ _ADDED_MARK: Final = "added"
 
 
 def added_field(**metadata: Any) -> Any:
-    """Declare an optional field that is added to a dataclass of which records are already stored.
+    """Declare an optional field that is added to a dataclass after records of it were stored.
 
     A document omits the field while it is None, instead of storing null, so that existing documents
     and hashes of their fields do not change. An update must delete the fields that

@@ -35,6 +35,7 @@ COMPACT_FIELDS: Final = (COMPACT, "embedding_model")
 NO_VECTOR: Final = dict.fromkeys(("embedding", *COMPACT_FIELDS), DELETE_FIELD)
 """The fields of an update that deletes a document's vector."""
 _NUMBER_BYTES: Final = 2
+"""The size of a half-precision float."""
 _MAX_READ: Final = 300
 """The maximum number of documents that one request reads."""
 

@@ -1,4 +1,8 @@
-"""Reads how often a query's terms occur in a document, without reading the document's text."""
+"""Reads how often a query's terms occur in a document.
+
+The index job stores the counts of all terms in the field `indexed` of a document. A query loads the
+counts of its own terms only, and not the text.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ class TermCounts:
     """How often the terms of a query occur in an indexed document.
 
     Attributes:
-        terms: The number of occurrences of each term; terms that do not occur are missing.
+        by_term: The number of occurrences by term; terms that do not occur are missing.
         length: The number of all terms in the document, repeats included.
     """
 
-    terms: Mapping[str, int]
+    by_term: Mapping[str, int]
     length: int
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_ANY: Final = 30
 """The maximum number of values that Firestore accepts in one `array_contains_any`."""
 _DISTANCE: Final = "distance"
-_DOWN: Final = BaseQuery.DESCENDING
+"""The field of a query's results in which Firestore returns the distance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,10 @@ def _make_neighbour(
 
 
 class Documents(Generic[DocumentT]):
-    """Reads the documents of a corpus by id, by vector and by date."""
+    """Reads the documents of a corpus by id, by vector and by date.
+
+    Each read costs one round trip.
+    """
 
     def __init__(
         self,
@@ -112,16 +115,13 @@ class Documents(Generic[DocumentT]):
         self._read = read
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
-        """Load the existing documents among these ids, in their order. Costs one round trip."""
+        """Load the existing documents among these ids, in their order."""
         return [counted.document for counted in await self.get_all_counted(ids, ())]
 
     async def get_all_counted(
         self, ids: Sequence[str], terms: Sequence[str]
     ) -> list[CountedDocument[DocumentT]]:
-        """Load the existing documents among these ids, in their order, with the terms' counts.
-
-        Costs one round trip.
-        """
+        """Load the existing documents among these ids, in their order, with the terms' counts."""
         references = [self._database.document(self._collection, document_id) for document_id in ids]
         selected = [*self._fields, *list_term_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
@@ -136,7 +136,7 @@ class Documents(Generic[DocumentT]):
     async def find_nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
-        """Find the documents with the nearest vectors, nearest first. Costs one round trip.
+        """Find the documents with the nearest vectors, nearest first.
 
         Args:
             vector: A unit vector.
@@ -162,8 +162,8 @@ class Documents(Generic[DocumentT]):
         """Compare these documents with a vector, nearest first, and count the terms in them.
 
         Documents without a vector of the same length are left out. The vectors are read in their
-        compact form, which is cheaper than a vector search filtered by ids. Costs one round trip,
-        and more for documents stored by earlier releases.
+        compact form, which is cheaper than a vector search filtered by ids. Documents stored by
+        earlier releases cost another round trip for every 300.
         """
         references = [self._database.document(self._collection, document_id) for document_id in ids]
         selected = [*self._fields, *COMPACT_FIELDS, *list_term_count_fields(terms)]
@@ -186,13 +186,13 @@ class Documents(Generic[DocumentT]):
         span: DateSpan = ALL_DATES,
         after: DateCursor | None = None,
     ) -> list[DocumentT]:
-        """Load documents by date, newest first. Costs one round trip.
+        """Load documents by date, newest first.
 
         Args:
             limit: The maximum number of documents.
             facets: The ids of at most 30 facets; only documents that had one of them when they were
                 last indexed are loaded. By default, all documents are loaded.
-            span: The days to which the documents must be dated.
+            span: The days within which the documents must be dated.
             after: The cursor of the previous page's last document.
         """
         collection = self._database.collection(self._collection)
@@ -206,6 +206,7 @@ class Documents(Generic[DocumentT]):
 
 def make_date_cursor(document: Searchable) -> DateCursor:
     """Return the cursor with which a listing by date continues after this document."""
+    # Stored documents have a date. The 0 only satisfies the type checker.
     return to_microseconds(document.dated_at) if document.dated_at else 0, document.id
 
 
@@ -237,8 +238,8 @@ def newest_query(
     after: DateCursor | None,
 ) -> AsyncQuery:
     """Build the query for documents by date, newest first."""
-    query = dated_query(documents, span).order_by("dated_at", direction=_DOWN)
-    query = query.order_by("__name__", direction=_DOWN)
+    query = dated_query(documents, span).order_by("dated_at", direction=BaseQuery.DESCENDING)
+    query = query.order_by("__name__", direction=BaseQuery.DESCENDING)
     if facets:
         query = query.where(filter=FieldFilter("facets", "array_contains_any", list(facets)))
     if after:

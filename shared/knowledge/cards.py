@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.firestore.writes import put_if_unchanged
-from shared.knowledge import chunk_repository as documents
+from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Cards:
         last: DocumentSnapshot[Any] | None = None
         while page := await self._database.find(page_query(self._database.client, last)):
             outdated = [snapshot for snapshot in page if _is_outdated(snapshot, maker)]
-            change = documents.build_step_pending(STEP, now)
+            change = chunk_repository.build_step_pending(STEP, now)
             count += await self._database.commit_skipping_conflicts(
                 [put_if_unchanged(snapshot, change) for snapshot in outdated]
             )
@@ -99,7 +99,7 @@ def build_card_change(card: KnowledgeCard | None, model: str, now: datetime) -> 
     fields = (
         {**_to_card_fields(card), "model": model, "generated_at": now} if card else DELETE_FIELD
     )
-    return {"knowledge_card": fields, **documents.build_step_pending("index", now)}
+    return {"knowledge_card": fields, **chunk_repository.build_step_pending("index", now)}
 
 
 def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
@@ -126,10 +126,11 @@ def _build_card_writes(
         stored_card, card = _get_card(snapshot), cards[snapshot.id]
         if any(stored_card.get(name) != value for name, value in _to_card_fields(card).items()):
             yield put_if_unchanged(
-                snapshot, build_card_change(card, model, now) | documents.build_step_done(STEP)
+                snapshot,
+                build_card_change(card, model, now) | chunk_repository.build_step_done(STEP),
             )
         elif STEP in data.get("pending", {}):
-            yield put_if_unchanged(snapshot, documents.build_step_done(STEP))
+            yield put_if_unchanged(snapshot, chunk_repository.build_step_done(STEP))
 
 
 def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:

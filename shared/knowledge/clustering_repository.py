@@ -18,7 +18,8 @@ from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
-from shared.knowledge.chunk_repository import COLLECTION, build_step_done, build_step_pending
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import build_step_done, build_step_pending
 from shared.knowledge.cluster_repository import clusters_query
 from shared.knowledge.map_repository import Maps
 
@@ -169,7 +170,7 @@ class Clusterings:
     ) -> list[AssignedChunk]:
         """Convert documents to chunks, with their vectors if they have this length."""
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
-        vectors = await load_compact(fields, COLLECTION, self._database, dimension)
+        vectors = await load_compact(fields, CHUNKS, self._database, dimension)
         return [
             replace(_to_chunk(snapshot), vector=vectors.get(snapshot.id, b""))
             for snapshot in snapshots
@@ -179,7 +180,7 @@ class Clusterings:
         """Load the texts of the chunks that exist, by chunk id."""
         texts: dict[str, TitledText] = {}
         for block in _split_into_blocks(chunk_ids, PAGE_SIZE):
-            references = [self._database.document(COLLECTION, name) for name in block]
+            references = [self._database.document(CHUNKS, name) for name in block]
             for snapshot in await self._database.get_all(references, ["title", "content"]):
                 data = snapshot.to_dict() or {}
                 if "content" in data:
@@ -251,7 +252,7 @@ class Clusterings:
     ) -> list[ClusterAssignment]:
         """Read the chunks again, and return the assignments of those whose text is unchanged."""
         by_id = {assignment.chunk.chunk_id: assignment for assignment in assignments}
-        references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
+        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in by_id]
         fields = [name for name in _FIELDS if name != COMPACT]
         snapshots = await self._database.get_all(references, fields)
         return [
@@ -306,7 +307,7 @@ class Clusterings:
             change |= {"cluster_id": list(assignment.cluster_ids)} | build_step_pending(
                 "index", now
             )
-        reference = self._database.document(COLLECTION, assignment.chunk.chunk_id)
+        reference = self._database.document(CHUNKS, assignment.chunk.chunk_id)
         option = LastUpdateOption(assignment.chunk.update_time)
         return lambda batch: batch.update(reference, change, option)
 
@@ -326,23 +327,23 @@ class Clusterings:
 
 def embedded_query(client: AsyncClient, model: str) -> AsyncQuery:
     """Build the query for the chunks that have a vector of a model."""
-    return client.collection(COLLECTION).where(filter=FieldFilter("embedding_model", "==", model))
+    return client.collection(CHUNKS).where(filter=FieldFilter("embedding_model", "==", model))
 
 
 def members_query(client: AsyncClient) -> AsyncQuery:
     """Build the query for the chunks that belong to any cluster."""
-    return client.collection(COLLECTION).where(filter=FieldFilter("cluster_id", ">", []))
+    return client.collection(CHUNKS).where(filter=FieldFilter("cluster_id", ">", []))
 
 
 def cluster_members_query(client: AsyncClient, cluster_id: str) -> AsyncQuery:
     """Build the query for the chunks that belong to one cluster."""
     belongs = FieldFilter("cluster_id", "array_contains", cluster_id)
-    return client.collection(COLLECTION).where(filter=belongs)
+    return client.collection(CHUNKS).where(filter=belongs)
 
 
 def pending_query(client: AsyncClient) -> AsyncQuery:
     """Build the query for the chunks that wait to be assigned to a cluster, oldest first."""
-    return client.collection(COLLECTION).order_by(f"pending.{STEP}")
+    return client.collection(CHUNKS).order_by(f"pending.{STEP}")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SHARDS: Final = 64
 """The number of shards of a bucket."""
 _FOLDER_SHARD: Final = 0
+"""The number of a folder's only shard."""
 PART_BYTES: Final = 900_000
 """The maximum size of a part of a shard, in bytes. Firestore's limit for a document is 1 MiB."""
 MAX_BYTES: Final = 2_000_000
@@ -205,8 +206,7 @@ def _unpack(data: bytes) -> dict[str, FileState]:
     """Read the states that `_pack` wrote.
 
     An object counts as unread (generation 0) if the layout of chunks has changed since. It also
-    does if its third value is set, by which an earlier release marked objects of which it skipped
-    records.
+    does if its third value is set. An earlier release thus marked objects with skipped records.
     """
     layout, rows = json.loads(zlib.decompress(data))
     return {

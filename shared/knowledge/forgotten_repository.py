@@ -88,7 +88,7 @@ class ForgottenSources:
     async def get_many(self, source_ids: Sequence[str]) -> dict[str, ForgottenSource]:
         """Load what was forgotten of these sources, by source id. Costs one round trip.
 
-        Sources of which nothing was forgotten are left out. Only the fields that ingest needs are
+        A source is left out if nothing of it was forgotten. Only the fields that ingest needs are
         set.
         """
         references = [self._database.document(COLLECTION, name) for name in source_ids]

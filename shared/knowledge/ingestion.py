@@ -19,13 +19,15 @@ from shared.core.log import error_fields, log
 from shared.firestore.database import get_fields
 from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.index.facets import Kind
-from shared.knowledge import chunk_repository as documents
+from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.overrides import apply_source_fields
 from shared.knowledge.source import Source
 from shared.knowledge.source_repository import (
-    COLLECTION,
+    COLLECTION as SOURCES,
+)
+from shared.knowledge.source_repository import (
     OVERRIDE_FIELDS,
     READ_AGAIN,
     build_note_fields,
@@ -123,14 +125,14 @@ class ChunkedSource:
         """A hash of everything that ingest writes of the source and its chunks."""
         parts = [
             build_source_fields(self.source) | build_origin_fields(self.origin_values),
-            *(documents.compute_fingerprint(chunk) for chunk in self.chunks),
+            *(chunk_repository.compute_fingerprint(chunk) for chunk in self.chunks),
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def excess(self) -> str | None:
         """A message that says what is too large for a document, or None if everything fits."""
-        largest = max(map(documents.estimate_write_size, self.chunks), default=0)
+        largest = max(map(chunk_repository.estimate_write_size, self.chunks), default=0)
         if largest > MAX_CHUNK_BYTES:
             return (
                 f"has a passage of {largest:,} bytes with its tags; at most {MAX_CHUNK_BYTES:,} are"
@@ -248,11 +250,11 @@ class Ingestion:
         Earlier releases left such chunks when a run was killed. Chunks that change in the meantime
         stay.
         """
-        references = [self._get_reference(COLLECTION, source_id) for source_id in source_ids]
+        references = [self._get_reference(SOURCES, source_id) for source_id in source_ids]
         stored = {snapshot.id for snapshot in await self._database.get_all(references, ["title"])}
         chunks = await self._load_stored_chunks([name for name in source_ids if name not in stored])
         writes = [
-            put_if_unchanged(chunk, documents.build_deletion_update(now))
+            put_if_unchanged(chunk, chunk_repository.build_deletion_update(now))
             for source_chunks in chunks.values()
             for chunk in source_chunks.values()
         ]
@@ -350,7 +352,7 @@ class Ingestion:
         Raises:
             WriteConflict: The document changed since it was read.
         """
-        reference = self._get_reference(COLLECTION, source.source.source_id)
+        reference = self._get_reference(SOURCES, source.source.source_id)
         update_time = stored.update_time if stored else None
         for part in parts[:-1]:
             kinds = Counter(change.kind for change in part)
@@ -372,9 +374,7 @@ class Ingestion:
         counts.update(change.kind for change in last)
 
     async def _load_stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
-        references = [
-            self._get_reference(COLLECTION, source.source.source_id) for source in sources
-        ]
+        references = [self._get_reference(SOURCES, source.source.source_id) for source in sources]
         fields = ["content_hash", "revision", INCOMPLETE, *OVERRIDE_FIELDS]
         # Notes are read with all fields, because a note that is replaced is kept.
         with_notes = any(source.source.note for source in sources)
@@ -411,7 +411,7 @@ class Ingestion:
         source's document, on the condition that it is unchanged. A chunk without one must itself be
         unchanged.
         """
-        update = documents.build_deletion_update(now)
+        update = chunk_repository.build_deletion_update(now)
         if has_source:
             return Change(
                 "deleted", lambda batch: batch.update(chunk.reference, update), _DELETION_BYTES
@@ -433,12 +433,12 @@ class Ingestion:
             now: The time of writing.
             update_time: The update time of the document, if an earlier commit of this run wrote it.
         """
-        reference = self._get_reference(COLLECTION, source.source.source_id)
+        reference = self._get_reference(SOURCES, source.source.source_id)
         update_time = update_time or (stored.update_time if stored else None)
         if source.stored_chunks:
             data = build_source_document(source, now)
             # A chunk repeats the metadata of its source.
-            size = documents.estimate_write_size(source.chunks[0]) + 4 * sum(
+            size = chunk_repository.estimate_write_size(source.chunks[0]) + 4 * sum(
                 map(len, data["facets"])
             )
             if stored and INCOMPLETE not in get_fields(stored):
@@ -458,14 +458,18 @@ class Ingestion:
         self, chunk: Chunk, snapshot: Document | None, now: datetime
     ) -> Iterator[Change]:
         reference = self._get_reference(CHUNKS, chunk.chunk_id)
-        size = documents.estimate_write_size(chunk)
+        size = chunk_repository.estimate_write_size(chunk)
         stored = get_fields(snapshot)
         if not stored:
-            new = documents.build_new_document(chunk, now)
+            new = chunk_repository.build_new_document(chunk, now)
             yield Change("created", lambda batch: batch.set(reference, new, merge=True), size)
-        elif stored["fingerprint"] != documents.compute_fingerprint(chunk):
+        elif stored["fingerprint"] != chunk_repository.compute_fingerprint(chunk):
             same_text = stored["content_hash"] == chunk.content_hash
-            update = documents.build_edit_update if same_text else documents.build_rewrite_update
+            update = (
+                chunk_repository.build_edit_update
+                if same_text
+                else chunk_repository.build_rewrite_update
+            )
             edit = update(chunk, stored, now)
             yield Change("updated", lambda batch: batch.update(reference, edit), size)
 

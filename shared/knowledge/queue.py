@@ -22,9 +22,10 @@ from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
 from shared.index.stored_vector import build_vector_fields
-from shared.knowledge import chunk_repository as documents
+from shared.knowledge import chunk_repository
 from shared.knowledge.chunk import embedding_text
-from shared.knowledge.chunk_repository import COLLECTION, STEPS
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ class QueuedChunk(Protocol):
     """A chunk at the time of a read, with the number of failed attempts at a step."""
 
     @property
-    def chunk_id(self) -> str: ...  # noqa: D102 - as in every value that stands for a chunk
+    def chunk_id(self) -> str: ...  # noqa: D102 - as in every value about a chunk
     @property
     def tries(self) -> int: ...  # noqa: D102 - the same
     @property
@@ -159,7 +160,8 @@ class ChunkQueue:
         results = [
             StepResult(
                 chunk,
-                build_vector_fields(vector, model) | documents.build_step_pending("cluster", now),
+                build_vector_fields(vector, model)
+                | chunk_repository.build_step_pending("cluster", now),
             )
             for chunk, vector in zip(chunks, vectors, strict=True)
         ]
@@ -214,13 +216,13 @@ class ChunkQueue:
         return stored
 
     def _build_result_write(self, step: str, result: StepResult) -> Write:
-        change = {**result.change, **documents.build_step_done(step)}
+        change = {**result.change, **chunk_repository.build_step_done(step)}
         return combine_writes([self._build_update(result.chunk, change), *result.writes])
 
     async def _filter_unedited(self, step: str, results: Sequence[StepResult]) -> list[StepResult]:
         """Return the results of chunks with unchanged text, with the chunks' new update times."""
         by_id = {result.chunk.chunk_id: result for result in results}
-        references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
+        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in by_id]
         snapshots = await self._database.get_all(references, ["content_hash", "extracted"])
         return [
             replace(result, chunk=replace(result.chunk, update_time=snapshot.update_time))
@@ -256,18 +258,18 @@ class ChunkQueue:
         return count
 
     def _build_requeue_write(self, letter: DeadLetter, step: str, now: datetime) -> Write:
-        reference = self._database.document(COLLECTION, letter.chunk_id)
-        return lambda batch: batch.update(reference, documents.build_step_pending(step, now))
+        reference = self._database.document(CHUNKS, letter.chunk_id)
+        return lambda batch: batch.update(reference, chunk_repository.build_step_pending(step, now))
 
     def _build_update(self, chunk: QueuedChunk, change: dict[str, Any]) -> Write:
-        reference = self._database.document(COLLECTION, chunk.chunk_id)
+        reference = self._database.document(CHUNKS, chunk.chunk_id)
         option = LastUpdateOption(chunk.update_time)
         return lambda batch: batch.update(reference, change, option)
 
 
 def pending_query(client: AsyncClient, step: str) -> AsyncQuery:
     """Build the query for chunks that wait for a step, due or not, the longest waiting first."""
-    return client.collection(COLLECTION).order_by(f"pending.{step}")
+    return client.collection(CHUNKS).order_by(f"pending.{step}")
 
 
 def due_query(client: AsyncClient, step: str, now: datetime, limit: int) -> AsyncQuery:
@@ -278,7 +280,7 @@ def due_query(client: AsyncClient, step: str, now: datetime, limit: int) -> Asyn
 
 def dead_letter_query(client: AsyncClient, step: str) -> AsyncQuery:
     """Build the query for chunks on which a step is not retried."""
-    return client.collection(COLLECTION).order_by(f"parked.{step}")
+    return client.collection(CHUNKS).order_by(f"parked.{step}")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:

@@ -16,12 +16,14 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import Kind, make_named_facet
-from shared.knowledge import chunk_repository as documents
+from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.ingestion import MAX_WRITES, Change, collect_source_facets, split_commits
 from shared.knowledge.overrides import apply_source_fields
 from shared.knowledge.source_repository import (
-    COLLECTION,
+    COLLECTION as SOURCES,
+)
+from shared.knowledge.source_repository import (
     MOVING,
     READ_AGAIN,
     REWRITE,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
     Snapshot = DocumentSnapshot[Any]
 
-_CHUNK_FIELDS: Final = (*documents.READ_FIELDS, "created_at")
+_CHUNK_FIELDS: Final = (*chunk_repository.READ_FIELDS, "created_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,13 @@ class _Rewriting:
             if chunk == former:
                 continue
             same_text = chunk.content_hash == former.content_hash
-            update = documents.build_edit_update if same_text else documents.build_rewrite_update
+            update = (
+                chunk_repository.build_edit_update
+                if same_text
+                else chunk_repository.build_rewrite_update
+            )
             write = put_if_unchanged(snapshot, update(chunk, data, self.now))
-            yield Change("updated", write, documents.estimate_write_size(chunk))
+            yield Change("updated", write, chunk_repository.estimate_write_size(chunk))
 
     def rewrite(self, chunk: Chunk) -> Chunk:
         """Return a chunk with its source's fields. Chunks of a note have no tags of their own."""
@@ -106,7 +112,7 @@ class SourceEditing:
 
     async def get(self, source_id: str) -> EditableSource | None:
         """Load a source with its first chunks, or None. Costs one round trip."""
-        reference = self._database.document(COLLECTION, source_id)
+        reference = self._database.document(SOURCES, source_id)
         snapshot, chunks = await asyncio.gather(
             self._database.get(reference), self._load_page(source_id, 1)
         )
@@ -145,7 +151,7 @@ class SourceEditing:
         Raises:
             WriteConflict: The source or a chunk changed since it was read.
         """
-        snapshot = await self._database.get(self._database.document(COLLECTION, source_id))
+        snapshot = await self._database.get(self._database.document(SOURCES, source_id))
         data = snapshot.to_dict() or {}
         if "rewriting" not in data:
             return
@@ -173,7 +179,7 @@ class SourceEditing:
 def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
     """Build the query for sources whose chunks may not be rewritten yet."""
     unfinished = FieldFilter("rewriting", "==", value=True)
-    return client.collection(COLLECTION).where(filter=unfinished).select([]).limit(limit)
+    return client.collection(SOURCES).where(filter=unfinished).select([]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
@@ -196,4 +202,4 @@ def _iterate_own_facets(source: StoredSource) -> Iterator[str]:
 
 
 def _to_chunk(snapshot: Snapshot) -> Chunk:
-    return documents.to_chunk(snapshot.id, snapshot.to_dict() or {})
+    return chunk_repository.to_chunk(snapshot.id, snapshot.to_dict() or {})

@@ -24,6 +24,7 @@ SCHEDULE: Final = "0 * * * *"
 """The job `ingest` fetches links in the cloud on this schedule, a cron expression in UTC: at the
 start of every hour."""
 _SCHEDULE_INTERVAL: Final = timedelta(hours=1)
+"""The interval between two scheduled runs of the job that fetches pages."""
 _PROCESSING_TIME: Final = timedelta(minutes=10)
 """The jobs `embed` and `index` usually process a fetched page within this time."""
 RETENTION: Final = timedelta(days=30)

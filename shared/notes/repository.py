@@ -1,9 +1,12 @@
-"""Notes in Firestore: `sources/{source_id}`, its chunks, and `note_revisions/{number}` below it.
+"""Reads and writes notes in Firestore.
 
-A note is a source whose text is split into chunks, which are the passages that search finds. The
-commit that writes a note also writes its vectors and its postings (which chunks contain a term), so
-that search finds the note at once. Jobs add knowledge cards, clusters and extractions later. The
-field `pending` of a chunk contains the steps, such as `card`, that it waits for.
+A note is a source, stored at `sources/{source_id}`. Its former revisions are stored below it, at
+`sources/{source_id}/note_revisions/{number}`. Its text is split into chunks, which are the passages
+that search finds; they are stored at `chunks/{chunk_id}`.
+
+The commit that writes a note also writes its vectors and its postings (which chunks contain a
+term), so that search finds the note immediately. Jobs add knowledge cards, clusters and extractions
+later. The field `pending` of a chunk contains the steps, such as `card`, that it waits for.
 
 The methods named `*_writes` only build writes, for the caller to commit.
 """
@@ -25,11 +28,12 @@ from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state, read_
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE
 from shared.index.stored_vector import NO_VECTOR, build_vector_fields
-from shared.knowledge import chunk_repository as documents
+from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.ingestion import build_source_document
-from shared.knowledge.source_repository import COLLECTION, MOVING, STORED_AS, build_removed_fields
+from shared.knowledge.source_repository import COLLECTION as SOURCES
+from shared.knowledge.source_repository import MOVING, STORED_AS, build_removed_fields
 from shared.notes.note import Note, NoteContent
 
 if TYPE_CHECKING:
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
     """Documents of chunks, by chunk id."""
 
 REVISIONS: Final = "note_revisions"
+"""The collection of a note's former revisions, below its document."""
 REVISION_RETENTION: Final = timedelta(days=30)
 """A former revision can be brought back for this long."""
 MAX_CHUNKS: Final = 100
@@ -60,10 +65,11 @@ spaces, has some twenty."""
 _NOTE: Final = Codec(Note, "source_id", stored_as=STORED_AS)
 _REVISION: Final = Codec(NoteContent)
 _CHUNK_FIELDS: Final = (
-    *documents.READ_FIELDS,
+    *chunk_repository.READ_FIELDS,
     *("indexed", "extracted", "content_hash", "embedding_model", "created_at"),
 )
-"""Of a chunk, these fields are read: its own, and those needed to update or delete it."""
+"""The fields of a chunk's document that are read: those of `Chunk`, and those needed to update or
+delete the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,10 @@ class StoredNote:
     def list_chunks(self) -> list[Chunk]:
         """Return the chunks of the note."""
         snapshots = self.chunks.values()
-        return [documents.to_chunk(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
+        return [
+            chunk_repository.to_chunk(snapshot.id, snapshot.to_dict() or {})
+            for snapshot in snapshots
+        ]
 
     def select_unembedded(self, chunks: Iterable[Chunk]) -> list[Chunk]:
         """Return the chunks of a new revision for whose texts no vector is stored."""
@@ -135,12 +144,14 @@ class Notes:
             return None
         return StoredNote(note, snapshot, {chunk.id: chunk for chunk in chunks})
 
-    async def load_remains(self, stored: StoredNote, chunks: Iterable[Chunk]) -> Snapshots:
-        """Load the documents that remain of chunks that were forgotten or deleted.
+    async def load_deleted_chunks(self, stored: StoredNote, chunks: Iterable[Chunk]) -> Snapshots:
+        """Load the documents of deleted or forgotten chunks that have the ids of new chunks.
 
         A chunk's id follows from its content, so a new chunk may have the id of a deleted one. The
         document of a deleted chunk remains until the job `index` has removed the chunk from the
-        postings. Costs one round trip, or none if the note contains all of the chunks.
+        postings.
+
+        Costs one round trip, or none if the note already contains all of the chunks.
 
         Args:
             stored: The note as it was read.
@@ -164,53 +175,60 @@ class Notes:
         return _REVISION.load(data) if data and data["purge_at"] > now else None
 
     def creation_writes(
-        self, note: ChunkedSource, saved_by: str, vectors: ChunkVectors, now: datetime
+        self, chunked: ChunkedSource, saved_by: str, vectors: ChunkVectors, now: datetime
     ) -> list[Write]:
-        """Build the writes that store and index a new note."""
-        source_id = note.source.source_id
-        reference = self._get_reference(source_id)
-        data = build_source_document(note, now) | {
-            "text": note.source.text,
+        """Build the writes that store and index a new note.
+
+        Args:
+            chunked: The note, split into chunks.
+            saved_by: The id of the user who saves it.
+            vectors: The vectors of the chunks.
+            now: The present time.
+        """
+        reference = self._get_reference(chunked.source.source_id)
+        data = build_source_document(chunked, now) | {
+            "text": chunked.source.text,
             "saved_by": saved_by,
             "revision": 1,
             "created_at": now,
         }
         return [
             lambda batch: batch.create(reference, data),
-            *self._build_chunk_writes(note.chunks, {}, {}, vectors, now),
+            *self._build_chunk_writes(chunked.chunks, {}, {}, vectors, now),
         ]
 
     def update_writes(
         self,
         stored: StoredNote,
-        note: ChunkedSource,
+        chunked: ChunkedSource,
         vectors: ChunkVectors,
-        remains: Snapshots,
+        deleted: Snapshots,
         now: datetime,
     ) -> list[Write]:
         """Build the writes that replace a note and save its former revision.
 
         Args:
             stored: The note as it was read.
-            note: The new revision, split into chunks.
+            chunked: The new revision, split into chunks.
             vectors: The vectors of the chunks that are new or have changed.
-            remains: The documents of deleted chunks that the new chunks replace, see
-                `load_remains`.
+            deleted: The documents of deleted chunks that the new chunks replace, from
+                `load_deleted_chunks`.
             now: The present time.
         """
-        former = stored.note
-        data = build_source_document(note, now) | build_removed_fields(note.source)
-        data |= {"text": note.source.text, "revision": former.revision + 1}
+        data = build_source_document(chunked, now) | build_removed_fields(chunked.source)
+        data |= {"text": chunked.source.text, "revision": stored.note.revision + 1}
         return [
             put_if_unchanged(stored.snapshot, data),
             *self.revision_writes(stored.snapshot, now),
-            *self._build_chunk_writes(note.chunks, stored.chunks, remains, vectors, now),
+            *self._build_chunk_writes(chunked.chunks, stored.chunks, deleted, vectors, now),
         ]
 
     def revision_writes(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
-        """Build the write that saves a note's content before a change.
+        """Build the write that saves a note's content before a change, as a former revision.
 
-        Returns no write if the document is not a note.
+        Args:
+            snapshot: The document of a source. If it is not a note, no write is returned.
+            now: The present time.
         """
         note = _to_note(snapshot)
         if note is None:
@@ -224,7 +242,7 @@ class Notes:
         self,
         chunks: Iterable[Chunk],
         stored: Snapshots,
-        remains: Snapshots,
+        deleted: Snapshots,
         vectors: ChunkVectors,
         now: datetime,
     ) -> Iterator[Write]:
@@ -233,7 +251,7 @@ class Notes:
         Args:
             chunks: The chunks of the new revision.
             stored: The documents of the chunks of the former revision.
-            remains: The documents of deleted chunks with the ids of new ones.
+            deleted: The documents of deleted chunks with the ids of new ones.
             vectors: The vectors of the chunks that are new or have changed.
             now: The present time.
         """
@@ -244,54 +262,54 @@ class Notes:
             vector = vectors.by_chunk.get(chunk.chunk_id)
             if snapshot is None:
                 fields = build_vector_fields(vector, vectors.model) if vector else {}
-                remainder = remains.get(chunk.chunk_id)
-                write, difference = self._build_creation(chunk, remainder, fields, now)
+                deleted_snapshot = deleted.get(chunk.chunk_id)
+                write, difference = self._build_chunk_creation(chunk, deleted_snapshot, fields, now)
             else:
-                write, difference = _build_update(chunk, snapshot, vector, vectors.model, now)
+                write, difference = _build_chunk_update(chunk, snapshot, vector, vectors.model, now)
             differences.append(difference)
             yield write
         for snapshot in obsolete.values():
             data = snapshot.to_dict() or {}
             differences.append(IndexDifference(snapshot.id, read_indexed_state(data), NOT_INDEXED))
-            yield _build_deletion(snapshot, now)
+            yield _build_chunk_deletion(snapshot, now)
             yield from removal_writes(self._database, data.get("extracted") or {})
         yield from build_postings_writes(self._database, KNOWLEDGE, differences)
 
-    def _build_creation(
+    def _build_chunk_creation(
         self,
         chunk: Chunk,
-        remainder: DocumentSnapshot[Any] | None,
-        vector: dict[str, Any],
+        deleted: DocumentSnapshot[Any] | None,
+        vector_fields: dict[str, Any],
         now: datetime,
     ) -> tuple[Write, IndexDifference]:
-        """Build the write that stores a new chunk, with the difference to the postings.
+        """Build the write that stores a new chunk, and the change that its postings need.
 
         Args:
             chunk: The chunk.
-            remainder: The document that remains of a deleted chunk with the same id, or None. The
-                write replaces its fields.
-            vector: The fields with the vector, or none if the chunk waits to be embedded.
+            deleted: The document of a deleted chunk with the same id, or None. The write replaces
+                its fields.
+            vector_fields: The fields with the vector, or none if the chunk waits to be embedded.
             now: The present time.
         """
         state = compute_indexed_state(replace(chunk, dated_at=now))
-        steps = ("card", "extract", "cluster" if vector else "embed")
-        data = documents.build_new_document(chunk, now) | vector
+        steps = ("card", "extract", "cluster" if vector_fields else "embed")
+        data = chunk_repository.build_new_document(chunk, now) | vector_fields
         data |= {"pending": dict.fromkeys(steps, now), "indexed": state.to_document()}
         data |= {"facets": select_vector_index_facets(state.facets)}
-        before = read_indexed_state((remainder and remainder.to_dict()) or {})
-        difference = IndexDifference(chunk.chunk_id, before, state)
-        if remainder:
-            return put_if_unchanged(remainder, data), difference
+        former_state = read_indexed_state((deleted and deleted.to_dict()) or {})
+        difference = IndexDifference(chunk.chunk_id, former_state, state)
+        if deleted:
+            return put_if_unchanged(deleted, data), difference
         # Only an update may contain DELETE_FIELD.
         fields = {name: value for name, value in data.items() if value is not DELETE_FIELD}
         reference = self._database.document(CHUNKS, chunk.chunk_id)
         return (lambda batch: batch.create(reference, fields)), difference
 
     def _get_reference(self, source_id: str) -> AsyncDocumentReference:
-        return self._database.document(COLLECTION, source_id)
+        return self._database.document(SOURCES, source_id)
 
     def _get_revision_reference(self, source_id: str, number: int) -> AsyncDocumentReference:
-        return self._database.document(f"{COLLECTION}/{source_id}/{REVISIONS}", str(number))
+        return self._database.document(f"{SOURCES}/{source_id}/{REVISIONS}", str(number))
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
@@ -299,34 +317,43 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield of_source_query(client, "a", 1, 1)
 
 
-def _build_update(
+def _build_chunk_update(
     chunk: Chunk, snapshot: DocumentSnapshot[Any], vector: Vector | None, model: str, now: datetime
 ) -> tuple[Write, IndexDifference]:
-    """Build the write that updates a stored chunk, with the difference to its postings."""
+    """Build the write that updates a stored chunk, and the change that its postings need.
+
+    Args:
+        chunk: The chunk of the new revision.
+        snapshot: The stored chunk, of the former revision.
+        vector: The new vector, or None if none was computed.
+        model: The model that computed the new vector.
+        now: The present time.
+    """
     data = snapshot.to_dict() or {}
-    former = documents.to_chunk(snapshot.id, data)
-    job_fields = {name: getattr(former, name) for name in documents.BY_JOBS}
+    former = chunk_repository.to_chunk(snapshot.id, data)
+    job_fields = {name: getattr(former, name) for name in chunk_repository.BY_JOBS}
     state = compute_indexed_state(replace(chunk, **job_fields))
-    update = documents.build_edit_update(chunk, data, now) | documents.build_step_done("index")
+    update = chunk_repository.build_edit_update(chunk, data, now)
+    update |= chunk_repository.build_step_done("index")
     update |= {"indexed": state.to_document(), "facets": select_vector_index_facets(state.facets)}
     if vector:
-        update |= build_vector_fields(vector, model) | documents.build_step_done("embed")
-        update |= documents.build_step_pending("cluster", now)
+        update |= build_vector_fields(vector, model) | chunk_repository.build_step_done("embed")
+        update |= chunk_repository.build_step_pending("cluster", now)
     elif data["content_hash"] != chunk.content_hash:
-        update |= NO_VECTOR | documents.build_step_pending("embed", now)
+        update |= NO_VECTOR | chunk_repository.build_step_pending("embed", now)
     option = LastUpdateOption(snapshot.update_time)
     difference = IndexDifference(snapshot.id, read_indexed_state(data), state)
     return (lambda batch: batch.update(snapshot.reference, update, option)), difference
 
 
-def _build_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Write:
+def _build_chunk_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Write:
     """Build the write that marks a chunk as deleted and as not indexed.
 
     The job `index` later removes the point of the chunk from the map of the knowledge base, and
     then the chunk.
     """
     removed = dict.fromkeys(("indexed", "extracted"), DELETE_FIELD)
-    return put_if_unchanged(snapshot, documents.build_deletion_update(now) | removed)
+    return put_if_unchanged(snapshot, chunk_repository.build_deletion_update(now) | removed)
 
 
 def _to_note(snapshot: DocumentSnapshot[Any]) -> Note | None:

@@ -21,8 +21,10 @@ from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN
 from shared.pipeline.forgotten_chunks import (
     CHUNKS_PER_COMMIT,
-    COLLECTION,
     forgotten_with_source_query,
+)
+from shared.pipeline.forgotten_chunks import (
+    COLLECTION as FORGOTTEN_CHUNKS,
 )
 from shared.pipeline.source_move import MovedElsewhere
 
@@ -46,7 +48,7 @@ class ForgottenContents:
         """Delete what can no longer be restored. Yield the number of chunks in each commit."""
         client = self._database.client
         while chunks := await self._database.find(
-            expired_query(client.collection(COLLECTION), now)
+            expired_query(client.collection(FORGOTTEN_CHUNKS), now)
         ):
             contents = dict.fromkeys(
                 ("document", "extractions", "extraction_ids", "expires_at"), DELETE_FIELD
@@ -76,7 +78,7 @@ class ForgottenContents:
         client = self._database.client
         counts = [
             await self._database.count(expired_query(client.collection(name), now))
-            for name in (COLLECTION, FORGOTTEN_SOURCES)
+            for name in (FORGOTTEN_CHUNKS, FORGOTTEN_SOURCES)
         ]
         return sum(counts)
 
@@ -86,7 +88,7 @@ async def build_chunk_admission(database: Database, chunk_id: str) -> list[Write
 
     Return None if the chunk was never forgotten. Costs two round trips.
     """
-    forgotten = await database.get(database.document(COLLECTION, chunk_id))
+    forgotten = await database.get(database.document(FORGOTTEN_CHUNKS, chunk_id))
     if not forgotten.exists:
         return None
     source_id = parse_source_id(chunk_id)
@@ -133,5 +135,5 @@ def expired_query(collection: AsyncCollectionReference, now: datetime) -> AsyncQ
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every query of this module, so that a test can check that each has an index."""
-    for name in (COLLECTION, FORGOTTEN_SOURCES):
+    for name in (FORGOTTEN_CHUNKS, FORGOTTEN_SOURCES):
         yield expired_query(client.collection(name), utc_now())

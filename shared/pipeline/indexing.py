@@ -21,7 +21,7 @@ from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
-from shared.knowledge import chunk_repository as documents
+from shared.knowledge import chunk_repository
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.queue import due_query
 from shared.text.terms import ANALYZER_VERSION
@@ -53,7 +53,7 @@ REQUEUE_BATCH_SIZE: Final = 400
 _FIELDS: Final = (
     *("indexed", "extracted", "deleted_at", "tries"),
     *COMPACT_FIELDS,
-    *documents.READ_FIELDS,
+    *chunk_repository.READ_FIELDS,
 )
 
 
@@ -116,7 +116,7 @@ class Indexing:
         snapshots = await self._database.find(query)
         fields = {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
         incomplete = {name: data for name, data in fields.items() if COMPACT not in data}
-        vectors = await load_compact(incomplete, documents.COLLECTION, self._database)
+        vectors = await load_compact(incomplete, chunk_repository.COLLECTION, self._database)
         return [
             replace(_to_pending(snapshot), compact_vector=vectors.get(snapshot.id))
             for snapshot in snapshots
@@ -170,7 +170,7 @@ class Indexing:
             last = ids[-1]
 
     def _build_state_write(self, change: IndexChange) -> Write:
-        reference = self._database.document(documents.COLLECTION, change.pending.chunk_id)
+        reference = self._database.document(chunk_repository.COLLECTION, change.pending.chunk_id)
         option = LastUpdateOption(change.pending.update_time)
         if change.pending.chunk is None:
             return lambda batch: batch.delete(reference, option)
@@ -178,7 +178,7 @@ class Indexing:
         return lambda batch: batch.update(reference, data, option)
 
     def _build_requeue_write(self, chunk_id: str, now: datetime) -> Write:
-        reference = self._database.document(documents.COLLECTION, chunk_id)
+        reference = self._database.document(chunk_repository.COLLECTION, chunk_id)
         change = {f"pending.{STEP}": now}
         return lambda batch: batch.update(reference, change)
 
@@ -188,8 +188,8 @@ class Indexing:
 
 def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
     """Build the query for the ids of the next chunks after an id."""
-    query = client.collection(documents.COLLECTION).order_by("__name__").select([])
-    start = client.collection(documents.COLLECTION).document(after) if after else None
+    query = client.collection(chunk_repository.COLLECTION).order_by("__name__").select([])
+    start = client.collection(chunk_repository.COLLECTION).document(after) if after else None
     return (query.start_after({"__name__": start}) if start else query).limit(REQUEUE_BATCH_SIZE)
 
 
@@ -205,7 +205,7 @@ def _build_state_update(change: IndexChange) -> dict[str, Any]:
         "indexed": change.state.to_document(),
         "facets": select_vector_index_facets(change.state.facets),
         **({COMPACT: vector} if vector else {}),
-        **documents.build_step_done(STEP),
+        **chunk_repository.build_step_done(STEP),
     }
 
 
@@ -213,7 +213,7 @@ def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
     data = get_fields(snapshot)
     tries = (data.get("tries") or {}).get(STEP, 0)
     try:
-        chunk = None if "deleted_at" in data else documents.to_chunk(snapshot.id, data)
+        chunk = None if "deleted_at" in data else chunk_repository.to_chunk(snapshot.id, data)
         extracted = data.get("extracted") or {}
         return ChunkToIndex(
             snapshot.id,

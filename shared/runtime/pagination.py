@@ -25,8 +25,8 @@ MAX_PAGE_BYTES: Final = 40_000
 """The maximum total size of a page's items as JSON, in bytes.
 
 Claude Code rejects answers of more than 25,000 tokens. A token is about four bytes of English, and
-seldom less than two bytes in any script."""
-
+seldom less than two bytes in any script, so items of this size have at most some 20,000 tokens. The
+rest is for the other parts of the answer, which are not measured against this limit."""
 BYTES_PER_TOKEN: Final = 3
 """How many bytes of an answer count as one token of `max_tokens`.
 
@@ -35,7 +35,8 @@ two and three."""
 _LINK_BYTES: Final = 120
 """The estimated size in bytes of the resource link that may accompany an item."""
 _RESERVED_BYTES: Final = 400
-"""The bytes set aside for what every page contains, such as its cursor."""
+"""The number of bytes of `max_tokens` that are set aside for what every page contains, such as the
+names of its fields."""
 
 CursorText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=4_000)]
 """The encoded form of a cursor, which clients pass back unchanged."""
@@ -49,14 +50,14 @@ CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 MaxTokens = Annotated[
     int | None,
-    Field(ge=100, description="Maximum tokens, at least 100."),
+    Field(ge=100, description="Maximum answer tokens, 100+."),
 ]
 """The argument `max_tokens`, the maximum length of an answer.
 
 Items that do not fit are left out. No text is cut, so a page with a single item may be longer."""
 
-_UNBOUND_ARGUMENTS: Final = {"cursor", "limit", "max_tokens", "detail"}
-"""The arguments that may change between pages, because a cursor's digest ignores them."""
+_ARGUMENTS_OUTSIDE_DIGEST: Final = {"cursor", "limit", "max_tokens", "detail"}
+"""The arguments that may change from page to page, because a cursor's digest ignores them."""
 _DIGEST_LENGTH: Final = 12
 """The number of hexadecimal digits of the digest with which a cursor begins."""
 
@@ -69,7 +70,12 @@ class PagedArguments(Arguments):
 
 
 def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:
-    """Encode where the next page begins, for a call with the same arguments."""
+    """Encode where the next page begins, for a call with the same arguments.
+
+    Args:
+        args: The arguments of this call.
+        position: Where the next page begins, as the tool defines it.
+    """
     text = json.dumps(position, ensure_ascii=False, separators=(",", ":"))
     return to_base64url((_compute_digest(args, text) + text).encode())
 
@@ -89,7 +95,7 @@ def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) 
     if cursor is None:
         return None
     try:
-        return shape.validate_json(_decode_position(args, cursor), strict=True)
+        return shape.validate_json(_read_position(args, cursor), strict=True)
     except ValueError:
         raise InvalidInput(
             "This cursor is damaged, or belongs to a call with other arguments. Repeat the original"
@@ -141,16 +147,22 @@ def _count_bytes(item: BaseModel) -> int:
     return len(item.model_dump_json(exclude_none=True).encode())
 
 
-def _decode_position(args: Arguments, cursor: str) -> str:
-    """Return the position in a cursor, or "", which is invalid, if the digest does not match."""
+def _read_position(args: Arguments, cursor: str) -> str:
+    """Return the position in a cursor, as JSON.
+
+    Raises:
+        ValueError: The cursor is damaged, or belongs to a call with other arguments.
+    """
     text = from_base64url(cursor).decode()
     digest = text[:_DIGEST_LENGTH]
     position = text[_DIGEST_LENGTH:]
-    return position if digest == _compute_digest(args, position) else ""
+    if digest != _compute_digest(args, position):
+        raise ValueError("the digest does not match")
+    return position
 
 
 def _compute_digest(args: Arguments, position: str) -> str:
     """Hash the tool, its arguments and the position, to detect a cursor from another call."""
     tool = f"{type(args).__module__}.{type(args).__qualname__}"
-    content = f"{tool}{args.model_dump_json(exclude=_UNBOUND_ARGUMENTS)}{position}"
+    content = f"{tool}{args.model_dump_json(exclude=_ARGUMENTS_OUTSIDE_DIGEST)}{position}"
     return hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -21,6 +21,7 @@ _ADDRESS: Final = re.compile(
     r"(?P<top>[A-Za-z]{2,24}|xn--[a-z0-9-]{2,59}))(?![\w(\[@/-]|\.\w)",
     re.ASCII,
 )
+"""An email address, unless a path, a call or an index follows, as in code."""
 _MAIL_DOMAINS: Final = re.compile(
     r"[a-z]{2}|xn--.*|academy|agency|aero|app|art|biz|blog|cloud|club|codes|com|company|consulting"
     r"|coop|design|dev|digital|edu|email|engineering|finance|global|gmbh|gov|group|health|info|int"
@@ -103,6 +104,7 @@ _ISSUER_RANGES: Final = re.compile(
     r"|3(?:0[0-5]|[689]\d)\d{11}"  # Diners Club
     r"|(?:6011|64[4-9]\d|65\d\d|352[89]|35[3-8]\d|62\d\d)\d{12}"  # Discover, JCB, UnionPay
 )
+"""The numbers that issuers of payment cards assign."""
 _TEST_CARDS: Final = re.compile(
     r"4000[0-9]{4}\d{8}|4(?:242){5}|4111111111111111|4012888888881881|42222222222222\d\d"
     r"|4917610000000000|5[12]05105105105100|5200828282828210|55555555555\d{5}|5454545454545454"

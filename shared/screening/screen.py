@@ -108,8 +108,8 @@ def make_screening_error(
 
 
 def _format_list(lines: Sequence[str]) -> str:
-    listed = list(lines[:MAX_LISTED])
-    omitted_count = len(lines) - len(listed)
+    parts = list(lines[:MAX_LISTED])
+    omitted_count = len(lines) - len(parts)
     if omitted_count:
-        listed.append(f"and {omitted_count} more")
-    return "; ".join(listed)
+        parts.append(f"and {omitted_count} more")
+    return "; ".join(parts)

@@ -288,8 +288,10 @@ class CandidateSearch(Generic[DocumentT]):
         if counts is None or not self._postings_truncated:
             return self._score_by_postings(document.id, document)
         query_postings, totals = self.postings.terms, self.postings.totals
-        score = bm25.score_document(self.terms, counts.terms, counts.length, query_postings, totals)
-        matching_terms = frozenset(query_postings.keys() & counts.terms.keys())
+        score = bm25.score_document(
+            self.terms, counts.by_term, counts.length, query_postings, totals
+        )
+        matching_terms = frozenset(query_postings.keys() & counts.by_term.keys())
         return Candidate(document.id, score, matching_terms, document)
 
 

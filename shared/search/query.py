@@ -103,7 +103,7 @@ TIMEOUT_MESSAGES: Final[Mapping[Degradation, str]] = MappingProxyType(
         " meaning in time. Their order is less certain.",
     }
 )
-"""Messages for searches of which one half timed out although the vector search succeeded."""
+"""Messages for searches that timed out in part, although the vector search succeeded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ Four other signals were tried:
 - the best similarity plus the best coverage, even of different hits: worse (42 instead of 28 misses
   in 100 for software);
 - thresholds that depend on the number of words: a small gain in lexical searches;
-- BM25 divided by the idf of the whole query: as good as coverage, but low for a single mention in a
+- BM25 divided by the idf of the whole query: equal to coverage, but low for a single mention in a
   long passage.
 
 To measure again, also for another embedder: `python -m benchmarks.relevance`.

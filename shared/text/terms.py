@@ -148,8 +148,8 @@ def find_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 MIN_COPY: Final = 0.6
-"""The minimum resemblance of two texts of which one is a copy of the other, with typos, other line
-breaks or renamed variables, as measured in `shared.traces.near_duplicates`."""
+"""The minimum resemblance of a text and a copy of it with typos, other line breaks or renamed
+variables, as measured in `shared.traces.near_duplicates`."""
 
 
 def compute_resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) -> float:

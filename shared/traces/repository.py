@@ -5,8 +5,8 @@
 - `traces/{trace_id}/votes/{user_id}` is a user's vote on any revision.
 - `contributors/{user_id}` is the user's record, which counts the votes on the user's traces.
 
-The commit that writes a trace also writes its postings, by which it is found for its words, so that
-search finds the trace at once. A withdrawn trace keeps its text, but has no postings.
+The commit that writes a trace also writes its postings (which traces contain a term), so that
+search finds the trace immediately. A withdrawn trace keeps its text, but has no postings.
 
 The methods and functions named `*_write` and `*_writes` only build writes, for the caller to commit
 together.

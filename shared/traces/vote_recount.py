@@ -19,7 +19,9 @@ from shared.core.dates import utc_now
 from shared.firestore.writes import put_if_unchanged
 from shared.traces.erasure import ERASED_FIELDS
 from shared.traces.repository import (
-    COLLECTION,
+    COLLECTION as TRACES,
+)
+from shared.traces.repository import (
     CONTRIBUTORS,
     READ_FIELDS,
     RECORD,
@@ -84,7 +86,7 @@ class VoteRecount:
 
     async def load_traces(self, trace_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
         """Load those of these traces that exist. Costs one Firestore round trip."""
-        references = [self._database.document(COLLECTION, trace_id) for trace_id in trace_ids]
+        references = [self._database.document(TRACES, trace_id) for trace_id in trace_ids]
         return await self._database.get_all(references, READ_FIELDS)
 
     async def count_remaining(self, user_id: str) -> int:
@@ -184,20 +186,20 @@ def read_record(snapshot: DocumentSnapshot[Any]) -> ContributorRecord:
 def contributors_query(client: AsyncClient, after: str) -> AsyncQuery:
     """Build the query for the traces of the contributors after a user id, in this order."""
     follows = FieldFilter("contributor", ">", after)
-    query = client.collection(COLLECTION).where(filter=follows).order_by("contributor")
+    query = client.collection(TRACES).where(filter=follows).order_by("contributor")
     return query.select(["contributor"])
 
 
 def contributed_by_query(client: AsyncClient, user_id: str) -> AsyncQuery:
     """Build the query for the traces of a contributor."""
     is_own = FieldFilter("contributor", "==", user_id)
-    query = client.collection(COLLECTION).where(filter=is_own)
+    query = client.collection(TRACES).where(filter=is_own)
     return query.order_by("__name__").select(READ_FIELDS)
 
 
 def votes_query(client: AsyncClient, trace_id: str) -> AsyncQuery:
     """Build the query for all votes on a trace."""
-    votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}").order_by("__name__")
+    votes = client.collection(f"{TRACES}/{trace_id}/{VOTES}").order_by("__name__")
     return votes.select(["vote", "tag", "weight", "revision"])
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from infra.local.tool_processes import LocalFunctions
+    from infra.local.tool_processes import LocalTools
     from tests.support.gateway_process import FilledProject
 
 TOOLS = ("get_chunk", "search_kb")
@@ -38,10 +38,10 @@ with serve_tools(["list_tags"], {}) as running:
 
 
 @pytest.fixture(scope="module")
-def local_functions(filled_project: FilledProject, log: Path) -> Iterator[LocalFunctions]:
+def local_tools(filled_project: FilledProject, log: Path) -> Iterator[LocalTools]:
     """The processes of two tools."""
-    with serve_tools(TOOLS, filled_project.environment, log=log) as local_functions:
-        yield local_functions
+    with serve_tools(TOOLS, filled_project.environment, log=log) as local_tools:
+        yield local_tools
 
 
 def call_request(filled_project: FilledProject) -> dict[str, Any]:
@@ -52,12 +52,12 @@ def call_request(filled_project: FilledProject) -> dict[str, Any]:
 
 
 def test_a_call_with_the_secret_of_the_run_passes(
-    local_functions: LocalFunctions, filled_project: FilledProject
+    local_tools: LocalTools, filled_project: FilledProject
 ) -> None:
     response = httpx2.post(
-        local_functions.servers["get_chunk"].url,
+        local_tools.servers["get_chunk"].url,
         json=call_request(filled_project),
-        headers={"authorization": f"Bearer {local_functions.secret}"},
+        headers={"authorization": f"Bearer {local_tools.secret}"},
         timeout=60,
     )
     assert response.status_code == 200
@@ -68,22 +68,22 @@ def test_a_call_with_the_secret_of_the_run_passes(
     "template", [None, "", "Bearer", "{secret}", "Basic {secret}", "Bearer x{secret}"]
 )
 def test_a_call_without_the_secret_is_rejected(
-    local_functions: LocalFunctions, filled_project: FilledProject, template: str | None
+    local_tools: LocalTools, filled_project: FilledProject, template: str | None
 ) -> None:
     """Neither a call nor a health check reaches the function."""
-    url = local_functions.servers["get_chunk"].url
-    authorization = None if template is None else template.format(secret=local_functions.secret)
+    url = local_tools.servers["get_chunk"].url
+    authorization = None if template is None else template.format(secret=local_tools.secret)
     headers = {} if authorization is None else {"authorization": authorization}
     call_response = httpx2.post(url, json=call_request(filled_project), headers=headers, timeout=60)
     health_response = httpx2.get(url, headers=headers, timeout=60)
     assert call_response.status_code == 403
     assert health_response.status_code == 403
-    assert local_functions.secret not in call_response.text
+    assert local_tools.secret not in call_response.text
 
 
-def test_a_duplicate_secret_is_rejected(local_functions: LocalFunctions) -> None:
-    header = ("authorization", f"Bearer {local_functions.secret}")
-    response = httpx2.get(local_functions.servers["get_chunk"].url, headers=[header, header])
+def test_a_duplicate_secret_is_rejected(local_tools: LocalTools) -> None:
+    header = ("authorization", f"Bearer {local_tools.secret}")
+    response = httpx2.get(local_tools.servers["get_chunk"].url, headers=[header, header])
     assert response.status_code == 403
 
 
@@ -93,7 +93,7 @@ def test_each_run_has_its_own_secret() -> None:
 
 
 def test_the_gateway_calls_functions_without_a_proxy(
-    local_functions: LocalFunctions, monkeypatch: pytest.MonkeyPatch, log: Path
+    local_tools: LocalTools, monkeypatch: pytest.MonkeyPatch, log: Path
 ) -> None:
     dead_proxy = f"http://127.0.0.1:{find_free_port()}"
     port = find_free_port()
@@ -107,7 +107,7 @@ def test_the_gateway_calls_functions_without_a_proxy(
             "HTTP_PROXY": dead_proxy,
             "http_proxy": dead_proxy,
         }
-        program = local_functions.make_gateway_program(environment)
+        program = local_tools.make_gateway_program(environment)
     with serve(program, port=port, log=log) as gateway:
         response = post(
             f"{gateway.url}/mcp", make_call("search_kb", {"query": "a sourdough starter"})
@@ -131,6 +131,6 @@ def test_functions_end_with_their_parent() -> None:
 
 def test_a_dead_function_is_named() -> None:
     with serve_tools(["list_tags"], {}) as functions:
-        assert not functions.find_dead_function()
+        assert not functions.describe_dead_tool()
         functions.servers["list_tags"].kill()
-        assert functions.find_dead_function() == "The process of the tool list_tags"
+        assert functions.describe_dead_tool() == "The process of the tool list_tags"

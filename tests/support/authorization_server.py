@@ -212,9 +212,9 @@ class AuthorizationServer:
 
     async def accepts_token(self, access_token: str) -> bool:
         """Return whether calls with this access token are accepted."""
-        token = self.access.tokens.read(access_token)
+        token = self.access.tokens.verify(access_token)
         account = await self.store.accounts.get(token.user_id)
-        return account.accepts(token.made_at, token.grant_id)
+        return account.accepts(token.issued_at, token.grant_id)
 
     async def read_documents(self, collection: str) -> list[dict[str, Any]]:
         """Return all documents of a collection."""

@@ -1,4 +1,8 @@
-"""Access tokens: JSON Web Tokens (RFC 9068), verified without a database read."""
+"""Access tokens: JSON Web Tokens (RFC 9068), verified without a database read.
+
+The functions import `jwt` themselves because its import is slow, and a call without a token does
+not need it.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,19 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
 
 ACCESS_TOKEN_LIFETIME: Final = timedelta(hours=1)
+"""A token is valid for at most this long after it was issued."""
 _ALGORITHM: Final = "HS256"
 _JWT_TYPE: Final = "at+jwt"
 _DOT_COUNT: Final = 2
 """The number of dots in a JSON Web Token."""
 _KEY_PURPOSE: Final = "access token"
+"""The purpose of the key that signs tokens; see `Keyring`."""
 _REQUIRED_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "client_id", "scope", "sid"]
+"""The claims without which a token is not valid. `sid` is the id of the grant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessToken:
+class VerifiedToken:
     """The content of a verified access token.
 
     Attributes:
@@ -32,14 +39,14 @@ class AccessToken:
         client_id: The program that got the token.
         scopes: The scopes that the token allows.
         grant_id: The sign-in that the token belongs to.
-        made_at: When the token was issued.
+        issued_at: When the token was issued.
     """
 
     user_id: str
     client_id: str
     scopes: frozenset[Scope]
     grant_id: str
-    made_at: datetime
+    issued_at: datetime
 
 
 class AccessTokens:
@@ -83,7 +90,7 @@ class AccessTokens:
         headers = {"kid": secret_id, "typ": _JWT_TYPE}
         return jwt.encode(claims, key, algorithm=_ALGORITHM, headers=headers)
 
-    def read(self, text: str) -> AccessToken:
+    def verify(self, text: str) -> VerifiedToken:
         """Verify a token and return its content.
 
         Raises:
@@ -97,10 +104,13 @@ class AccessTokens:
             return _parse_claims(self._decode_token(text))
         except jwt.ExpiredSignatureError:
             raise Unauthorized("The access token has expired. Refresh it.") from None
+        # The header is read before the signature is verified, so anybody may have written it:
+        # parts of it may be missing or of any type. A claim may be of the wrong type, too.
         except (jwt.PyJWTError, AttributeError, KeyError, TypeError, ValueError):
             raise Unauthorized("This access token is not valid here. Sign in again.") from None
 
     def _decode_token(self, text: str) -> dict[str, Any]:
+        """Verify a token, and return its claims, whose types are not checked yet."""
         import jwt
 
         header = jwt.get_unverified_header(text)
@@ -120,11 +130,11 @@ class AccessTokens:
         return claims
 
 
-def _parse_claims(claims: dict[str, Any]) -> AccessToken:
-    return AccessToken(
+def _parse_claims(claims: dict[str, Any]) -> VerifiedToken:
+    return VerifiedToken(
         user_id=claims["sub"],
         client_id=claims["client_id"],
         scopes=frozenset(Scope(name) for name in claims["scope"].split()),
         grant_id=claims["sid"],
-        made_at=datetime.fromtimestamp(claims["iat"], UTC),
+        issued_at=datetime.fromtimestamp(claims["iat"], UTC),
     )

@@ -138,9 +138,9 @@ class Callers:
         )
 
     async def _identify_by_token(self, credential: Credential) -> Caller:
-        token = self._tokens.read(credential.text)
+        token = self._tokens.verify(credential.text)
         account = await AccessStore(self._access).accounts.get(token.user_id)
-        if not account.accepts(token.made_at, token.grant_id):
+        if not account.accepts(token.issued_at, token.grant_id):
             raise Unauthorized("This sign-in has ended. Sign in again.")
         return Caller.of(token.user_id, token.scopes, role=self.get_role(account))
 

@@ -1,4 +1,8 @@
-"""The span of a call: the tool, who called it, and the receipt, but never any content."""
+"""Records a tool call as a telemetry span.
+
+The span contains the tool, a hash of the user, and the receipt (what the call cost), but never any
+content.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,17 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 _ACCOUNT_HASH_PURPOSE: Final = "account in a trace"
+"""The purpose of the signature that serves as a hash; see `Keyring`."""
 _ACCOUNT_HASH_LENGTH: Final = 16
+"""The number of Base64 characters of an account's hash. They are 96 bits, which do not collide."""
 
 
 def start_call_span(
     tool: Declaration, request: CallRequest, keyring: Keyring
 ) -> AbstractContextManager[TraceSpan]:
-    """Record a call, from its limits to its bill, by the conventions for generative AI.
+    """Record the `with` block as the span of a call.
 
+    The span's name and attributes follow OpenTelemetry's conventions for generative AI:
     https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/#execute-tool-span
     """
     return span(
@@ -35,16 +42,19 @@ def start_call_span(
     )
 
 
-def record_answer(call: TraceSpan, answer: CallAnswer) -> None:
-    """Add the receipt that the caller gets, and the code of an error."""
-    receipt = answer.receipt.cost()
-    call.set({f"carrel.receipt.{name}": value for name, value in receipt.items()})
+def record_answer(call_span: TraceSpan, answer: CallAnswer) -> None:
+    """Add the receipt that the caller gets to the span of a call, and the code of an error."""
+    costs = answer.receipt.cost()
+    call_span.set({f"carrel.receipt.{name}": value for name, value in costs.items()})
     if answer.error:
-        call.fail(answer.error.code)
+        call_span.fail(answer.error.code)
 
 
 def hash_account(user_id: str | None, keyring: Keyring) -> str | None:
-    """Hash a user's id with a key. The hashes change when the secrets rotate."""
+    """Hash a user's id with a secret of the deployment, or return None for no user.
+
+    When the secrets rotate, the hash changes.
+    """
     if user_id is None:
         return None
     return keyring.sign(_ACCOUNT_HASH_PURPOSE, user_id)[:_ACCOUNT_HASH_LENGTH]

@@ -62,7 +62,7 @@ class CallPipeline:
             deadline=time.time() + tool.timeout,
             embedding_key=visitor.embedding_key,
         )
-        with start_call_span(tool, request, self._keyring) as call:
+        with start_call_span(tool, request, self._keyring) as call_span:
             log_start(tool, request)
             try:
                 await self._limits.take(visitor, tool.effect)
@@ -77,7 +77,7 @@ class CallPipeline:
                 self._log(tool, request, _ABANDONED_ANSWER, start)
                 raise
             self._log(tool, request, answer, start)
-            record_answer(call, answer)
+            record_answer(call_span, answer)
         visitor.response.retry_after = answer.error.retry_after if answer.error else None
         return answer
 

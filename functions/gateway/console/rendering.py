@@ -90,7 +90,7 @@ def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
 
     Args:
         text: The text.
-        terms: The words. Of overlapping ones, the longest is highlighted.
+        terms: The words. If several overlap, the longest is highlighted.
 
     Returns:
         The parts of the text in order, and whether each is such a word.

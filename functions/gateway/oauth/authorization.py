@@ -41,6 +41,7 @@ Codes for this client start no session, and codes for a session make no key."""
 REQUEST_LIFETIME: Final = timedelta(minutes=10)
 """How long a person has to decide."""
 _GRANT_ID_BYTES: Final = 16
+"""The number of random bytes in the id of a grant, so that ids cannot be guessed."""
 _REQUEST_PURPOSE: Final = "authorization request"
 _CODE_PURPOSE: Final = "authorization code"
 _START_AGAIN_HINT: Final = "Start again from the program that sent you here."

@@ -40,7 +40,9 @@ PUBLIC_METHOD: Final = "none"
 SECRET_IN_FORM_METHOD: Final = "client_secret_post"  # noqa: S105 - a method, not a secret
 """The authentication method of confidential clients, which send their secret in the form."""
 MAX_REDIRECT_URIS: Final = 10
+"""The maximum number of redirect URIs of a client."""
 MAX_NAME_LENGTH: Final = 100
+"""The maximum length of a client's name, in characters."""
 EXTENSION_INTERVAL: Final = timedelta(days=1)
 """How often the expiry of a used registration is extended. Each extension costs a write."""
 _ID_PURPOSE: Final = "client id"

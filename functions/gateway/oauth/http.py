@@ -1,7 +1,7 @@
 """HTTP for OAuth: the parameters of requests, and errors in the format of its RFCs.
 
 RFC 6749 (3.1, 3.2) forbids repeated parameters, and treats a parameter without a value as omitted.
-The SDK's handlers do neither, and they accept any encoding of a form, of which one suffices here.
+The SDK's handlers do neither, and they accept any encoding of a form, while one suffices here.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ MAX_FORM_BYTES: Final = 64 * 1024
 """The maximum size of a request's body, in bytes."""
 NO_STORE_HEADERS: Final = {"cache-control": "no-store", "pragma": "no-cache"}
 _MAX_PARAMETERS: Final = 100
+"""The maximum number of parameters that are parsed. The longest request of OAuth has about ten."""
 _FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 _OAUTH_ERROR_CODES: Final[dict[type[CarrelError], str]] = {
     InvalidInput: "invalid_request",

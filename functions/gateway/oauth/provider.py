@@ -156,7 +156,7 @@ class SignInService:
         grant_id = (
             grant_and_generation[0]
             if grant_and_generation
-            else self._grant_id_of_access_token(token, client_id)
+            else self._find_grant_of_access_token(token, client_id)
         )
         await self.end_grant(grant_id)
 
@@ -165,9 +165,10 @@ class SignInService:
         now = self._clock()
         await self._change(grant_id, lambda grant: grant.end(now))
 
-    def _grant_id_of_access_token(self, text: str, client_id: str) -> str | None:
+    def _find_grant_of_access_token(self, text: str, client_id: str) -> str | None:
+        """Return the id of the grant of a client's access token, or None if it is not valid."""
         try:
-            token = self._tokens.read(text)
+            token = self._tokens.verify(text)
         except Unauthorized:
             return None
         return token.grant_id if token.client_id == client_id else None

@@ -43,12 +43,12 @@ async def assign_pending(
     clusters = await Clusters(ctx.database).load_all() if clustering else []
     placement = await _load_placement(clustering, clusters, ctx)
     has_room = True
-    room = placement.current_map.remaining_capacity if placement else 0
+    capacity = placement.current_map.remaining_capacity if placement else 0
     while page := await Clusterings(ctx.database).load_pending(PAGE_SIZE, dimension):
         if budget.spent:
             report.finished = False
             return has_room
-        if placement and room < len(page):
+        if placement and capacity < len(page):
             has_room, placement = False, None
             await Clusterings(ctx.database).set_mapped(is_mapped=False)
         assignments = _assign_page(page, clustering, clusters, placement)
@@ -58,7 +58,7 @@ async def assign_pending(
             count_as_changed=clustering is not None,
             current_map=placement.current_map if placement else None,
         )
-        room -= len(page)
+        capacity -= len(page)
         budget.progress(len(page))
     return has_room
 

@@ -32,7 +32,7 @@ BLOCK: Final = 4096
 
 
 class MapDrawing:
-    """A map that is being drawn. Of each vector, only two coordinates stay in memory."""
+    """A map that is being drawn. Only two coordinates of each vector stay in memory."""
 
     def __init__(self, clusters: Sequence[ClusterWithCentroid]) -> None:
         """Fit the axes to these clusters. Their order does not matter."""

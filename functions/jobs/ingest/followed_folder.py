@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Source
 
 _HASH_BYTES: Final = 8
+"""The number of bytes of a content hash that are stored."""
 _UNREAD: Final = FileState(0)
+"""The state of a file that was never read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +103,21 @@ class FolderChanges:
         books = frozenset(filter(is_book, self.missing_ids))
         return replace(self, missing_ids=self.missing_ids - books, ignored_ids=books)
 
-    def states_after_forgetting(self, forgotten: Collection[str] = ()) -> dict[Path, FileState]:
+    def compute_states_after_forgetting(
+        self, forgotten: Collection[str] = ()
+    ) -> dict[Path, FileState]:
         """Return the states to store once these missing sources are forgotten.
 
         Missing sources that are not forgotten stay in the states, so that the next run finds them
         missing again.
         """
-        kept = (self.missing_ids | self.ignored_ids).difference(forgotten)
+        remaining_ids = (self.missing_ids | self.ignored_ids).difference(forgotten)
         states = dict(self.states)
         for path in self.missing:
-            if kept.isdisjoint(states[path].ids):
+            if remaining_ids.isdisjoint(states[path].ids):
                 states[path] = replace(states[path], missing=True)
         for path, dropped in self.dropped.items():
-            if ids := tuple(source_id for source_id in dropped if source_id in kept):
+            if ids := tuple(source_id for source_id in dropped if source_id in remaining_ids):
                 generation = 0 if _has_records(path) else states[path].generation
                 states[path] = FileState(generation, (*states[path].ids, *ids))
         return states

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
 FORGETTER: Final = "ingest"
-"""The name that stands for the user in the record of a source that ingest forgot."""
+"""The name that the record of a source has in place of a user's id if ingest forgot the source."""
 
 
 @dataclass(frozen=True, slots=True)

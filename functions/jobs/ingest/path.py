@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 _TITLE_LENGTH: Final = 80
+"""The maximum length of a title in a message, in characters."""
 
 
 async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
@@ -175,7 +176,9 @@ class _Comparison:
             read_at: When the path was read; None if it was not read completely.
         """
         if self.folder and self.changes.states:
-            await self.folder.store(self.changes.states_after_forgetting(forgotten), read_at)
+            await self.folder.store(
+                self.changes.compute_states_after_forgetting(forgotten), read_at
+            )
 
 
 async def _compare(path: Path, database: Database, *, registers: bool) -> _Comparison:

@@ -14,7 +14,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
 from shared.firestore.codec import Codec
-from shared.knowledge.chunk_repository import COLLECTION
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.queue import PENDING_FIELDS, due_query, pending_query, to_pending
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class BulkRepository:
         Args:
             hashes: The hash of each passage's text, by passage id.
         """
-        references = [self._database.document(COLLECTION, chunk_id) for chunk_id in hashes]
+        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in hashes]
         snapshots = await self._database.get_all(references, _READ_FIELDS)
         return {
             snapshot.id: to_pending(STEP, snapshot)

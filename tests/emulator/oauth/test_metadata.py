@@ -125,7 +125,7 @@ def add_protected_endpoint(server: AuthorizationServer) -> None:
     async def handle(request: Request) -> JSONResponse:
         try:
             token = request.headers.get("authorization", "").removeprefix("Bearer ")
-            return JSONResponse({"user": server.access.tokens.read(token).user_id})
+            return JSONResponse({"user": server.access.tokens.verify(token).user_id})
         except Unauthorized:
             headers = {"www-authenticate": make_challenge(server.access.settings, FULL_ACCESS)}
             return JSONResponse({}, status_code=401, headers=headers)

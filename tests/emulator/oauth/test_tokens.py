@@ -41,7 +41,7 @@ async def test_a_code_is_exchanged_for_tokens_of_the_person(
     assert tokens.token_type == "Bearer"
     assert tokens.expires_in == 3600
     assert tokens.scope == "carrel:read carrel:write"
-    token = server.access.tokens.read(tokens.access_token)
+    token = server.access.tokens.verify(tokens.access_token)
     assert token.user_id == PERSON.user_id
     assert token.client_id == client.client_id
     assert token.scopes == {Scope.READ, Scope.WRITE}

@@ -48,25 +48,25 @@ def sign(claims: dict[str, Any], **header: Any) -> str:
 
 
 def test_token_has_its_claims() -> None:
-    read = make_tokens().read(TOKEN)
+    read = make_tokens().verify(TOKEN)
     assert read.user_id == "anna"
     assert read.client_id == "c-1"
     assert read.grant_id == "g-1"
     assert read.scopes == frozenset({Scope.READ})
-    assert read.made_at == NOW
+    assert read.issued_at == NOW
 
 
 def test_token_expires_after_an_hour() -> None:
-    assert make_tokens(now=NOW + timedelta(minutes=59)).read(TOKEN)
+    assert make_tokens(now=NOW + timedelta(minutes=59)).verify(TOKEN)
     with pytest.raises(Unauthorized, match="expired"):
-        make_tokens(now=NOW + timedelta(hours=1)).read(TOKEN)
+        make_tokens(now=NOW + timedelta(hours=1)).verify(TOKEN)
 
 
 def test_token_is_valid_until_its_secret_is_removed() -> None:
     new_secret, old_secret = SecretStr("t" * 32), SecretStr("s" * 32)
-    assert make_tokens(Keyring([new_secret, old_secret])).read(TOKEN)
+    assert make_tokens(Keyring([new_secret, old_secret])).verify(TOKEN)
     with pytest.raises(Unauthorized, match="is not valid"):
-        make_tokens(Keyring([new_secret])).read(TOKEN)
+        make_tokens(Keyring([new_secret])).verify(TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_a_token_of_another_issuer_or_resource_is_not_valid(
     other_tokens: AccessTokens,
 ) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
-        make_tokens().read(other_tokens.issue(**TOKEN_FIELDS))
+        make_tokens().verify(other_tokens.issue(**TOKEN_FIELDS))
 
 
 def test_a_token_of_another_deployment_is_not_valid() -> None:
     other_token = make_tokens(Keyring([SecretStr("u" * 32)])).issue(**TOKEN_FIELDS)
     with pytest.raises(Unauthorized, match="is not valid"):
-        make_tokens().read(other_token)
+        make_tokens().verify(other_token)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE"])
@@ -101,7 +101,7 @@ def test_an_unsigned_token_is_not_valid(algorithm: str) -> None:
         ".".join([*encoded_parts, "x"]),
     ):
         with pytest.raises(Unauthorized, match=r"is not valid|not a key"):
-            make_tokens().read(token)
+            make_tokens().verify(token)
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
@@ -109,13 +109,13 @@ def test_another_algorithm_with_the_right_key_is_not_valid(algorithm: str) -> No
     key = KEYRING.derive_key("access token", KEYRING.newest_id) * 2
     token = jwt.encode(CLAIMS, key, algorithm=algorithm, headers={"kid": KEYRING.newest_id})
     with pytest.raises(Unauthorized, match="is not valid"):
-        make_tokens().read(token)
+        make_tokens().verify(token)
 
 
 @pytest.mark.parametrize("name", sorted(CLAIMS.keys() - {"jti"}))
 def test_a_token_that_lacks_a_claim_is_not_valid(name: str) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
-        make_tokens().read(sign({key: value for key, value in CLAIMS.items() if key != name}))
+        make_tokens().verify(sign({key: value for key, value in CLAIMS.items() if key != name}))
 
 
 @pytest.mark.parametrize(
@@ -130,24 +130,24 @@ def test_a_token_that_lacks_a_claim_is_not_valid(name: str) -> None:
 )
 def test_a_token_with_an_odd_claim_is_not_valid(claims: dict[str, Any]) -> None:
     with pytest.raises(Unauthorized):
-        make_tokens().read(sign({**CLAIMS, **claims}))
+        make_tokens().verify(sign({**CLAIMS, **claims}))
 
 
 def test_a_token_of_another_kind_is_not_valid() -> None:
     for kind in ("JWT", "consent+jwt", None):
         with pytest.raises(Unauthorized, match="is not valid"):
-            make_tokens().read(sign(CLAIMS, typ=kind))
+            make_tokens().verify(sign(CLAIMS, typ=kind))
 
 
 def test_token_lists_all_allowed_scopes() -> None:
     token = make_tokens().issue(**{**TOKEN_FIELDS, "scopes": FULL_ACCESS})
-    assert make_tokens().read(token).scopes == FULL_ACCESS
+    assert make_tokens().verify(token).scopes == FULL_ACCESS
 
 
 @given(st.text())
 def test_arbitrary_text_is_not_a_token(text: str) -> None:
     with pytest.raises(Unauthorized):
-        make_tokens().read(text)
+        make_tokens().verify(text)
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.sampled_from("abcXYZ019-_."))
@@ -157,4 +157,4 @@ def test_a_token_with_a_changed_character_is_not_valid(index: int, character: st
     if changed_token == TOKEN or index == len(TOKEN) - 1:
         return
     with pytest.raises(Unauthorized):
-        make_tokens().read(changed_token)
+        make_tokens().verify(changed_token)

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ATTEMPT_SECONDS: Final = 30.0
+"""The time limit of one request."""
 RETRY_SECONDS: Final = 120.0
-"""The time limits of one request, and of all its retries together."""
+"""The time limit of a request and all its retries together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 _BATCH_SIZE: Final = 20
+"""The number of links that are loaded at a time."""
 _MAX_REASON_LENGTH: Final = 300
+"""The maximum length of the stored reason why a page could not be fetched, in characters."""
 _FORGOTTEN: Final = (
     "was forgotten and is not ingested again. To restore it: carrel forget --restore {source_id}"
 )

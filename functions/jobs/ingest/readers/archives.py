@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_ENTRIES: Final = 10_000
+"""The maximum number of members of an archive."""
 MAX_UNPACKED: Final = 500 * MEGABYTE
 """The maximum declared size of all members together, including pictures, which are never read."""
 MAX_MEMBER: Final = 16 * MEGABYTE
@@ -34,7 +35,9 @@ _MAX_DIRECTORY: Final = 4 * MEGABYTE
 _END: Final = struct.Struct("<4s4H2LH")
 _END_MARK, _ZIP64_MARK = b"PK\x05\x06", b"PK\x06\x07"
 _ZIP64_LOCATOR_SIZE: Final = 20
+"""The size of the record before the end record of a Zip64 archive, in bytes."""
 _MAX_COMMENT: Final = 65_535
+"""The maximum size of the comment that may follow the end record, in bytes."""
 _DAMAGED: Final = "is damaged: download it again"
 _ENCRYPTED: Final = "is encrypted: save a copy without a password"
 _TOO_MANY: Final = f"has more than {MAX_ENTRIES:,} entries"

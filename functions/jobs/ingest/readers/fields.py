@@ -19,6 +19,7 @@ _BIDI_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _LONE_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _LONG_BLANK: Final = re.compile(r"\s{100,}")
 _MAX_VALUE: Final = 80
+"""The maximum length of a value that a message quotes, in characters."""
 _YEAR_OR_MONTH: Final = re.compile(r"\d{4}(?:-\d\d)?", re.ASCII)
 _DATE_LENGTH: Final = len("2024-05-31")
 

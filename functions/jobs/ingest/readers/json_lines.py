@@ -35,6 +35,7 @@ MAX_BYTES: Final = 256 * MEGABYTE
 """The maximum size of a file. Lines are read one by one, but in the cloud the file is in memory."""
 LINE_BYTES: Final = 8 * MEGABYTE
 _MAX_OPENING: Final = 80
+"""The maximum length of a title that is taken from the beginning of a text, in characters."""
 
 
 class _Document(DocumentMetadata):

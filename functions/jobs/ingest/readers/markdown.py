@@ -1,20 +1,25 @@
-"""Reads Markdown: removes markup that only the author's editor understands, and collects links.
+"""Reads Markdown: replaces markup that needs the whole file or the author's editor.
 
-Common Markdown stays in the text: emphasis, headings, lists, check boxes, links to web pages,
-footnotes, HTML. `shared.text.markup` removes these marks from titles, snippets and summaries.
+A chunk of the text is read without the rest of the file, so link addresses move to their links, and
+links to other notes become words. Other Markdown stays in the text: emphasis, headings, lists,
+check boxes, links to web pages, footnotes, HTML. `shared.text.markup` removes it from titles,
+snippets and summaries.
 
 | in the file | in the text |
 |---|---|
 | `[[Note]]`, `[[folder/Note#Part]]`, `[[Note|words]]` | `Note`, `Note > Part`, `words` |
 | `![[Note]]`, `![[picture.png]]` | nothing |
 | `[words][label]`, `[label][]`, `[label]` with `[label]: address` | `[words](address)` |
-| `[label]: address` | nothing, because it could end up in a different chunk from its link |
+| `[label]: address` | nothing |
 | `<!-- comment -->` | nothing |
 | in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
 | in a vault: code blocks with queries for Dataview, Tasks or Obsidian's search | nothing |
 | in a vault: the field `Rating:: 5` | `Rating: 5` |
 
-Other code stays as it is.
+Other code stays as it is. The functions here also collect the links.
+
+All functions take linear time on any text, because the patterns are made so that a regular
+expression cannot try a text in many ways: repeats are possessive (`++`) or limited.
 """
 
 from __future__ import annotations
@@ -33,24 +38,30 @@ CODE: Final = (
 """A pattern that matches code, for `re.DOTALL | re.MULTILINE`."""
 _REFERENCE: Final = re.compile(
     rf"{CODE}"
-    rf"|(?P<definition>{LINK_DEFINITION.pattern}\n?)"
-    r"|(?<![\[\\])\[(?P<words>[^\[\]\n]++)\](?:\[(?P<name>[^\[\]\n]*+)\])?+(?![\](:])",
+    rf"|(?P<definition>{LINK_DEFINITION.pattern}\n?)"  # [label]: address
+    # [words][label], [label][] or [label], but not [words](address), [[Note]] or \[words]
+    r"|(?<![\[\\])\[(?P<words>[^\[\]\n]++)\](?:\[(?P<label_after>[^\[\]\n]*+)\])?+(?![\](:])",
     re.DOTALL | re.MULTILINE,
 )
+"""Matches code, the definition of a link's address, or a link by its label."""
 _TOKEN: Final = re.compile(
     rf"(?P<code>{CODE})"
-    r"|(?P<comment><!--)"
-    rf"|(?P<embed>!?){WIKILINK.pattern}"
+    r"|(?P<comment><!--)"  # the beginning of a comment
+    rf"|(?P<embed>!?){WIKILINK.pattern}"  # [[Note]] or ![[Note]]
+    # The middle and end of a link, `](<address>` or `](address`, with balanced parentheses.
     r"|\]\([ \t]*(?:<(?P<angled>[^<>\n]++)>|(?P<address>(?:[^\s()<>]|\([^\s()<>]*\))++))"
-    r"|(?P<hidden>%%)"
-    r"|(?<=[\w)*])(?P<field>::)(?=[ \t])"
-    r"|(?:(?<=\s)|^)\^(?P<block>[A-Za-z0-9-]++)(?=[ \t]*$)",
+    r"|(?P<vault_comment>%%)"  # the beginning of a comment in a vault
+    r"|(?<=[\w)*])(?P<field>::)(?=[ \t])"  # the colons of `Rating:: 5`
+    r"|(?:(?<=\s)|^)\^(?P<block_id>[A-Za-z0-9-]++)(?=[ \t]*$)",  # ^37066d at the end of a line
     re.DOTALL | re.MULTILINE,
 )
+"""Matches code, or markup to replace or to collect an address from."""
 _QUERY: Final = re.compile(r"[ \t>]*[`~]{3,}[ \t]*(?:dataview|dataviewjs|tasks|query)[ \t]*\n")
+"""Matches the beginning of a block of code with a query."""
 _END_OF_COMMENT: Final = "-->"
-_HIDDEN: Final = "%%"
+_END_OF_VAULT_COMMENT: Final = "%%"
 _BLANK_REST: Final = re.compile(r"[ \t]*(?:\n|\Z)")
+"""Matches the rest of a line, with its newline, if it is blank."""
 
 
 @dataclass(slots=True)
@@ -69,7 +80,7 @@ class Markdown:
 
 
 def read_markdown(text: str, *, in_vault: bool) -> Markdown:
-    """Read a Markdown text, in linear time.
+    """Read a Markdown text.
 
     Args:
         text: The text, without front matter.
@@ -78,19 +89,21 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
     """
     markdown = Markdown()
     text = _resolve_references(text)
-    last_end = text.rfind(_END_OF_COMMENT)
+    # A comment without an end stays. Looking for its end each time would take quadratic time.
+    last_comment_end = text.rfind(_END_OF_COMMENT)
     parts: list[str] = []
-    copied = position = 0
+    copied_to = position = 0
     while token := _TOKEN.search(text, position):
         start, position = token.span()
         replacement: str | None = None
-        if token["comment"] and start < last_end:
-            position = text.index(_END_OF_COMMENT, start + 2) + len(_END_OF_COMMENT)
+        if token["comment"] and start < last_comment_end:
+            # HTML's shortest comment is `<!-->`: its two hyphens both begin and end it.
+            position = text.index(_END_OF_COMMENT, start + len("<!")) + len(_END_OF_COMMENT)
             replacement = ""
-        elif token["hidden"] and in_vault:
-            end = text.find(_HIDDEN, position)
+        elif token["vault_comment"] and in_vault:
+            end = text.find(_END_OF_VAULT_COMMENT, position)
             if end >= 0:
-                position, replacement = end + len(_HIDDEN), ""
+                position, replacement = end + len(_END_OF_VAULT_COMMENT), ""
         elif in_vault and (vault_replacement := _replace_vault_markup(token)) is not None:
             replacement = vault_replacement
         elif token["wiki"] and (in_vault or _is_wikilink(text, token)):
@@ -99,17 +112,17 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
         elif address := token["angled"] or token["address"]:
             markdown.addresses.append(address)
         if replacement is not None:
-            parts += filter(None, (text[copied:start], replacement))
+            parts += filter(None, (text[copied_to:start], replacement))
             if not replacement:
                 position = _close_gap(parts, text, position)
-            copied = position
-    markdown.text = "".join([*parts, text[copied:]])
+            copied_to = position
+    markdown.text = "".join([*parts, text[copied_to:]])
     return markdown
 
 
 def _replace_vault_markup(token: re.Match[str]) -> str | None:
     """Return the replacement of a block id, a query or a field; None for other tokens."""
-    if token["block"] or _QUERY.match(token["code"] or ""):
+    if token["block_id"] or _QUERY.match(token["code"] or ""):
         return ""
     return ":" if token["field"] else None
 
@@ -120,29 +133,31 @@ def _resolve_references(text: str) -> str:
     The text may at most double in length, because a hostile file could repeat a long address very
     often. Links beyond this limit stay unchanged.
     """
-    addresses: dict[str, str] = {}
+    addresses_by_label: dict[str, str] = {}
     for match in _REFERENCE.finditer(text):
         if match["definition"]:
             address = match["address"] or match["angled"]
             is_plain = set(" ()<>").isdisjoint(address)
             label = _normalize_label(match["label"])
-            addresses.setdefault(label, address if is_plain else f"<{address}>")
-    room = len(text)
+            addresses_by_label.setdefault(label, address if is_plain else f"<{address}>")
+    remaining_length = len(text)
 
     def replace(match: re.Match[str]) -> str:
-        nonlocal room
+        nonlocal remaining_length
         if match["definition"]:
             return ""
-        address = addresses.get(_normalize_label(match["name"] or match["words"] or ""))
-        if address is None or len(address) > room:
+        label = match["label_after"] or match["words"] or ""  # empty if the match is code
+        address = addresses_by_label.get(_normalize_label(label))
+        if address is None or len(address) > remaining_length:
             return match[0]
-        room -= len(address)
+        remaining_length -= len(address)
         return f"[{match['words']}]({address})"
 
-    return _REFERENCE.sub(replace, text) if addresses else text
+    return _REFERENCE.sub(replace, text) if addresses_by_label else text
 
 
 def _normalize_label(label: str) -> str:
+    """Return a label as labels are compared: without differences of case and spacing."""
     return " ".join(label.split()).casefold()
 
 

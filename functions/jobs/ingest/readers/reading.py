@@ -56,6 +56,7 @@ _EXPORT: Final = "is a Carrel export: ingest it by itself"
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
 """The extension of a file name. Longer text after a dot is part of a title."""
 _MAX_KINDS: Final = 10
+"""The maximum number of extensions that a count of unread files names."""
 _TEMPLATES: Final = "in the templates folder"
 _DRAWING: Final = ".excalidraw.md"
 """The extension of Excalidraw drawings in a vault, which contain drawing data instead of text."""

@@ -45,10 +45,13 @@ _FENCE_OR_HEADING: Final = re.compile(
     r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
+"""A block of code, or a heading of the first level."""
 _CODE: Final = re.compile(CODE, re.DOTALL | re.MULTILINE)
 _HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
 _INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/-])")
+"""A tag within a text, such as `#bread/rye`. It contains a letter, so `#12` is not a tag."""
 _DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
+"""A date in a file name, such as `2024-05-31` or `20240531`."""
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 

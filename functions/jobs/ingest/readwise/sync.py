@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 MARGIN: Final = timedelta(minutes=10)
 """The next run reads the changes of this long before a run again, as some become visible late."""
 _MAX_REASON: Final = 200
+"""The maximum length of the stored reason why a book could not be read, in characters."""
 _LISTING: Final = "the list of changes"
 
 

@@ -76,8 +76,8 @@ class Out(Result):
 async def list_topics(args: In, ctx: Context) -> Out:
     """List topics. Costs one round trip.
 
-    Reads limit + 1 topics. With a prefix, reads up to 301 topics that start with it, and as many
-    that start with the name of which the prefix is an alias.
+    Reads limit + 1 topics. With a prefix, reads up to 301 topics that start with it. If the prefix
+    is an alias of a name, also reads up to 301 topics that start with the name.
     """
     after = decode_cursor(args, args.cursor, _CURSOR)
     has_prefix = bool(args.prefix.strip())
@@ -101,7 +101,7 @@ async def list_topics(args: In, ctx: Context) -> Out:
 async def _load_by_prefix(
     args: In, after: TopicKey | None, ctx: Context
 ) -> tuple[list[Topic], bool]:
-    """Load the topics that start with a prefix, or with the name of which the prefix is an alias.
+    """Load the topics that start with a prefix or, if the prefix is an alias, with its name.
 
     Returns:
         The topics that follow the key `after`, in order, and whether topics are missing because too

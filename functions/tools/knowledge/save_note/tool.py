@@ -96,10 +96,10 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     chunked = await asyncio.to_thread(content.to_chunked_source, source_id)
     missing = note.select_unembedded(chunked.chunks)
     notes = Notes(ctx.database)
-    vectors, remains = await asyncio.gather(
-        embed_chunks(missing, ctx), notes.load_remains(note, chunked.chunks)
+    vectors, deleted = await asyncio.gather(
+        embed_chunks(missing, ctx), notes.load_deleted_chunks(note, chunked.chunks)
     )
-    writes = notes.update_writes(note, chunked, vectors, remains, ctx.clock())
+    writes = notes.update_writes(note, chunked, vectors, deleted, ctx.clock())
     waiting = len(missing) - len(vectors.by_chunk)
     revision = note.note.revision + 1
     return await ctx.commit(

@@ -118,7 +118,7 @@ async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
 def _find_blocking_duplicate(
     duplicates: Sequence[Trace], superseded: StoredTrace | None, ctx: Context
 ) -> Trace | None:
-    """Return the duplicate, if any, because of which the new trace is not stored.
+    """Return the duplicate that prevents storing the new trace, or None.
 
     A trace that supersedes another is stored despite duplicates, unless a duplicate is the caller's
     own flagged trace, because a copy would clear the warnings.
@@ -198,7 +198,7 @@ def format_result(out: Out) -> str:
 
 
 def _advise_on_duplicate(out: Out) -> str:
-    """Say what to do about an existing trace because of which nothing was stored."""
+    """Say what to do about the existing trace that prevented storing the new one."""
     if out.status is TraceStatus.FLAGGED:
         return "Voters warn of that trace: read why with get_trace before you contribute it again."
     if out.yours:

@@ -12,6 +12,7 @@ _DECLARED_ENCODING: Final = re.compile(
     rb"""<(?:meta|\?xml)\b[^>]{0,200}?\b(?:charset|encoding)\s*=\s*["']?([\w.:-]{1,40})""",
     re.IGNORECASE,
 )
+"""The declaration of the encoding in an HTML `meta` element or an XML declaration."""
 _SNIFFED_BYTES: Final = 1024
 """A page declares its encoding within this many leading bytes (WHATWG HTML, 13.2.3.2)."""
 _WIDER_CODECS: Final = {

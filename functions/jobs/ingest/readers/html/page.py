@@ -81,6 +81,7 @@ _SAVED_FROM: Final = re.compile(
     # What Chrome and Edge write, and what SingleFile writes.
     rb"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s>]{1,2000})"
 )
+"""The comment in which a browser stores the address of a saved page."""
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:

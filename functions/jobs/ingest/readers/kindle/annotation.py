@@ -64,11 +64,13 @@ _PAGE: Final = re.compile(
     r"\b(?:page|seite|p[áa]gina|ページ)\s+(?:(?P<page>\d{1,7})|(?P<roman>[ivxlcdm]+)\b)"
     r"|(?<!\d)(?P<before>\d{1,7})\s*(?:ページ|[页頁])"
 )
+"""A page number after or, in Japanese and Chinese, before the word for page."""
 _LOCATION: Final = re.compile(
     r"(?:(?:\b|\u02bc)(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie)"
     r"|位置(?:no)?)\b"
     r"[.\s]*#?(?P<first>\d{1,8})(?:\s*[-\u2013]\s*(?P<last>\d{1,8}))?"
 )
+"""A location or a range of locations after the word for location."""
 _EAST_ASIAN_DATE: Final = re.compile(r"\b(\d{4})年(\d{1,2})月(\d{1,2})日")
 _TIME: Final = re.compile(
     r"(?P<half>[上下]午)?(?<![\d:.])(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
@@ -76,6 +78,7 @@ _TIME: Final = re.compile(
     r"(?:.*GMT(?P<offset_hours>[+-]\d\d):?(?P<offset_minutes>\d\d))?",
     re.IGNORECASE,
 )
+"""A time of day, with the half of the day in Chinese or in English, and an offset from UTC."""
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _DAY: Final = re.compile(r"\b(\d{1,2})(?:er|[º°])?(?!\w)")
 """A day. In French and Italian, the first of a month is an ordinal number: `1er août`."""

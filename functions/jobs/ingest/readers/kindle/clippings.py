@@ -48,6 +48,8 @@ NAME: Final = "My Clippings.txt"
 _SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$|\0", re.MULTILINE)
 """The end of an entry: a line of equals signs, or a damaged block as in `_read_text`."""
 _FIRST_ENTRY: Final = re.compile(r"[\s=\ufeff]*[^\n]+\n[ \t\ufeff]*- [^\n|]*\d[^\n|]*\|[^\n]*\d")
+"""How a file begins: a title, and below it a line such as `- Your Highlight on page 7 | Added on
+1 May 2024`."""
 _TITLE: Final = re.compile(r"(.*\S)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _NOT_AN_AUTHOR: Final = re.compile(
     r"\b(?:editions?|edici[óo]n|ediciones|éditions?|edizion[ei]|edição|edições|ausgabe"

@@ -51,6 +51,7 @@ _TAG: Final = re.compile(r"<[^<>]*>")
 _CLASS: Final = re.compile(r"\bclass\s*=\s*[\"']([^\"'<>]*)", re.IGNORECASE)
 _PAGE_ALONE: Final = re.compile(r"\w+\s+\d+")
 _CHARACTERS_PER_LOCATION: Final = 100
+"""The assumed number of characters in a location, from which a highlight's end is estimated."""
 _SLACK: Final = 10
 """A note may be at most this many locations after the estimated end of its highlight."""
 

@@ -16,6 +16,7 @@ _LINE_END_HYPHEN: Final = re.compile(f"-?{_MARK}\r?\n?")
 _WORD: Final = re.compile(r"\w+")
 _LAST_WORD: Final = re.compile(r"\w+\Z")
 _MAX_WORD: Final = 100
+"""The word at the end of a line is looked for in this many characters, to limit the time."""
 _COMPOUND: Final = re.compile(r"\w+(?:-\w+)*")
 _CONJUNCTIONS: Final = frozenset({"and", "or", "und", "oder"})
 """Words that a space separates from the hyphen before them: `pre- and postwar`."""

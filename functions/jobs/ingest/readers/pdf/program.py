@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_PAGES: Final = 5_000
+"""A document with more pages is rejected."""
 MAX_CHARACTERS: Final = 16_000_000
 """The maximum length of the text: four times the longest books."""
 MAX_MEMORY: Final = 512 * 1024 * 1024
@@ -28,6 +29,7 @@ MAX_MEMORY: Final = 512 * 1024 * 1024
 _MAX_ANNOTATIONS: Final = 2_000
 """The maximum number of annotations that are read on a page."""
 _MAX_CHAPTERS: Final = 2_000
+"""The maximum number of chapters that are read. Later ones are ignored."""
 _CHAPTER_LEVELS: Final = 2
 """How many levels of the outline are read: parts and chapters, or chapters and their sections."""
 _MAX_STRING: Final = 200_000

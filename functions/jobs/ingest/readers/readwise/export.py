@@ -62,8 +62,11 @@ SUMMARY_TAG: Final = "summary"
 FAVORITE_TAG: Final = "favorite"
 """The tag that marks a favourite highlight."""
 _MAX_NAME: Final = 80
+"""The maximum length of a name in a message, in characters."""
 _MAX_NAMES: Final = 10
+"""The maximum number of unknown fields that a warning names."""
 _MAX_LOCATION: Final = 10_000_000
+"""Larger locations count as missing. No book has as many."""
 _BOOK: Final = re.compile(r"readwise-([0-9]+|csv-[0-9a-f]+)")
 _READER_ID: Final = re.compile(r"[0-9a-z]{1,40}")
 _TO_READER: Final = "https://read.readwise.io/read/"
@@ -241,8 +244,8 @@ def warn_of_unknown(counts: Mapping[str, int]) -> list[str]:
     ordered = sorted(counts.items(), key=lambda field: (-field[1], field[0]))
     names = [f"{to_headline(name, _MAX_NAME)} ({count:,} times)" for name, count in ordered]
     more = len(names) - _MAX_NAMES
-    listed = ", ".join(names[:_MAX_NAMES] + ([f"and {more} more"] if more > 0 else []))
-    return [f"the export has fields that Carrel does not know: {listed}; kept without them"]
+    shortened = ", ".join(names[:_MAX_NAMES] + ([f"and {more} more"] if more > 0 else []))
+    return [f"the export has fields that Carrel does not know: {shortened}; kept without them"]
 
 
 def with_file_warnings(file_warnings: list[str], build: Callable[[], Source]) -> Source:
