@@ -38,14 +38,14 @@ import os, signal
 from infra.cli.main import main
 from shared.knowledge.chunk_repository import Chunks
 
-of_source = Chunks.of_source
+load_of_source = Chunks.load_of_source
 
 async def kill_at_the_second(self, source_id, *more):
     if source_id == "sailing":
         os.kill(os.getpid(), signal.SIGKILL)
-    return await of_source(self, source_id, *more)
+    return await load_of_source(self, source_id, *more)
 
-Chunks.of_source = kill_at_the_second
+Chunks.load_of_source = kill_at_the_second
 main()
 """
 
