@@ -73,4 +73,5 @@ def full_deployment(
 def state(request: pytest.FixtureRequest) -> State:
     """The state of the small deployment, and of the full one."""
     functions = make_manifest() if request.param == "small_deployment" else build_real_manifest()
-    return State.group(functions["functions"], request.getfixturevalue(request.param).resources())
+    deployment: Deployment = request.getfixturevalue(request.param)
+    return State.group(functions["functions"], deployment.read_resources())
