@@ -86,7 +86,7 @@ async def chat(local_embedder: LocalEmbedder, log: Path) -> AsyncIterator[Chat]:
             yield Chat(origin, gateway.endpoint, owner_key, reader_key)
 
 
-def requests_of_the_app(browser: Browser, chat: Chat) -> list[str]:
+def list_requests_of_the_app(browser: Browser, chat: Chat) -> list[str]:
     """Return the addresses that neither the host page nor its client asks for."""
     other_addresses = (f"{chat.origin}/", chat.endpoint, "about:srcdoc")
     return [url for url in browser.requests if not url.startswith(other_addresses)]
@@ -138,7 +138,7 @@ async def test_one_reads_a_hit_notes_a_thought_and_opens_the_origin(
         *("ui/notifications/tool-input", "ui/notifications/tool-result", "tools/call"),
         *("ui/open-link", "ui/message", "ui/resource-teardown"),
     }
-    assert requests_of_the_app(browser, chat) == []
+    assert list_requests_of_the_app(browser, chat) == []
     assert ["405" in error for error in browser.console_errors] == [True] * complaints
 
 
@@ -288,7 +288,7 @@ async def test_nothing_runs_that_a_source_contains(browser: Browser, chat: Chat)
     opened = await host.read_variable("opened")
     assert opened
     assert {url.partition(":")[0] for url in opened} <= {"http", "https"}
-    assert requests_of_the_app(browser, chat) == []
+    assert list_requests_of_the_app(browser, chat) == []
     assert (dialogs, browser.console_errors) == ([], [])
 
 
@@ -309,7 +309,7 @@ async def test_nothing_runs_that_a_result_contains(
     await host.app.locator(".hit button").click()
     await host.app.get_by_text("Reading this did not work").wait_for()
     assert await host.app.locator("script").count() == 1
-    assert requests_of_the_app(browser, chat) == []
+    assert list_requests_of_the_app(browser, chat) == []
     assert browser.console_errors == []
 
 

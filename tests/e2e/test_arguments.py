@@ -151,7 +151,7 @@ def call_result(gateway: RunningGateway, version: str, tool: str, arguments: str
     return result
 
 
-def nested_lists(levels: int) -> str:
+def make_nested_lists(levels: int) -> str:
     """Return nested lists as JSON."""
     return "[" * levels + "]" * levels
 
@@ -162,7 +162,7 @@ def test_every_tool_rejects_non_finite_and_deep_arguments(
     carrel: RunningGateway, tool: Tool[Any, Any], version: str
 ) -> None:
     fields = list(tool.declaration()["inputSchema"]["properties"]) or ["any"]
-    deep = nested_lists(PARSER_DEPTH)
+    deep = make_nested_lists(PARSER_DEPTH)
     for value in (INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', deep):
         arguments = f"{{{', '.join(f'{json.dumps(field)}: {value}' for field in fields)}}}"
         answer = call_result(carrel, version, tool.name, arguments)
@@ -176,7 +176,7 @@ def test_arguments_too_deep_to_parse_are_rejected(
     inline: RunningGateway, version: str, levels: int
 ) -> None:
     """The parser fails before the gateway can check arguments."""
-    arguments = f'{{"query": {nested_lists(levels)}}}'
+    arguments = f'{{"query": {make_nested_lists(levels)}}}'
     response = post_call(inline, version, "search_kb", arguments)
     error = response.json()["error"]
     assert response.status_code == 400

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import FilledProject, RunningGateway
 
 
-def carrel_command(gateway: RunningGateway, *arguments: str) -> Result:
+def run_command(gateway: RunningGateway, *arguments: str) -> Result:
     """Run a command against a gateway."""
     return CliRunner().invoke(main, [*arguments, "--url", gateway.endpoint])
 
 
-def printed(gateway: RunningGateway, *arguments: str) -> str:
+def run_and_read_output(gateway: RunningGateway, *arguments: str) -> str:
     """Run a command that succeeds; return what it prints."""
-    result = carrel_command(gateway, *arguments)
+    result = run_command(gateway, *arguments)
     assert result.exit_code == 0
     assert result.stderr == ""
     return result.stdout
@@ -37,7 +37,7 @@ def printed(gateway: RunningGateway, *arguments: str) -> str:
 def test_a_passage_is_shown_with_its_source(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    text = printed(inline, "show", filled_project.chunks[0].chunk_id)
+    text = run_and_read_output(inline, "show", filled_project.chunks[0].chunk_id)
     assert text.startswith("Bread at Home · Ida Loaf (1/3, ")
     assert BAKING.sections[0].text in text
     assert "source: baking\ntags: food, dough\n" in text
@@ -48,7 +48,7 @@ def test_a_passage_is_shown_with_its_source(
 def test_a_source_is_shown_with_all_its_passages(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    text = printed(inline, "show", "baking")
+    text = run_and_read_output(inline, "show", "baking")
     assert text.startswith("Bread at Home · Ida Loaf (books, ")
     for number, section in enumerate(BAKING.sections):
         passage = f"[{number + 1}/3] {filled_project.chunks[number].chunk_id}\n{section.text}"
@@ -56,15 +56,15 @@ def test_a_source_is_shown_with_all_its_passages(
 
 
 def test_a_trace_is_shown(inline: RunningGateway) -> None:
-    result = carrel_command(inline, "call", "contribute_trace", json.dumps(make_sample(7)))
+    result = run_command(inline, "call", "contribute_trace", json.dumps(make_sample(7)))
     assert result.exit_code == 0, result.stderr
-    text = printed(inline, "show", json.loads(result.stdout)["trace_id"])
+    text = run_and_read_output(inline, "show", json.loads(result.stdout)["trace_id"])
     assert text.startswith(f"{make_sample(7)['title']} (pending, ")
     assert f"Solution:\n{make_sample(7)['solution_text']}" in text
 
 
 def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: RunningGateway) -> None:
-    result = carrel_command(inline, "show", "nobody-000000000000")
+    result = run_command(inline, "show", "nobody-000000000000")
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "no passage, source, cluster or trace nobody-000000000000" in result.stderr
@@ -72,7 +72,7 @@ def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: RunningGateway)
 
 
 def test_an_id_that_is_not_valid_is_rejected(inline: RunningGateway) -> None:
-    result = carrel_command(inline, "show", "a/b")
+    result = run_command(inline, "show", "a/b")
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -82,7 +82,7 @@ def test_an_id_that_is_not_valid_is_rejected(inline: RunningGateway) -> None:
 def test_a_search_prints_hits_with_their_ids(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    text = printed(inline, "search", "sourdough", "starter", "--limit", "1")
+    text = run_and_read_output(inline, "search", "sourdough", "starter", "--limit", "1")
     assert text.startswith("1. Bread at Home · Ida Loaf (2/3, ")
     assert f"id: {filled_project.chunks[1].chunk_id}\n" in text
     assert "2. " not in text
@@ -91,14 +91,16 @@ def test_a_search_prints_hits_with_their_ids(
 def test_the_place_of_a_passage_is_printed(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    hit = printed(inline, "search", "sourdough", "starter", "--limit", "1").splitlines()[0]
-    passage = printed(inline, "show", filled_project.chunks[1].chunk_id).splitlines()[0]
+    hit = run_and_read_output(
+        inline, "search", "sourdough", "starter", "--limit", "1"
+    ).splitlines()[0]
+    passage = run_and_read_output(inline, "show", filled_project.chunks[1].chunk_id).splitlines()[0]
     assert hit.endswith(", Starters, page 12)")
     assert passage.endswith(", Starters, page 12)")
 
 
 def test_a_search_says_that_nothing_answers(inline: RunningGateway) -> None:
-    text = printed(inline, "search", "quantum chromodynamics of black holes")
+    text = run_and_read_output(inline, "search", "quantum chromodynamics of black holes")
     assert text.startswith("Nothing here matches strongly.")
 
 
@@ -106,7 +108,7 @@ def test_filters_list_passages_without_a_query(inline: RunningGateway) -> None:
     for option, value in {
         "tag": "dough", "author": "Ida Loaf", "source": "baking", "category": "books"
     }.items():  # fmt: skip
-        text = printed(inline, "search", f"--{option}", value)
+        text = run_and_read_output(inline, "search", f"--{option}", value)
         assert BAKING.title in text
         assert SAILING.title not in text
 
@@ -118,27 +120,25 @@ def test_a_search_needs_words_or_a_filter() -> None:
 
 
 def test_sources_are_listed_in_pages(inline: RunningGateway) -> None:
-    first = carrel_command(inline, "sources", "--limit", "2", "--order", "title")
+    first = run_command(inline, "sources", "--limit", "2", "--order", "title")
     header, *rows = first.stdout.splitlines()
     assert header.split() == ["ID", "TITLE", "AUTHOR", "CATEGORY", "PASSAGES", "CHANGED"]
     assert rows[0].startswith("baking")
     assert len(rows) == 2
     cursor = first.stderr.split("--cursor ")[1].strip()
-    second = carrel_command(
-        inline, "sources", "--limit", "2", "--order", "title", "--cursor", cursor
-    )
+    second = run_command(inline, "sources", "--limit", "2", "--order", "title", "--cursor", cursor)
     assert "sailing" in second.stdout
     assert "baking" not in second.stdout
     assert second.stderr == ""
 
 
 def test_a_page_has_at_most_50_sources(inline: RunningGateway) -> None:
-    assert "baking" in printed(inline, "sources", "--limit", "50")
-    assert carrel_command(inline, "sources", "--limit", "51").exit_code == 2
+    assert "baking" in run_and_read_output(inline, "sources", "--limit", "50")
+    assert run_command(inline, "sources", "--limit", "51").exit_code == 2
 
 
 def test_an_empty_list_says_why(inline: RunningGateway) -> None:
-    assert "nobody" in printed(inline, "sources", "--author", "nobody")
+    assert "nobody" in run_and_read_output(inline, "sources", "--author", "nobody")
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ pytestmark = pytest.mark.anyio
 LATEST_HANDSHAKE = "2025-11-25"
 
 
-def first_text(result: CallToolResult) -> str:
+def get_first_text(result: CallToolResult) -> str:
     block = result.content[0]
     assert block.type == "text"
     return block.text
 
 
-async def output_schema(client: Client, name: str) -> dict[str, Any]:
+async def get_output_schema(client: Client, name: str) -> dict[str, Any]:
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     return schemas[name] or {}
 
@@ -41,7 +41,7 @@ async def output_schema(client: Client, name: str) -> dict[str, Any]:
 async def search(client: Client, **arguments: Any) -> dict[str, Any]:
     """Return the structured content of a search."""
     result = await client.call_tool("search_kb", arguments)
-    assert not result.is_error, first_text(result)
+    assert not result.is_error, get_first_text(result)
     return dict(result.structured_content or {})
 
 
@@ -124,15 +124,15 @@ async def test_a_result_fits_its_schema_and_equals_its_text(
 ) -> None:
     arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "related_limit": 2}
     result = await client.call_tool("get_chunk", arguments)
-    assert_matches_schema(result.structured_content, await output_schema(client, "get_chunk"))
-    assert json.loads(first_text(result)) == result.structured_content
+    assert_matches_schema(result.structured_content, await get_output_schema(client, "get_chunk"))
+    assert json.loads(get_first_text(result)) == result.structured_content
 
 
 async def test_a_text_for_models_has_the_hits_of_the_result(client: Client) -> None:
     result = await client.call_tool("search_kb", {"query": "bread"})
-    assert_matches_schema(result.structured_content, await output_schema(client, "search_kb"))
+    assert_matches_schema(result.structured_content, await get_output_schema(client, "search_kb"))
     hits = (result.structured_content or {})["results"]
-    assert re.findall(r"^   ID: (.*)$", first_text(result), re.MULTILINE) == [
+    assert re.findall(r"^   ID: (.*)$", get_first_text(result), re.MULTILINE) == [
         hit["chunk_id"] for hit in hits
     ]
 
@@ -157,12 +157,12 @@ async def test_other_scripts_and_emoji_survive_both_ways(
     assert page["results"][0]["author"] == cheese.author
     result = await client.call_tool("get_chunk", {"chunk_id": cheese.chunk_id})
     assert cheese.content == (result.structured_content or {})["content"]
-    assert "🧀" in first_text(result)
+    assert "🧀" in get_first_text(result)
 
 
 async def test_an_error_is_text_without_structured_content(client: Client) -> None:
     result = await client.call_tool("get_chunk", {"chunk_id": "nobody"})
-    error = json.loads(first_text(result))["error"]
+    error = json.loads(get_first_text(result))["error"]
     assert result.is_error
     assert result.structured_content is None
     assert error["code"] == "NOT_FOUND"

@@ -65,7 +65,7 @@ async def client() -> AsyncIterator[str]:
         yield url
 
 
-def query_parameters(url: str) -> dict[str, list[str]]:
+def parse_query_parameters(url: str) -> dict[str, list[str]]:
     return parse_qs(urlsplit(url).query)
 
 
@@ -83,7 +83,7 @@ async def test_a_pasted_key_gives_the_client_its_code(
         ) == 200
         await browser.fill("Your access key", key)
         await browser.press("Allow")
-        answer = query_parameters(await browser.wait_for_url(f"{client}/cb?"))
+        answer = parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
         assert browser.console_errors == []
     assert answer.keys() == {"code", "state", "iss"}
     assert await sign_in_app.count_grants() == 1
@@ -96,7 +96,7 @@ async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, cl
     )
     await browser.fill("Your access key", key)
     await browser.page.keyboard.press("Enter")
-    assert "code" in query_parameters(await browser.wait_for_url(f"{client}/cb?"))
+    assert "code" in parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
 
 
 async def test_a_client_at_localhost_is_reached(
@@ -182,7 +182,7 @@ async def test_deny_needs_no_key_and_returns_to_the_client(
         sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
     )
     await browser.press("Deny")
-    answer = query_parameters(await browser.wait_for_url(f"{client}/cb?"))
+    answer = parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
     assert answer["error"] == ["access_denied"]
     assert await sign_in_app.count_grants() == 0
 
@@ -342,7 +342,7 @@ async def test_google_sign_in_gives_the_client_its_code(
                 )
             )
             await browser.press("Continue with Google")
-            answer = query_parameters(await browser.wait_for_url(f"{client}/cb?"))
+            answer = parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
             assert browser.console_errors == []
             assert await sign_in_app.count_grants() == 1
     assert answer.keys() == {"code", "state", "iss"}
@@ -370,7 +370,7 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
         await browser.wait_for_text("Notes on a train asks for access to Carrel")
         await browser.fill("Your access key", key)
         await browser.press("Allow")
-        answer = query_parameters(await browser.wait_for_url(f"{callback}?"))
+        answer = parse_query_parameters(await browser.wait_for_url(f"{callback}?"))
         form = {
             "grant_type": "authorization_code",
             "code": answer["code"][0],

@@ -35,7 +35,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600,
 HEADER_MISMATCH = -32020
 
 
-def rpc_error(response: httpx2.Response) -> dict[str, Any]:
+def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
     """Return the JSON-RPC error of a response."""
     body = response.json()
     assert "result" not in body
@@ -90,17 +90,17 @@ def test_invalid_json_is_a_parse_error(
 ) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 400
-    assert rpc_error(response)["code"] == PARSE_ERROR
-    assert "line 1" not in rpc_error(response)["message"]
-    assert "nested" not in rpc_error(response)["message"]
+    assert get_rpc_error(response)["code"] == PARSE_ERROR
+    assert "line 1" not in get_rpc_error(response)["message"]
+    assert "nested" not in get_rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
 def test_a_very_deeply_nested_body_is_rejected(inline: RunningGateway, version: str | None) -> None:
     response = post(inline.endpoint, b"[" * 100_000, {"mcp-protocol-version": version})
     assert response.status_code == 400
-    assert rpc_error(response)["code"] == INVALID_REQUEST
-    assert "nested too deeply" in rpc_error(response)["message"]
+    assert get_rpc_error(response)["code"] == INVALID_REQUEST
+    assert "nested too deeply" in get_rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_body_other_than_one_message_is_rejected(
 ) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 400
-    assert rpc_error(response)["code"] == INVALID_REQUEST
+    assert get_rpc_error(response)["code"] == INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
@@ -134,7 +134,7 @@ def test_a_malformed_message_is_rejected_with_an_explanation(
     inline: RunningGateway, changes: dict[str, Any], version: str | None
 ) -> None:
     response = post(inline.endpoint, PING | changes, {"mcp-protocol-version": version})
-    error = rpc_error(response)
+    error = get_rpc_error(response)
     assert response.status_code == 400
     assert error["code"] == INVALID_REQUEST
     assert "JSON-RPC" in error["message"]
@@ -148,7 +148,7 @@ def test_another_content_type_is_rejected_with_a_hint(
 ) -> None:
     response = post(inline.endpoint, b'{"jsonrpc":"2.0"}', {"content-type": content_type})
     assert response.status_code == 415
-    assert "Content-Type: application/json" in rpc_error(response)["message"]
+    assert "Content-Type: application/json" in get_rpc_error(response)["message"]
 
 
 def test_a_content_type_may_name_its_charset(inline: RunningGateway) -> None:
@@ -164,7 +164,7 @@ def test_another_method_than_post_is_rejected_with_a_hint(
     response = httpx2.request(method, carrel.endpoint, headers=headers, timeout=60)
     assert response.status_code == 405
     assert response.headers["allow"] == "POST"
-    assert "add its URL to an MCP client" in rpc_error(response)["message"]
+    assert "add its URL to an MCP client" in get_rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1"])
@@ -207,7 +207,9 @@ def test_no_redirect_quotes_a_host(carrel: RunningGateway) -> None:
 def test_an_unknown_method_is_a_method_not_found_error(carrel: RunningGateway) -> None:
     legacy = post(carrel.endpoint, make_request("tools/invent"))
     modern = post_modern(carrel.endpoint, "tools/invent")
-    assert [rpc_error(response)["code"] for response in (legacy, modern)] == [METHOD_NOT_FOUND] * 2
+    assert [get_rpc_error(response)["code"] for response in (legacy, modern)] == [
+        METHOD_NOT_FOUND
+    ] * 2
     assert legacy.status_code == 200
     assert modern.status_code == 404
 
@@ -219,7 +221,7 @@ def test_headers_that_contradict_the_message_are_rejected(inline: RunningGateway
     )
     response = post(inline.endpoint, body, headers)
     assert response.status_code == 400
-    assert rpc_error(response)["code"] in {HEADER_MISMATCH, INVALID_PARAMS}
+    assert get_rpc_error(response)["code"] in {HEADER_MISMATCH, INVALID_PARAMS}
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])

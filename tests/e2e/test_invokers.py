@@ -44,7 +44,7 @@ def fetch_health(fake_cloud: Cloud) -> dict[str, Any]:
         }
 
 
-def rejection(client: httpx2.Client, url: str, authorization: str | None) -> tuple[int, str]:
+def read_rejection(client: httpx2.Client, url: str, authorization: str | None) -> tuple[int, str]:
     """Return the status and the page title with which Cloud Run rejects a request."""
     headers = {"authorization": authorization} if authorization is not None else {}
     response = client.post(url, json={}, headers=headers)
@@ -73,7 +73,7 @@ def test_a_request_without_a_token_is_rejected(
     small_cloud: Cloud, client: httpx2.Client, authorization: str | None
 ) -> None:
     url = small_cloud.urls["get_chunk"]
-    assert rejection(client, url, authorization) == (403, "403 Forbidden")
+    assert read_rejection(client, url, authorization) == (403, "403 Forbidden")
 
 
 @pytest.mark.parametrize("account", ["carrel-scheduler", "carrel-search-kb", "carrel-get-chunk"])
@@ -81,7 +81,7 @@ def test_a_token_of_another_account_is_rejected(
     small_cloud: Cloud, client: httpx2.Client, account: str
 ) -> None:
     headers = make_authorization_header(small_cloud, account, "get_chunk")
-    rejected = rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
+    rejected = read_rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
     assert rejected == (403, "403 Forbidden")
 
 
@@ -89,7 +89,7 @@ def test_a_token_for_another_function_is_rejected(
     small_cloud: Cloud, client: httpx2.Client
 ) -> None:
     headers = make_authorization_header(small_cloud, GATEWAY, "search_kb")
-    rejected = rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
+    rejected = read_rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
     assert rejected == (401, "401 Unauthorized")
 
 
@@ -115,8 +115,8 @@ def test_a_forged_token_is_rejected(small_cloud: Cloud, client: httpx2.Client) -
     url = small_cloud.urls["get_chunk"]
     genuine = fetch_id_token(small_cloud, GATEWAY, url)
     for forgery in forge_tokens(url, genuine):
-        assert rejection(client, url, f"Bearer {forgery}") == (401, "401 Unauthorized")
-    assert rejection(client, url, f"Basic {genuine}") == (401, "401 Unauthorized")
+        assert read_rejection(client, url, f"Bearer {forgery}") == (401, "401 Unauthorized")
+    assert read_rejection(client, url, f"Basic {genuine}") == (401, "401 Unauthorized")
 
 
 def test_a_function_reports_its_health_to_the_gateway(small_cloud: Cloud) -> None:

@@ -78,7 +78,7 @@ async def open_app(
     await app.aclose()
 
 
-async def survives(
+async def survives_commits(
     killable: KillableChildren, fields: dict[str, Any], commits: int, **order: Any
 ) -> bool:
     """Return whether a process ends before the commit after which it would be killed."""
@@ -99,7 +99,7 @@ async def run_ingest(app: App) -> Report:
     return report
 
 
-async def stored_status(app: App) -> DocumentStatus | None:
+async def read_stored_status(app: App) -> DocumentStatus | None:
     """Return the stored status of the document."""
     record = (await read_workspaces(app)).get(f"default/documents/{DOCUMENT_ID}")
     return DocumentStatus(record["status"]) if record else None
@@ -118,10 +118,10 @@ async def test_a_killed_call_can_be_repeated(
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
         fields = make_openai_fields(fake, own_project)
-        if await survives(killable, fields, commits, **order):
+        if await survives_commits(killable, fields, commits, **order):
             break
         async with open_app(fake, own_project) as app:
-            status = await stored_status(app)
+            status = await read_stored_status(app)
             if status is not DocumentStatus.READY:
                 await assert_not_found(app, TEXT)
             stored = await read_texts_with_vectors(app)
@@ -149,10 +149,10 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
         fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
-        if await survives(killable, fields, commits, **order):
+        if await survives_commits(killable, fields, commits, **order):
             break
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
-            is_waiting = await stored_status(app) is DocumentStatus.WAITING
+            is_waiting = await read_stored_status(app) is DocumentStatus.WAITING
             if not is_waiting:
                 await assert_not_found(app, TEXT)
             before = len(list_embedded_passages(fake))
@@ -183,7 +183,7 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
             await ask_tool(app, FIRST_CALL)
             fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
-            if await survives(killable, fields, commits, **order):
+            if await survives_commits(killable, fields, commits, **order):
                 break
             stored = await read_texts_with_vectors(app)
             before = len(list_embedded_passages(fake))
@@ -208,7 +208,7 @@ async def test_a_killed_job_is_continued_by_the_next_run(
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
             await ask_tool(app, FIRST_CALL)
             fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
-            if await survives(killable, fields, commits, job="ingest_materials"):
+            if await survives_commits(killable, fields, commits, job="ingest_materials"):
                 break
             stored = await read_texts_with_vectors(app)
             before = len(list_embedded_passages(fake))
@@ -231,7 +231,7 @@ async def test_a_killed_erasure_is_continued_by_the_next_purge(
         fields = make_openai_fields(fake, own_project)
         async with open_app(fake, own_project, timedelta(days=-100)) as long_ago:
             await ask_tool(long_ago, FIRST_CALL)
-        has_survived = await survives(killable, fields, commits, **order)
+        has_survived = await survives_commits(killable, fields, commits, **order)
         async with open_app(fake, own_project) as app:
             if has_survived:
                 assert await read_workspaces(app) == {}

@@ -37,7 +37,7 @@ class CrashedTool(NamedTuple):
     restart: Callable[[], AbstractContextManager[ServerProcess]]
 
 
-def tool_error(response: httpx2.Response) -> dict[str, Any]:
+def get_tool_error(response: httpx2.Response) -> dict[str, Any]:
     """Return the error in the result of a call."""
     result = response.json()["result"]
     assert result["isError"] is True
@@ -64,7 +64,7 @@ def crashed_tool(filled_project: FilledProject, log: Path) -> Iterator[CrashedTo
 
 def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) -> None:
     endpoint = crashed_tool.gateway.endpoint
-    error = tool_error(post(endpoint, make_call("get_chunk", {"chunk_id": "a"})))
+    error = get_tool_error(post(endpoint, make_call("get_chunk", {"chunk_id": "a"})))
     assert error["code"] == "UNAVAILABLE"
     assert error["details"] == {"tool": "get_chunk"}
     assert error["retry_after"] > 0
@@ -73,7 +73,7 @@ def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) 
     assert result["structuredContent"]["results"]
     listed = post(endpoint, make_request("tools/list")).json()["result"]["tools"]
     assert [tool["name"] for tool in listed] == TOOL_NAMES
-    parts = degraded_parts(crashed_tool.gateway)
+    parts = read_degraded_parts(crashed_tool.gateway)
     assert parts["get_chunk"] == "HTTP 503"
     assert parts["search_kb"] == "ok"
 
@@ -89,7 +89,7 @@ def test_a_restarted_tool_is_called_again(
     assert result["structuredContent"]["content"] == filled_project.chunks[0].content
 
 
-def degraded_parts(gateway: RunningGateway) -> dict[str, str]:
+def read_degraded_parts(gateway: RunningGateway) -> dict[str, str]:
     """Return the health of each part of a gateway that is degraded."""
     health = httpx2.get(f"{gateway.url}/health", timeout=60)
     assert health.status_code == 503
@@ -137,7 +137,7 @@ def test_a_tool_without_its_database_is_unavailable(
     response = httpx2.post(
         without_firestore.endpoint, json=request, headers=HEADERS, timeout=REQUEST_TIMEOUT_SECONDS
     )
-    error = tool_error(response)
+    error = get_tool_error(response)
     assert error["code"] == "UNAVAILABLE"
     assert error["retry_after"] > 0
 
@@ -146,7 +146,7 @@ def test_a_tool_that_keeps_failing_is_not_called_for_a_while(log: Path) -> None:
     urls = {"TOOL_URLS": json.dumps({"get_chunk": f"http://127.0.0.1:{find_free_port()}"})}
     with run_deployed_gateway(urls, log) as gateway:
         request = make_call("get_chunk", {"chunk_id": "a"})
-        delays = [tool_error(post(gateway.endpoint, request))["retry_after"] for _ in range(6)]
+        delays = [get_tool_error(post(gateway.endpoint, request))["retry_after"] for _ in range(6)]
     assert delays[:5] == [5] * 5
     assert 20 < delays[5] <= 30
 
@@ -157,7 +157,7 @@ def test_a_deployment_can_change_the_time_limit_of_a_tool(
 ) -> None:
     environment = {**filled_project.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        error = tool_error(post(gateway.endpoint, make_call("search_kb", {"query": "bread"})))
+        error = get_tool_error(post(gateway.endpoint, make_call("search_kb", {"query": "bread"})))
     assert error["code"] == "UNAVAILABLE"
     # On a busy machine the time of a call may be over before it begins.
     late = "search_kb (did not finish within [0-9.]+ s|was not run: no time was left)"

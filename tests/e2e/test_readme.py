@@ -100,7 +100,7 @@ class LocalRun:
         assert self.welcome_printed.wait(START_TIMEOUT_SECONDS), self.output()
         assert END_OF_WELCOME in self.output(), self.output()
 
-    def printed_line(self, words: str) -> str:
+    def find_printed_line(self, words: str) -> str:
         """Return the only printed line that contains these words."""
         [line] = [line for line in self.output().splitlines() if words in line]
         return line.strip()
@@ -111,7 +111,7 @@ class LocalRun:
         environment = {
             key: value for key, value in self.environment.items() if key not in own_variables
         }
-        return self.shell(self.printed_line(words), environment)
+        return self.shell(self.find_printed_line(words), environment)
 
     def shell(
         self, command: str, environment: dict[str, str] | None = None
@@ -152,7 +152,7 @@ def test_a_run_prints_the_commands_of_the_readme(local_run: LocalRun) -> None:
 @pytest.mark.anyio
 @pytest.mark.slow
 async def test_the_printed_url_is_the_endpoint(local_run: LocalRun) -> None:
-    *_, url = local_run.printed_line("claude mcp add").split()
+    *_, url = local_run.find_printed_line("claude mcp add").split()
     async with Client(url) as client:
         assert "search_kb" in [tool.name for tool in (await client.list_tools()).tools]
 
@@ -170,10 +170,10 @@ async def test_claude_desktop_finds_the_text_that_ingest_added(local_run: LocalR
     notes = local_run.home / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
-    assert INGEST_COMMAND in local_run.printed_line("carrel ingest")
+    assert INGEST_COMMAND in local_run.find_printed_line("carrel ingest")
     completed = local_run.paste("carrel ingest")
     assert completed.returncode == 0, completed.stderr
-    configured = json.loads(local_run.printed_line("mcpServers"))["mcpServers"]["carrel"]
+    configured = json.loads(local_run.find_printed_line("mcpServers"))["mcpServers"]["carrel"]
     server = StdioServerParameters(**configured, cwd=local_run.home)
     async with Client(server) as client:
         result = await client.call_tool("search_kb", {"query": "how hot for green tea"})

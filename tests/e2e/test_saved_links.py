@@ -115,13 +115,13 @@ def test_a_page_ingested_in_a_shell_is_found_there(
     code, _, errors = run_ingest_url(site, ARTICLE, environment=environment)
     assert (code, errors) == (0, "")
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        text = printed(gateway, "search", "when", "to", "reef", "--limit", "1")
+        text = run_and_read_output(gateway, "search", "when", "to", "reef", "--limit", "1")
         assert text.startswith("1. Reefing early · Ann Helm, Bob Reef (1/1, 2024-05-31)")
         chunk_id = text.rpartition("id: ")[2].strip()
-        assert ARTICLE in printed(gateway, "show", chunk_id)
+        assert ARTICLE in run_and_read_output(gateway, "show", chunk_id)
 
 
-def printed(gateway: RunningGateway, *arguments: str) -> str:
+def run_and_read_output(gateway: RunningGateway, *arguments: str) -> str:
     """Run a command that succeeds; return what it prints."""
     result = CliRunner().invoke(main, [*arguments, "--url", gateway.endpoint])
     assert (result.exit_code, result.stderr) == (0, "")

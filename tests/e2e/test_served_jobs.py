@@ -83,14 +83,14 @@ def other_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
 
 
 @contextmanager
-def missing_folder(folder: Path) -> Iterator[None]:
+def rename_folder(folder: Path) -> Iterator[None]:
     """Rename the folder until the block ends."""
     renamed = folder.rename(folder.with_name("renamed"))
     yield
     renamed.rename(folder)
 
 
-def client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> httpx2.AsyncClient:
+def make_client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> httpx2.AsyncClient:
     """Return a client of a job's function, by default with the account of Cloud Scheduler."""
     return httpx2.AsyncClient(
         base_url=served_jobs.urls[name],
@@ -102,7 +102,7 @@ def client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> httpx2.As
 
 async def post(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
     """Run a job as Cloud Scheduler does; return the status and the body."""
-    async with client(served_jobs, name) as scheduler:
+    async with make_client(served_jobs, name) as scheduler:
         response = await scheduler.post("/")
     body: dict[str, Any] = response.json()
     return response.status_code, body
@@ -177,7 +177,7 @@ async def test_a_lease_of_another_process_is_reported_with_its_end(
 async def test_a_get_request_returns_the_health_of_a_job(
     request: pytest.FixtureRequest, fixture: str, name: str
 ) -> None:
-    async with client(request.getfixturevalue(fixture), name) as scheduler:
+    async with make_client(request.getfixturevalue(fixture), name) as scheduler:
         response = await scheduler.get("/")
     assert response.status_code == 200
     assert response.json() == {"name": name, "status": "ok"}
@@ -185,7 +185,7 @@ async def test_a_get_request_returns_the_health_of_a_job(
 
 @pytest.mark.parametrize("account", ["carrel-gateway", "carrel-ingest"])
 async def test_only_the_scheduler_can_run_a_job(account: str, served_jobs: Cloud) -> None:
-    async with client(served_jobs, "ingest", account) as other:
+    async with make_client(served_jobs, "ingest", account) as other:
         response = await other.post("/")
     assert response.status_code == 403
 
@@ -193,7 +193,7 @@ async def test_only_the_scheduler_can_run_a_job(account: str, served_jobs: Cloud
 async def test_an_error_has_an_http_status_and_says_what_to_do(
     served_jobs: Cloud, folder: Path, ctx: Context
 ) -> None:
-    with missing_folder(folder):
+    with rename_folder(folder):
         status, body = await post(served_jobs, "ingest")
     assert status == 400
     assert body["error"]["code"] == "VALIDATION_ERROR"

@@ -39,7 +39,7 @@ EMULATOR_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
 """The variables that would point a command at the tests' own emulator."""
 
 
-def server_variables(filled_project: FilledProject) -> dict[str, str]:
+def make_server_variables(filled_project: FilledProject) -> dict[str, str]:
     """Return the variables that the server needs in addition to the usual ones."""
     return {
         **filled_project.environment,
@@ -57,7 +57,7 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
     filled_project: FilledProject, mode: str, version: str
 ) -> None:
     server = StdioServerParameters(
-        command=COMMAND[0], args=COMMAND[1:], env=server_variables(filled_project), cwd=ROOT
+        command=COMMAND[0], args=COMMAND[1:], env=make_server_variables(filled_project), cwd=ROOT
     )
     async with Client(server, mode=mode) as client:
         assert client.protocol_version == version
@@ -86,7 +86,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(filled_project: Fill
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, **server_variables(filled_project)},
+        env={**os.environ, **make_server_variables(filled_project)},
         text=True,
     ) as process:
         assert process.stdin

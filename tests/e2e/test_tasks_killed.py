@@ -29,12 +29,12 @@ TASKS_PER_CALL = 3
 """The number of tasks that a call adds. The counter, the tasks and the answer are one commit."""
 
 
-def titles(client: int, number: int) -> list[str]:
+def make_titles(client: int, number: int) -> list[str]:
     return [f"{client}.{number}.{part}" for part in range(TASKS_PER_CALL)]
 
 
 def make_call(client: int, number: int) -> tuple[str, CallRequest]:
-    tasks = [{"title": title} for title in titles(client, number)]
+    tasks = [{"title": title} for title in make_titles(client, number)]
     arguments: dict[str, Any] = {"tasks": tasks, "idempotency_key": f"{client}.{number}"}
     return ADD_TASK.name, make_call_request(ADD_TASK, Caller.of("anna"), arguments)
 
@@ -62,14 +62,14 @@ async def test_calls_of_a_killed_function_run_once(
     assert sorted(stored) == list(range(1, TASKS_PER_CALL * len(answers) + 1))
     keys = {call.request.arguments["idempotency_key"] for call in answers}
     assert len(keys) == len(answers)
-    added_by_call = [added_tasks(call) for call in answers]
+    added_by_call = [read_added_tasks(call) for call in answers]
     for tasks in added_by_call:
         first = min(tasks)
         assert list(tasks) == list(range(first, first + TASKS_PER_CALL))
     assert stored == {number: title for tasks in added_by_call for number, title in tasks.items()}
 
 
-def added_tasks(call: AnsweredCall) -> dict[int, str]:
+def read_added_tasks(call: AnsweredCall) -> dict[int, str]:
     """Return the titles of the tasks that a call added, by number."""
     assert call.answer.result
     tasks = [result["task"] for result in call.answer.result["results"]]

@@ -114,7 +114,7 @@ def gateway(request: pytest.FixtureRequest) -> RunningGateway:
     return running
 
 
-def ancestors(span: CollectedSpan, spans: list[CollectedSpan]) -> list[str]:
+def list_ancestors(span: CollectedSpan, spans: list[CollectedSpan]) -> list[str]:
     """Return the names of a span and of its ancestors, from the root."""
     by_id = {other.span_id: other for other in spans}
     names = [span.name]
@@ -138,7 +138,7 @@ def test_a_call_is_one_trace_from_http_to_database(
     assert len({span.trace_id for span in spans}) == 1
     path = ["POST /mcp", "tools/call search_kb", "execute_tool search_kb", "search_kb"]
     lexicon = find("get_all lexicon", spans)
-    assert ancestors(lexicon, spans) == [*path, "get_all lexicon"]
+    assert list_ancestors(lexicon, spans) == [*path, "get_all lexicon"]
     assert [find(name, spans).kind for name in [*path, "get_all lexicon"]] == [
         *("SERVER", "SERVER", "INTERNAL", "SERVER", "CLIENT")
     ]
@@ -152,7 +152,7 @@ def test_the_functions_of_a_call_are_in_one_trace(
     spans = collector.spans
     assert len({span.trace_id for span in spans}) == 1
     chunk = find("get chunks", spans)
-    assert ancestors(chunk, spans) == [
+    assert list_ancestors(chunk, spans) == [
         *("POST /mcp", "tools/call get_chunk", "execute_tool get_chunk", "POST", "get_chunk"),
         "get chunks",
     ]
@@ -170,7 +170,7 @@ def test_the_trace_of_the_official_client_goes_on(
     subprocess.run(command, env=environment, check=True)
     spans = collector.spans
     [client] = [span for span in spans if span.service == "client" and "search_kb" in span.name]
-    assert ancestors(find("get_all lexicon", spans), spans) == [
+    assert list_ancestors(find("get_all lexicon", spans), spans) == [
         *(client.name, "tools/call search_kb", "execute_tool search_kb", "search_kb"),
         "get_all lexicon",
     ]

@@ -56,7 +56,7 @@ def keys(realm: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def connected(
+async def connect(
     gateway: RunningGateway, key: str | None = None, mode: str = MODERN
 ) -> AsyncIterator[Client]:
     """Connect the official client with this key, or anonymously."""
@@ -88,16 +88,16 @@ async def test_trace_life_cycle_in_text_and_data(
     gateway: RunningGateway, keys: dict[str, str], mode: str
 ) -> None:
     number = 1 if mode == MODERN else 6
-    async with connected(gateway, keys[ANNA], mode) as anna:
+    async with connect(gateway, keys[ANNA], mode) as anna:
         text, data = await call_tool(anna, "contribute_trace", **make_sample(number))
         trace_id = data["trace_id"]
         assert text.startswith(f"Trace submitted successfully (ID: {trace_id}). Status: pending")
-    async with connected(gateway, keys["ben"], mode) as ben:
+    async with connect(gateway, keys["ben"], mode) as ben:
         text, data = await call_tool(ben, "vote_trace", trace_id=trace_id, vote_type="up")
         assert text.startswith(f"Vote recorded: upvote on trace {trace_id}.")
         assert data["vote"] == "up"
         assert data["upvotes"] == 1
-    async with connected(gateway, None, mode) as anonymous:
+    async with connect(gateway, None, mode) as anonymous:
         text, data = await call_tool(anonymous, "search_traces", query=make_sample(number)["title"])
         assert text.startswith(f"Found {len(data['results'])} result")
         assert f"\n\n1. {make_sample(number)['title']} (score: " in text
@@ -110,19 +110,19 @@ async def test_trace_life_cycle_in_text_and_data(
         text, data = await call_tool(anonymous, "list_tags")
         assert text.startswith(f"Available tags ({data['total']} total):\n")
         assert set(make_sample(number)["tags"]) <= {tag["name"] for tag in data["tags"]}
-    async with connected(gateway, keys[ANNA], mode) as anna:
+    async with connect(gateway, keys[ANNA], mode) as anna:
         text, data = await call_tool(anna, "amend_trace", trace_id=trace_id, title="A new title")
         assert data["revision"] == 2
         assert data["changed"] == ["title"]
         text, data = await call_tool(anna, "withdraw_trace", trace_id=trace_id)
         assert data["status"] == "withdrawn"
-    async with connected(gateway, None, mode) as anonymous:
+    async with connect(gateway, None, mode) as anonymous:
         result = await anonymous.call_tool("get_trace", {"trace_id": trace_id})
         assert result.is_error
 
 
 async def test_no_results_are_reported_in_the_required_words(gateway: RunningGateway) -> None:
-    async with connected(gateway) as anonymous:
+    async with connect(gateway) as anonymous:
         text, data = await call_tool(anonymous, "search_traces", tags=["no-such-tag"])
         assert text.startswith("No traces found matching your query.")
         assert data["results"] == []
@@ -132,7 +132,7 @@ async def test_no_results_are_reported_in_the_required_words(gateway: RunningGat
 
 
 async def test_annotations_match_the_effects(gateway: RunningGateway, keys: dict[str, str]) -> None:
-    async with connected(gateway, keys[ANNA]) as anna:
+    async with connect(gateway, keys[ANNA]) as anna:
         listed = {tool.name: tool for tool in (await anna.list_tools()).tools}
     for name in (*READ_TOOLS, *WRITE_TOOLS):
         hints = listed[name].annotations
@@ -145,7 +145,7 @@ async def test_annotations_match_the_effects(gateway: RunningGateway, keys: dict
 
 
 async def test_anonymous_caller_sees_reading_tools_only(gateway: RunningGateway) -> None:
-    async with connected(gateway) as anonymous:
+    async with connect(gateway) as anonymous:
         names = {tool.name for tool in (await anonymous.list_tools()).tools}
     assert set(READ_TOOLS) <= names
     assert not set(WRITE_TOOLS) & names
@@ -163,7 +163,7 @@ def test_anonymous_write_asks_for_sign_in(
 
 async def test_rejections_say_what_to_do(gateway: RunningGateway, keys: dict[str, str]) -> None:
     token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"
-    async with connected(gateway, keys["ben"]) as ben:
+    async with connect(gateway, keys["ben"]) as ben:
         result = await ben.call_tool("contribute_trace", make_sample(4, context_text=f"x\n{token}"))
         assert result.is_error
         assert "line 2" in join_text(result)
@@ -187,7 +187,7 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
         "get_trace": ({"trace_id": "a/b"}, "trace_id"),
         "list_tags": ({"limit": 0}, "limit"),
     }
-    async with connected(gateway, keys["ben"]) as ben:
+    async with connect(gateway, keys["ben"]) as ben:
         for name, (arguments, field) in invalid.items():
             result = await ben.call_tool(name, arguments)
             error = json.loads(join_text(result))["error"]
@@ -226,12 +226,12 @@ async def test_all_five_tools_report_an_outage(log: Path) -> None:
 async def test_contributors_and_voters_are_not_disclosed(
     gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
-    async with connected(gateway, keys[ANNA]) as anna:
+    async with connect(gateway, keys[ANNA]) as anna:
         _, data = await call_tool(anna, "contribute_trace", **make_sample(10))
         trace_id = data["trace_id"]
-    async with connected(gateway, keys["ben"]) as ben:
+    async with connect(gateway, keys["ben"]) as ben:
         await call_tool(ben, "vote_trace", trace_id=trace_id, **DOWN, feedback_text="Not here.")
-    async with connected(gateway) as anonymous:
+    async with connect(gateway) as anonymous:
         for name, arguments in (
             ("search_traces", {"query": make_sample(10)["title"]}),
             ("get_trace", {"trace_id": trace_id}),
@@ -245,7 +245,7 @@ async def test_contributors_and_voters_are_not_disclosed(
 async def test_repeated_idempotency_key_contributes_once(
     gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
-    async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as other:
+    async with connect(gateway, keys["carl"]) as carl, connect(gateway, keys["carl"]) as other:
         arguments = make_sample(12, idempotency_key="once")
         text, first = await call_tool(carl, "contribute_trace", **arguments)
         repeated_text, repeated = await call_tool(other, "contribute_trace", **arguments)

@@ -65,7 +65,7 @@ class PersonTraces(NamedTuple):
     replaced: str
 
 
-def user(person: int) -> str:
+def make_user(person: int) -> str:
     return f"person{person}"
 
 
@@ -81,7 +81,7 @@ def make_fields(name: str) -> dict[str, Any]:
     }
 
 
-def amendment(person: int, number: int) -> dict[str, str]:
+def make_amendment(person: int, number: int) -> dict[str, str]:
     """Return the field that an amendment changes: every third time the title, else the solution."""
     name = "title" if number % 3 == 1 else "solution_text"
     return {name: f"Try {number} of person {person}"}
@@ -92,7 +92,7 @@ async def contribute_first_traces(app: App, person: int) -> PersonTraces:
 
     async def contribute(kind: str, **options: str) -> str:
         fields = make_fields(f"{person} {kind}") | options
-        result = await call_result(app, "contribute_trace", user(person), **fields)
+        result = await call_result(app, "contribute_trace", make_user(person), **fields)
         return str(result["trace_id"])
 
     superseded = await contribute("superseded")
@@ -107,14 +107,14 @@ async def contribute_first_traces(app: App, person: int) -> PersonTraces:
 def make_caller(traces: list[PersonTraces]) -> Callable[[int, int], tuple[str, CallRequest]]:
     """Return a function that makes the calls. Each pair of a person and a function is a client."""
 
-    def arguments(tool: str, person: int, number: int) -> dict[str, Any]:
+    def make_arguments(tool: str, person: int, number: int) -> dict[str, Any]:
         own_traces = traces[person]
         match tool:
             case "contribute_trace":
                 replacement = {} if number else {"supersedes": own_traces.replaced}
                 return make_fields(f"{person} {number}") | replacement
             case "amend_trace":
-                return {"trace_id": own_traces.amended} | amendment(person, number)
+                return {"trace_id": own_traces.amended} | make_amendment(person, number)
             case "vote_trace":
                 voted_person = (person + 1 + number % (PERSON_COUNT - 1)) % PERSON_COUNT
                 return {"trace_id": traces[voted_person].amended} | VOTES[number % len(VOTES)]
@@ -124,8 +124,8 @@ def make_caller(traces: list[PersonTraces]) -> Callable[[int, int], tuple[str, C
         person = client // len(FUNCTIONS)
         tool = FUNCTIONS[client % len(FUNCTIONS)]
         idempotency_key = {"idempotency_key": f"{tool} {number}"}
-        request_arguments = arguments(tool, person, number) | idempotency_key
-        return tool, make_trace_request(tool, user(person), request_arguments)
+        request_arguments = make_arguments(tool, person, number) | idempotency_key
+        return tool, make_trace_request(tool, make_user(person), request_arguments)
 
     return call
 
@@ -163,7 +163,7 @@ async def test_traces_are_consistent_after_random_kills(
     await assert_tallies(app)
     await assert_contributed_once(app, answers, traces)
     for person, own_traces in enumerate(traces):
-        own_calls = [call for call in answers if call.request.caller.user_id == user(person)]
+        own_calls = [call for call in answers if call.request.caller.user_id == make_user(person)]
         await assert_amended_in_order(app, own_traces.amended, person, own_calls)
         await assert_toggled(app, own_traces, own_calls)
         await assert_voted(app, person, own_calls)
@@ -207,7 +207,7 @@ async def assert_amended_in_order(
     assert [result["revision"] for _, result in amended] == list(range(2, len(amended) + 2))
     contents = [make_fields(f"{person} amended")]
     for number in range(len(amended)):
-        contents.append(contents[-1] | amendment(person, number))
+        contents.append(contents[-1] | make_amendment(person, number))
     stored = await read_app_documents(app, f"traces/{trace_id}/revisions")
     current = (await read_app_documents(app, "traces"))[trace_id]
     revisions = [stored[str(number)] for number in range(1, len(amended) + 1)] + [current]
@@ -232,7 +232,7 @@ async def assert_voted(app: App, person: int, answers: list[AnsweredCall]) -> No
     }
     traces = await read_app_documents(app, "traces")
     for trace_id, arguments in last_votes.items():
-        vote = (await read_votes(app, trace_id)).get(user(person))
+        vote = (await read_votes(app, trace_id)).get(make_user(person))
         if arguments["vote_type"] == "none":
             # A vote on an earlier text may remain; it does not count.
             assert vote is None or vote["revision"] < traces[trace_id]["text_revision"]

@@ -67,13 +67,13 @@ async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str,
     return dict(result.structured_content or {})
 
 
-async def sources_by_title(client: Client) -> dict[str, str]:
+async def read_sources_by_title(client: Client) -> dict[str, str]:
     """Return the ids of all sources by title."""
     listed = (await call_tool(client, "list_sources", limit=50))["sources"]
     return {source["title"]: source["source_id"] for source in listed}
 
 
-async def found(client: Client, query: str) -> set[str]:
+async def search_sources(client: Client, query: str) -> set[str]:
     """Return the sources of the hits of a search."""
     hits = (await call_tool(client, "search_kb", query=query))["results"]
     return {hit["source_id"] for hit in hits}
@@ -87,7 +87,7 @@ async def test_a_base_lives_changes_and_moves(tmp_path: Path, log: Path) -> None
     base.run("ingest", str(vault))
     with run_gateway(INLINE_MAIN, base.environment, log) as gateway:
         async with Client(gateway.endpoint) as client:
-            before = await sources_by_title(client)
+            before = await read_sources_by_title(client)
             assert len(before) == len(SUBJECTS)
             note = await change_base(client, before)
 
@@ -120,30 +120,30 @@ async def change_base(client: Client, source_ids: dict[str, str]) -> str:
     chunk_id = bees["chunks"][0]["chunk_id"]
     note = await call_tool(client, "save_note", text=NOTE, chunk_id=chunk_id, tags=["family"])
     source_id = str(note["source_id"])
-    assert source_id in await found(client, "sugar for hives")
+    assert source_id in await search_sources(client, "sugar for hives")
     piano = source_ids["Tuning A Piano"]
     edit = {"source_id": piano, "revision": 0, "title": "Strings and Hammers"}
     await call_tool(client, "edit_source", **edit, tags=["music"])
     for title in ("Waxing Skis", "Making Soap"):
         await call_tool(client, "forget", source_id=source_ids[title], reason="a mistake")
-    assert source_ids["Waxing Skis"] not in await found(client, "waxing skis")
+    assert source_ids["Waxing Skis"] not in await search_sources(client, "waxing skis")
     await call_tool(client, "forget", source_id=source_ids["Waxing Skis"], forgotten=False)
-    assert source_ids["Waxing Skis"] in await found(client, "waxing skis")
+    assert source_ids["Waxing Skis"] in await search_sources(client, "waxing skis")
     return source_id
 
 
 async def check_base(client: Client, before: dict[str, str], note: str) -> dict[str, Any]:
     """Check what the changes left, and return what tools say of it."""
-    sources = await sources_by_title(client)
+    sources = await read_sources_by_title(client)
     gone = {"Rye Bread", "Reefing The Mainsail", "Pruning Apple Trees", "Making Soap"}
     assert gone.isdisjoint(sources)
     assert len(sources) == len(SUBJECTS) - len(gone) + 1
     assert sources["Strings and Hammers"] == before["Tuning A Piano"]
     assert sources["Soldering Copper Pipes"] == before["Soldering Copper Pipes"]
-    assert note in await found(client, "sugar water hives")
-    assert before["Waxing Skis"] in await found(client, "waxing skis")
-    assert before["Making Soap"] not in await found(client, "making soap")
-    assert before["Tuning A Piano"] in await found(client, "strings hammers")
+    assert note in await search_sources(client, "sugar water hives")
+    assert before["Waxing Skis"] in await search_sources(client, "waxing skis")
+    assert before["Making Soap"] not in await search_sources(client, "making soap")
+    assert before["Tuning A Piano"] in await search_sources(client, "strings hammers")
     bees = await call_tool(
         client, "get_source", source_id=before["Keeping Bees Over Winter"], detail="full"
     )

@@ -43,14 +43,14 @@ def write(gateway: RunningGateway, key: str, /, **arguments: Any) -> dict[str, A
     return result
 
 
-def notes(gateway: RunningGateway, key: str) -> list[str]:
+def read_user_notes(gateway: RunningGateway, key: str) -> list[str]:
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
     answer = post(gateway.endpoint, make_call("read_notes", {}), headers).json()
     texts: list[str] = answer["result"]["structuredContent"]["texts"]
     return texts
 
 
-def receipt(result: dict[str, Any]) -> dict[str, Any]:
+def read_receipt(result: dict[str, Any]) -> dict[str, Any]:
     details: dict[str, Any] = result["_meta"]["carrel/receipt"]
     return details
 
@@ -59,7 +59,7 @@ def test_a_call_is_charged_its_actual_cost(
     gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.cost")
-    assert receipt(write(gateway, key, text="three"))["price"] == 5
+    assert read_receipt(write(gateway, key, text="three"))["price"] == 5
     after = account("money.cost")
     assert after.balance == FUNDS - 5
     assert after.held == {}
@@ -70,7 +70,7 @@ def test_a_free_call_does_not_change_the_account(
 ) -> None:
     key = make_key("money.free")
     before = account("money.free")
-    assert notes(gateway, key) == []
+    assert read_user_notes(gateway, key) == []
     assert account("money.free") == before
 
 
@@ -82,7 +82,7 @@ def test_a_call_without_funds_is_rejected_and_not_run(
     rejected = write(gateway, key, text="x")
     assert rejected["isError"]
     assert "PAYMENT_REQUIRED" in rejected["content"][0]["text"]
-    assert notes(gateway, key) == []
+    assert read_user_notes(gateway, key) == []
     assert account("money.poor").balance == 1
 
 
@@ -109,12 +109,12 @@ def test_a_call_with_unknown_outcome_is_paid_when_repeated(
     assert before.balance == FUNDS
     assert [hold.amount for hold in before.held.values()] == [PRICE]
     repeated = write(gateway, key, **arguments)
-    assert receipt(repeated)["price"] == 4
-    assert receipt(repeated)["replayed"] is True
+    assert read_receipt(repeated)["price"] == 4
+    assert read_receipt(repeated)["replayed"] is True
     after = account(user)
     assert after.balance == FUNDS - 4
     assert after.held == {}
-    assert notes(gateway, key) == ["once"]
+    assert read_user_notes(gateway, key) == ["once"]
 
 
 def test_concurrent_repeats_of_a_call_are_charged_once(
@@ -134,7 +134,7 @@ def test_concurrent_repeats_of_a_call_are_charged_once(
     for thread in threads:
         thread.join()
     assert [bool(answer.get("isError")) for answer in answers] == [False] * 6
-    assert notes(gateway, key) == ["only"]
+    assert read_user_notes(gateway, key) == ["only"]
     after = account("money.once")
     assert after.balance == FUNDS - 4
     assert after.held == {}
@@ -145,7 +145,7 @@ def test_a_monthly_budget_is_never_exceeded(
 ) -> None:
     key = make_key("money.month")
     in_access(realm, lambda store: store.accounts.set_budget("money.month", PRICE + 5))
-    assert receipt(write(gateway, key, text="x" * 10))["price"] == 10
+    assert read_receipt(write(gateway, key, text="x" * 10))["price"] == 10
     rejected = write(gateway, key, text="x" * 10)
     assert "PAYMENT_REQUIRED" in rejected["content"][0]["text"]
     assert account("money.month").balance == FUNDS - 10
@@ -157,11 +157,11 @@ def test_a_write_is_recorded_with_names_and_sizes(
     key = make_key("money.record")
     write(gateway, key, text="secret words", idempotency_key="k")
 
-    async def records(store: Any) -> list[dict[str, Any]]:
+    async def read_records(store: Any) -> list[dict[str, Any]]:
         records = await store.database.find(store.database.collection("calls").limit(1_000))
         return [record.to_dict() for record in records if record.get("user_id") == "money.record"]
 
-    [record] = in_access(realm, records)
+    [record] = in_access(realm, read_records)
     assert record["tool"] == "write_note"
     assert record["state"] == "settled"
     assert record["outcome"] == "ok"
@@ -171,8 +171,8 @@ def test_a_write_is_recorded_with_names_and_sizes(
     assert record["expires_at"] > record["started_at"]
 
 
-def nested(depth: int) -> Any:
-    return [nested(depth - 1)] if depth else 0
+def make_nested_list(depth: int) -> Any:
+    return [make_nested_list(depth - 1)] if depth else 0
 
 
 def test_too_deep_arguments_are_rejected_before_payment(
@@ -180,7 +180,10 @@ def test_too_deep_arguments_are_rejected_before_payment(
 ) -> None:
     user = "money.odd"
     request = make_request(
-        "tools/call", name="write_note", arguments={"text": nested(190)}, _meta=CLIENT_META
+        "tools/call",
+        name="write_note",
+        arguments={"text": make_nested_list(190)},
+        _meta=CLIENT_META,
     )
     headers: dict[str, str | None] = {
         "authorization": f"Bearer {make_key(user)}",

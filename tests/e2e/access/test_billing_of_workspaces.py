@@ -68,12 +68,12 @@ class Deployment:
             ]
         return [future.result() for future in futures]
 
-    def account(self, user: str) -> tuple[int, list[int]]:
+    def read_account(self, user: str) -> tuple[int, list[int]]:
         """Return the balance of a user, and the amounts that are held."""
         account: Account = in_access(self.realm, lambda store: store.accounts.get(user))
         return account.balance, [hold.amount for hold in account.held.values()]
 
-    def stored(self, user: str) -> dict[str, dict[str, Any]]:
+    def read_stored(self, user: str) -> dict[str, dict[str, Any]]:
         """Return the stored materials of a user."""
 
         async def read() -> dict[str, dict[str, Any]]:
@@ -122,7 +122,7 @@ def reset_model(deployment: Deployment) -> Iterator[None]:
     deployment.fake.rejected_words = ""
 
 
-def outcome(result: dict[str, Any]) -> tuple[str, int | None]:
+def read_outcome(result: dict[str, Any]) -> tuple[str, int | None]:
     """Return the status or the error code of a call, and the price on its receipt."""
     if result.get("isError"):
         error = json.loads(result["content"][0]["text"])["error"]
@@ -132,9 +132,9 @@ def outcome(result: dict[str, Any]) -> tuple[str, int | None]:
 
 def test_each_answer_costs_the_price(deployment: Deployment, make_key: MakeKey) -> None:
     key = make_key("materials.each")
-    assert outcome(deployment.ask(key, materials=TEXT)) == ("ready", PRICE)
-    assert outcome(deployment.ask(key, materials=TEXT)) == ("ready", PRICE)
-    assert deployment.account("materials.each") == (FUNDS - 2 * PRICE, [])
+    assert read_outcome(deployment.ask(key, materials=TEXT)) == ("ready", PRICE)
+    assert read_outcome(deployment.ask(key, materials=TEXT)) == ("ready", PRICE)
+    assert deployment.read_account("materials.each") == (FUNDS - 2 * PRICE, [])
 
 
 def test_a_call_costs_nothing_while_the_model_is_down(
@@ -143,15 +143,18 @@ def test_a_call_costs_nothing_while_the_model_is_down(
     key = make_key("materials.down")
     deployment.fake.script.append(Reply())
     deployment.fake.usual = make_error_reply(429, retry_after="60")
-    assert outcome(deployment.ask(key, materials=TEXT)) == ("UNAVAILABLE", None)
-    assert outcome(deployment.ask(key, materials=TEXT, idempotency_key="k")) == (
+    assert read_outcome(deployment.ask(key, materials=TEXT)) == ("UNAVAILABLE", None)
+    assert read_outcome(deployment.ask(key, materials=TEXT, idempotency_key="k")) == (
         "UNAVAILABLE",
         None,
     )
-    assert deployment.account("materials.down") == (FUNDS, [])
+    assert deployment.read_account("materials.down") == (FUNDS, [])
     deployment.fake.usual = Reply()
-    assert outcome(deployment.ask(key, materials=TEXT, idempotency_key="k")) == ("ready", PRICE)
-    assert deployment.account("materials.down") == (FUNDS - PRICE, [])
+    assert read_outcome(deployment.ask(key, materials=TEXT, idempotency_key="k")) == (
+        "ready",
+        PRICE,
+    )
+    assert deployment.read_account("materials.down") == (FUNDS - PRICE, [])
 
 
 def test_a_call_with_rejected_materials_costs_nothing(
@@ -160,9 +163,9 @@ def test_a_call_with_rejected_materials_costs_nothing(
     key = make_key("materials.refused")
     deployment.fake.rejected_words = make_paragraph(3)
     for arguments in ({"materials": TEXT}, {"materials": " "}, {"document": "0" * 32}, {}):
-        code, _ = outcome(deployment.ask(key, **arguments))
+        code, _ = read_outcome(deployment.ask(key, **arguments))
         assert code in ("VALIDATION_ERROR", "NOT_FOUND")
-    assert deployment.account("materials.refused") == (FUNDS, [])
+    assert deployment.read_account("materials.refused") == (FUNDS, [])
 
 
 def test_a_call_without_funds_does_no_work(deployment: Deployment, make_key: MakeKey) -> None:
@@ -172,10 +175,10 @@ def test_a_call_without_funds_does_no_work(deployment: Deployment, make_key: Mak
         deployment.realm, lambda store: store.accounts.credit(user, PRICE - 1 - FUNDS, utc_now())
     )
     before = len(deployment.fake.calls)
-    assert outcome(deployment.ask(key, materials=TEXT)) == ("PAYMENT_REQUIRED", None)
+    assert read_outcome(deployment.ask(key, materials=TEXT)) == ("PAYMENT_REQUIRED", None)
     assert len(deployment.fake.calls) == before
-    assert deployment.stored(user) == {}
-    assert deployment.account(user) == (PRICE - 1, [])
+    assert deployment.read_stored(user) == {}
+    assert deployment.read_account(user) == (PRICE - 1, [])
 
 
 def test_a_pending_call_is_paid_and_its_first_answer_is_free(
@@ -183,16 +186,16 @@ def test_a_pending_call_is_paid_and_its_first_answer_is_free(
 ) -> None:
     key = make_key("materials.pending")
     pending = deployment.ask(key, materials=LONG_TEXT)
-    assert outcome(pending) == ("pending", PRICE)
+    assert read_outcome(pending) == ("pending", PRICE)
     document = pending["structuredContent"]["document"]
     deployment.fake.usual = make_error_reply(429, retry_after="60")
-    assert outcome(deployment.ask(key, document=document)) == ("UNAVAILABLE", None)
-    assert deployment.account("materials.pending") == (FUNDS - PRICE, [])
+    assert read_outcome(deployment.ask(key, document=document)) == ("UNAVAILABLE", None)
+    assert deployment.read_account("materials.pending") == (FUNDS - PRICE, [])
     deployment.fake.usual = Reply()
-    assert outcome(deployment.ask(key, document=document)) == ("ready", 0)
-    assert deployment.account("materials.pending") == (FUNDS - PRICE, [])
-    assert outcome(deployment.ask(key, document=document)) == ("ready", PRICE)
-    assert deployment.account("materials.pending") == (FUNDS - 2 * PRICE, [])
+    assert read_outcome(deployment.ask(key, document=document)) == ("ready", 0)
+    assert deployment.read_account("materials.pending") == (FUNDS - PRICE, [])
+    assert read_outcome(deployment.ask(key, document=document)) == ("ready", PRICE)
+    assert deployment.read_account("materials.pending") == (FUNDS - 2 * PRICE, [])
 
 
 @pytest.mark.slow
@@ -203,7 +206,7 @@ def test_concurrent_repeats_of_a_call_are_charged_once(
     results = two_gateways.ask_concurrently(key, materials=TEXT, idempotency_key="k")
     contexts = [result["structuredContent"]["contexts"] for result in results]
     assert contexts == [contexts[0]] * 4
-    assert two_gateways.account("materials.once") == (FUNDS - PRICE, [])
+    assert two_gateways.read_account("materials.once") == (FUNDS - PRICE, [])
 
 
 @pytest.mark.slow
@@ -212,8 +215,8 @@ def test_concurrent_calls_without_a_key_are_each_charged(
 ) -> None:
     key = make_key("materials.many")
     results = two_gateways.ask_concurrently(key, materials=TEXT)
-    assert [outcome(result) for result in results] == [("ready", PRICE)] * 4
-    assert two_gateways.account("materials.many") == (FUNDS - 4 * PRICE, [])
+    assert [read_outcome(result) for result in results] == [("ready", PRICE)] * 4
+    assert two_gateways.read_account("materials.many") == (FUNDS - 4 * PRICE, [])
 
 
 @pytest.mark.slow
@@ -221,6 +224,6 @@ def test_a_prepaid_answer_is_free_only_once(two_gateways: Deployment, make_key: 
     key = make_key("materials.prepaid")
     document = two_gateways.ask(key, materials=LONG_TEXT)["structuredContent"]["document"]
     results = two_gateways.ask_concurrently(key, document=document)
-    ready_count = [outcome(result)[0] for result in results].count("ready")
+    ready_count = [read_outcome(result)[0] for result in results].count("ready")
     assert ready_count  # one call embeds; the others are answered as pending, free of charge
-    assert two_gateways.account("materials.prepaid") == (FUNDS - ready_count * PRICE, [])
+    assert two_gateways.read_account("materials.prepaid") == (FUNDS - ready_count * PRICE, [])

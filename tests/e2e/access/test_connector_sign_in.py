@@ -101,7 +101,7 @@ class Claude:
         fields = {"client_id": self.client_id, "token": token}
         return httpx2.post(self.server["revocation_endpoint"], data=fields)
 
-    def status(self, token: str) -> int:
+    def get_status(self, token: str) -> int:
         """Return the HTTP status of a request with this token."""
         headers: dict[str, str | None] = {"authorization": f"Bearer {token}"}
         return post(self.endpoint, make_request("tools/list"), headers).status_code
@@ -134,10 +134,10 @@ def test_claude_signs_in_calls_refreshes_and_is_revoked(claude: Claude, make_key
     assert answer["result"]["structuredContent"] == {"number": 1}
 
     refreshed = claude.refresh(tokens["refresh_token"]).json()
-    assert claude.status(refreshed["access_token"]) == 200
+    assert claude.get_status(refreshed["access_token"]) == 200
 
     assert claude.revoke(refreshed["refresh_token"]).status_code == 200
-    assert [claude.status(token_set["access_token"]) for token_set in (tokens, refreshed)] == [
+    assert [claude.get_status(token_set["access_token"]) for token_set in (tokens, refreshed)] == [
         401,
         401,
     ]
@@ -164,7 +164,7 @@ def test_a_reused_code_revokes_its_tokens(claude: Claude, make_key: MakeKey) -> 
     code = claude.authorize(make_key("claude.replay"), verifier).answer["code"]
     tokens = claude.exchange(code, verifier).json()
     assert claude.exchange(code, verifier).json()["error"] == "invalid_grant"
-    assert claude.status(tokens["access_token"]) == 401
+    assert claude.get_status(tokens["access_token"]) == 401
     assert claude.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
 
 
@@ -175,10 +175,10 @@ def test_a_reused_refresh_token_revokes_parallel_sessions(
     one, other = claude.refresh(first).json(), claude.refresh(first).json()
     assert other["refresh_token"] == one["refresh_token"]
     newest = claude.refresh(one["refresh_token"]).json()
-    assert claude.status(newest["access_token"]) == 200
+    assert claude.get_status(newest["access_token"]) == 200
     assert claude.refresh(first).json()["error"] == "invalid_grant"
     assert claude.refresh(newest["refresh_token"]).json()["error"] == "invalid_grant"
-    assert [claude.status(token_set["access_token"]) for token_set in (one, other, newest)] == [
+    assert [claude.get_status(token_set["access_token"]) for token_set in (one, other, newest)] == [
         401
     ] * 3
 

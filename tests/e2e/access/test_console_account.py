@@ -29,7 +29,7 @@ def url(realm: str, log: Path) -> Iterator[str]:
         yield gateway.url
 
 
-def key_id(key: str) -> str:
+def find_key_id(key: str) -> str:
     return key.split("_")[1]
 
 
@@ -52,8 +52,8 @@ def test_a_person_sees_their_own_keys_and_programs(url: str, make_key: MakeKey) 
     assert person.path == "/you"
     assert person.texts("h1") == ["owns.keys"]
     [keys] = [text for text in person.texts("section") if text.startswith("Keys")]
-    assert key_id(key) in keys
-    assert key_id(other_key) not in person.response.text
+    assert find_key_id(key) in keys
+    assert find_key_id(other_key) not in person.response.text
     assert key not in person.response.text
     assert person.texts(".with-button strong") == ["The console", "tests"]
     assert "in this browser" in person.texts(".rows")[0]
@@ -64,7 +64,7 @@ def test_a_revoked_key_opens_nothing(url: str, make_key: MakeKey) -> None:
     other_browser = Person(url).sign_in(lost_key)
     person = Person(url).sign_in(key, "/you")
     assert call_status(url, lost_key) == 200
-    response = revoke(person, action="revoke_key", key_id=key_id(lost_key))
+    response = revoke(person, action="revoke_key", key_id=find_key_id(lost_key))
     assert response.status_code == 200
     [message] = read_texts(parse_page(response), "[role=status] p")
     assert message.startswith("Revoked the key")
@@ -89,7 +89,7 @@ def test_nobody_revokes_what_is_anothers(url: str, make_key: MakeKey) -> None:
     grant_id = victim.http.cookies["carrel-session"].partition(".")[0]
     person = Person(url).sign_in(make_key("owns.attacker"), "/you")
     for fields in (
-        {"action": "revoke_key", "key_id": key_id(victim_key)},
+        {"action": "revoke_key", "key_id": find_key_id(victim_key)},
         {"action": "end_grant", "grant_id": grant_id},
         {"action": "end_grant", "grant_id": "x"},
     ):
@@ -103,7 +103,7 @@ def test_a_session_that_may_only_read_revokes_nothing(url: str, make_key: MakeKe
     key = make_key("owns.reader", frozenset({Scope.READ}))
     person = Person(url).sign_in(key, "/you")
     assert person.buttons == ["Sign out"]
-    assert revoke(person, action="revoke_key", key_id=key_id(key)).status_code == 403
+    assert revoke(person, action="revoke_key", key_id=find_key_id(key)).status_code == 403
     assert call_status(url, key, "search_traces") == 200
 
 

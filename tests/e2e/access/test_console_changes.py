@@ -71,7 +71,7 @@ def sign_in(local_embedder: LocalEmbedder, log: Path) -> Iterator[SignIn]:
         yield sign_in_as
 
 
-def passage_path(person: Person, source_id: str) -> str:
+def find_passage_path(person: Person, source_id: str) -> str:
     """Return the address of the first passage of a source."""
     person.open(f"/sources/{source_id}")
     return f"/sources/{source_id}?passage={person.select('.passage')[0].get('id')}"
@@ -100,7 +100,7 @@ def test_saving_a_form_as_it_was_changes_nothing(sign_in: SignIn) -> None:
 def test_a_note_with_a_secret_is_explained_and_kept_in_the_form(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
     text = f"The token is {next(iter(make_tokens().values()))}"
-    owner.open(passage_path(owner, "noting")).submit("Save the note", text=text)
+    owner.open(find_passage_path(owner, "noting")).submit("Save the note", text=text)
     assert owner.response.status_code == 400
     assert owner.texts("[role=alert]")[0].startswith("Nothing was saved. The text seems to contain")
     assert text in owner.texts("[name=text]")
@@ -116,7 +116,7 @@ def test_all_tags_and_the_author_can_be_removed(sign_in: SignIn) -> None:
 
 def test_a_note_is_shown_at_its_passage_until_undone(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
-    path = passage_path(owner, "noting")
+    path = find_passage_path(owner, "noting")
     owner.open(path).submit("Save the note", text="Ask the baker <script>why</script>.")
     assert owner.texts("[role=status] p")[0].startswith("Saved.")
     assert owner.texts("#related .row-title") != []
@@ -130,7 +130,7 @@ def test_a_note_is_shown_at_its_passage_until_undone(sign_in: SignIn) -> None:
 
 def test_the_text_of_a_note_is_edited_and_undone(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
-    owner.open(passage_path(owner, "noting")).submit("Save the note", text="Ask the miller.")
+    owner.open(find_passage_path(owner, "noting")).submit("Save the note", text="Ask the miller.")
     [note] = [link for link in owner.select("#related .row-title") if "mill" in link.text_content()]
     owner.open(note.get("href"))
     assert "Ask the miller." in owner.texts("[name=text]")
@@ -150,7 +150,7 @@ def test_a_long_note_is_edited_as_a_whole(sign_in: SignIn) -> None:
     text = "\n\n".join(
         f"Paragraph {number}: {'bread and water ' * 20}".strip() for number in range(20)
     )
-    owner.open(passage_path(owner, "noting")).submit("Save the note", text=text)
+    owner.open(find_passage_path(owner, "noting")).submit("Save the note", text=text)
     [note] = [
         link for link in owner.select("#related .row-title") if "Paragraph 0" in link.text_content()
     ]
@@ -164,7 +164,9 @@ def test_a_long_note_is_edited_as_a_whole(sign_in: SignIn) -> None:
 
 def test_who_did_not_save_a_note_does_not_edit_it(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
-    owner.open(passage_path(owner, "noting")).submit("Save the note", text="A note of the owner.")
+    owner.open(find_passage_path(owner, "noting")).submit(
+        "Save the note", text="A note of the owner."
+    )
     path = next(
         link.get("href")
         for link in owner.select("#related .row-title")
@@ -190,7 +192,7 @@ def test_an_edit_is_reset_to_what_the_origin_says(sign_in: SignIn) -> None:
 
 def test_a_passage_is_forgotten_and_comes_back(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
-    path = passage_path(owner, "forgetting")
+    path = find_passage_path(owner, "forgetting")
     owner.open(path).submit("Forget the passage")
     assert owner.texts("[role=status] p")[0].startswith("Forgot a passage of")
     assert owner.texts("[role=alert]") == []
@@ -219,7 +221,7 @@ def test_undoing_brings_a_forgotten_source_back(sign_in: SignIn) -> None:
 
 def test_what_was_forgotten_is_listed_and_restored(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
-    owner.open(passage_path(owner, "listing")).submit("Forget the passage")
+    owner.open(find_passage_path(owner, "listing")).submit("Forget the passage")
     text = "Knead the dough for listing"
     row = next(text_ for text_ in owner.open("/forgotten").texts(".row") if text in text_)
     user = owner.texts(".who a")[0]
@@ -240,9 +242,9 @@ def test_what_was_forgotten_is_listed_and_restored(sign_in: SignIn) -> None:
 
 def test_the_list_of_what_was_forgotten_is_for_who_may_restore(sign_in: SignIn) -> None:
     owner, editor, reader = (sign_in(role) for role in (Role.OWNER, Role.EDITOR, Role.READER))
-    path = passage_path(owner, "secret")
+    path = find_passage_path(owner, "secret")
     owner.open("/sources/secret").submit("Forget the source")
-    editor.open(passage_path(editor, "noting")).submit("Save the note", text="Mine to forget.")
+    editor.open(find_passage_path(editor, "noting")).submit("Save the note", text="Mine to forget.")
     [note] = [n for n in editor.select("#related .row-title") if "Mine" in n.text_content()]
     editor.open(note.get("href")).submit("Forget the source")
     assert editor.open("/forgotten").texts(".row strong") == ["Mine to forget."]
@@ -269,7 +271,9 @@ def test_nobody_restores_what_is_anothers(sign_in: SignIn) -> None:
 
 def test_a_repeated_form_takes_effect_once(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
-    owner.open(passage_path(owner, "repeating")).submit("Save the note", text="Once is enough.")
+    owner.open(find_passage_path(owner, "repeating")).submit(
+        "Save the note", text="Once is enough."
+    )
     request = owner.response.request
     headers = {name: request.headers[name] for name in ("content-type", "origin")}
     owner.follow(owner.http.post(request.url, content=request.content, headers=headers))
@@ -306,7 +310,7 @@ def test_after_a_conflict_only_what_was_changed_is_saved(sign_in: SignIn) -> Non
 
 def test_a_form_after_the_session_ended_loses_no_text(sign_in: SignIn) -> None:
     person = sign_in(Role.OWNER)
-    path = passage_path(person, "reading")
+    path = find_passage_path(person, "reading")
     person.open(path)
     person.http.cookies.delete(SESSION_COOKIE)
     person.submit("Save the note", text="A thought\n</textarea>about bread")
@@ -321,7 +325,7 @@ def test_a_form_after_the_session_ended_loses_no_text(sign_in: SignIn) -> None:
 
 def test_a_form_that_is_too_large_is_answered_by_a_page(sign_in: SignIn) -> None:
     person = sign_in(Role.OWNER)
-    person.open(passage_path(person, "reading")).submit("Save the note", text="x" * 300_000)
+    person.open(find_passage_path(person, "reading")).submit("Save the note", text="x" * 300_000)
     assert person.response.status_code == 413
     [message] = person.texts("[role=alert]")
     assert message.startswith("This request is larger than 262,144 bytes. Nothing was changed.")
@@ -348,7 +352,7 @@ def test_forms_are_shown_to_whom_may_use_them(
     sign_in: SignIn, role: Role, scopes: frozenset[Scope], summaries: list[str]
 ) -> None:
     person = sign_in(role, scopes)
-    person.open(passage_path(person, "reading"))
+    person.open(find_passage_path(person, "reading"))
     assert person.texts("summary") == summaries
 
 

@@ -46,12 +46,12 @@ def send(person: Person, path: str, **fields: str) -> httpx2.Response:
     return person.http.post(path, data={"form": token, **fields}, headers={"origin": origin})
 
 
-def shown_key(person: Person) -> str:
+def read_shown_key(person: Person) -> str:
     [text] = person.texts(".secret")
     return text
 
 
-def stored_keys(realm: str, user: str) -> list[AccessKey]:
+def read_stored_keys(realm: str, user: str) -> list[AccessKey]:
     keys: list[AccessKey] = in_access(realm, lambda store: store.keys.list_keys(user))
     return keys
 
@@ -63,15 +63,15 @@ def test_a_key_is_made_after_proof_and_shown_once(
     person = ask(Person(url).sign_in(key), scope="carrel:write", days="90")
     assert person.texts("h1") == ["Make the key “laptop”"]
     assert len(person.texts("li")) == 2
-    assert len(stored_keys(realm, "makes.ada")) == 1
+    assert len(read_stored_keys(realm, "makes.ada")) == 1
     person.submit("Make the key", key=key)
     assert person.response.status_code == 200
     assert person.response.headers["cache-control"] == "no-store"
-    text = shown_key(person)
+    text = read_shown_key(person)
     assert f"{url}/mcp" in person.texts("dl")[0]
     assert "Authorization: Bearer" in person.texts("dl")[0]
     assert call_status(url, text) == 200
-    made, _ = stored_keys(realm, "makes.ada")
+    made, _ = read_stored_keys(realm, "makes.ada")
     assert (made.name, made.scopes) == ("laptop", READ_AND_WRITE)
     assert made.expires_at == made.created_at + timedelta(days=90)
     again = person.http.get(person.path)
@@ -85,10 +85,10 @@ def test_a_key_is_made_after_proof_and_shown_once(
 
 def test_a_key_may_be_valid_until_it_is_revoked(url: str, make_key: MakeKey, realm: str) -> None:
     key = make_key("makes.forever")
-    text = shown_key(
+    text = read_shown_key(
         ask(Person(url).sign_in(key), scope="carrel:read", days="").submit("Make the key", key=key)
     )
-    made, _ = stored_keys(realm, "makes.forever")
+    made, _ = read_stored_keys(realm, "makes.forever")
     assert (made.expires_at, made.scopes) == (None, frozenset({Scope.READ}))
     assert call_status(url, text, "search_traces") == 200
     assert call_status(url, text, "add_task", title="x") == 403
@@ -98,10 +98,10 @@ def test_a_button_pressed_twice_makes_one_key(url: str, make_key: MakeKey, realm
     key = make_key("makes.twice")
     person = ask(Person(url).sign_in(key))
     first = person.page
-    text = shown_key(person.submit("Make the key", key=key))
+    text = read_shown_key(person.submit("Make the key", key=key))
     person.page = first
-    assert shown_key(person.submit("Make the key", key=key)) == text
-    assert len(stored_keys(realm, "makes.twice")) == 2
+    assert read_shown_key(person.submit("Make the key", key=key)) == text
+    assert len(read_stored_keys(realm, "makes.twice")) == 2
 
     async def make_older(store: AccessStore) -> None:
         made, _ = await store.keys.list_keys("makes.twice")
@@ -126,7 +126,7 @@ def test_without_proof_there_is_no_key(url: str, make_key: MakeKey, realm: str) 
     for code in ("", "x", f"{'0' * 32}.{'x' * 43}"):
         person.open(f"/you/key?code={code}&state=x")
         assert person.response.status_code == 400
-    assert len(stored_keys(realm, "makes.none")) == 1
+    assert len(read_stored_keys(realm, "makes.none")) == 1
 
 
 def test_another_person_proves_nothing(url: str, make_key: MakeKey, realm: str) -> None:
@@ -135,7 +135,11 @@ def test_another_person_proves_nothing(url: str, make_key: MakeKey, realm: str) 
     person.submit("Make the key", key=other_key)
     assert person.response.status_code == 403
     assert "confirmed as makes.other" in person.texts("[role=alert]")[0]
-    assert len(stored_keys(realm, "makes.own")) == len(stored_keys(realm, "makes.other")) == 1
+    assert (
+        len(read_stored_keys(realm, "makes.own"))
+        == len(read_stored_keys(realm, "makes.other"))
+        == 1
+    )
 
 
 def test_a_proof_is_valid_for_its_session_and_key_alone(
@@ -156,7 +160,7 @@ def test_a_proof_is_valid_for_its_session_and_key_alone(
     assert person.open(prove().replace("&state=", "&state=x")).response.status_code == 403
     sign_in_code = prove().replace("/you/key", "/session")
     assert person.open(sign_in_code).response.status_code == 401
-    assert len(stored_keys(realm, "makes.bound")) == 1
+    assert len(read_stored_keys(realm, "makes.bound")) == 1
 
 
 def test_a_key_does_no_more_than_its_maker(url: str, make_key: MakeKey, realm: str) -> None:
@@ -180,8 +184,8 @@ def test_a_key_does_no_more_than_its_maker(url: str, make_key: MakeKey, realm: s
     )
     owner = ask(Person(url).sign_in(make_key("makes.writer")), scope="carrel:curate")
     weak_key = make_key("makes.writer", frozenset({Scope.READ}))
-    assert shown_key(owner.submit("Make the key", key=weak_key)).startswith("carrel_")
-    assert stored_keys(realm, "makes.writer")[0].scopes == frozenset({Scope.READ})
+    assert read_shown_key(owner.submit("Make the key", key=weak_key)).startswith("carrel_")
+    assert read_stored_keys(realm, "makes.writer")[0].scopes == frozenset({Scope.READ})
 
 
 def test_nobody_has_more_than_100_keys(url: str, make_key: MakeKey, realm: str) -> None:
@@ -217,7 +221,7 @@ def test_a_key_does_not_outlast_the_proof(url: str, realm: str) -> None:
 
     key = in_access(realm, add_key)
     ask(Person(url).sign_in(key), days="").submit("Make the key", key=key)
-    made, brief = stored_keys(realm, "makes.brief")
+    made, brief = read_stored_keys(realm, "makes.brief")
     assert made.expires_at == brief.expires_at
 
 
@@ -263,5 +267,5 @@ def test_attempts_to_prove_are_limited(log: Path) -> None:
 
 def test_google_proves_who_makes_a_key(google_url: str) -> None:
     person = Person(google_url).open("/").submit("Continue with Google")
-    key = shown_key(ask(person).submit("Continue with Google"))
+    key = read_shown_key(ask(person).submit("Continue with Google"))
     assert call_status(google_url, key) == 200

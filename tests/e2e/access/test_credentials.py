@@ -31,11 +31,11 @@ READ_TOOLS = {"read_notes", *PUBLIC_TOOLS}
 ALL_TOOLS = {"write_note", *READ_TOOLS}
 
 
-def bearer(key: str) -> dict[str, str | None]:
+def make_headers(key: str) -> dict[str, str | None]:
     return {"authorization": f"Bearer {key}"}
 
 
-def challenge(response: httpx2.Response) -> dict[str, str]:
+def parse_challenge(response: httpx2.Response) -> dict[str, str]:
     """Return the parameters of `WWW-Authenticate`."""
     header = response.headers["www-authenticate"]
     assert header.startswith("Bearer ")
@@ -51,9 +51,9 @@ def call_result(
     gateway: RunningGateway, key: str, tool: str, /, **arguments: Any
 ) -> dict[str, Any]:
     """Call a tool with a key and return the result."""
-    result: dict[str, Any] = post(gateway.endpoint, make_call(tool, arguments), bearer(key)).json()[
-        "result"
-    ]
+    result: dict[str, Any] = post(
+        gateway.endpoint, make_call(tool, arguments), make_headers(key)
+    ).json()["result"]
     return result
 
 
@@ -64,7 +64,7 @@ def test_a_request_without_a_credential_learns_where_to_sign_in(
 ) -> None:
     response = post(f"{gateway.endpoint}{query}", body)
     assert response.status_code == 401
-    assert challenge(response) == {
+    assert parse_challenge(response) == {
         "resource_metadata": f"{gateway.url}/.well-known/oauth-protected-resource/mcp",
         "scope": "carrel:curate carrel:read carrel:write",
     }
@@ -91,7 +91,7 @@ def test_an_invalid_credential_is_an_invalid_token_error(
     for endpoint in (gateway.endpoint, open_gateway.endpoint, *selections):
         response = post(endpoint, make_request("tools/list"), headers)
         assert response.status_code == 401
-        assert challenge(response)["error"] == "invalid_token"
+        assert parse_challenge(response)["error"] == "invalid_token"
 
 
 @settings(
@@ -118,7 +118,7 @@ def test_a_key_works_in_either_header_and_with_a_task(
 ) -> None:
     key = make_key("anna")
     api_key: dict[str, str | None] = {"x-api-key": key}
-    for headers in (bearer(key), api_key, bearer(f"project-7@{key}")):
+    for headers in (make_headers(key), api_key, make_headers(f"project-7@{key}")):
         assert list_tools(gateway, headers) == ALL_TOOLS
 
 
@@ -149,7 +149,7 @@ def test_only_the_key_decides_the_user(gateway: RunningGateway, make_key: MakeKe
 
 def test_a_read_only_key_sees_no_writing_tool(gateway: RunningGateway, make_key: MakeKey) -> None:
     key = make_key("reader", scopes=frozenset({Scope.READ}))
-    assert list_tools(gateway, bearer(key)) == READ_TOOLS
+    assert list_tools(gateway, make_headers(key)) == READ_TOOLS
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
@@ -161,14 +161,14 @@ def test_an_insufficient_scope_error_names_all_scopes(
         response = post_modern(
             gateway.endpoint,
             "tools/call",
-            bearer(key),
+            make_headers(key),
             name="write_note",
             arguments={"text": "x"},
         )
     else:
-        response = post(gateway.endpoint, make_call("write_note", {"text": "x"}), bearer(key))
+        response = post(gateway.endpoint, make_call("write_note", {"text": "x"}), make_headers(key))
     assert response.status_code == 403
-    header = challenge(response)
+    header = parse_challenge(response)
     assert header["error"] == "insufficient_scope"
     assert header["scope"] == "carrel:read carrel:write"
     assert "needs a credential with the scopes" in response.json()["error"]["message"]
@@ -187,7 +187,7 @@ def test_an_anonymous_call_of_a_private_tool_must_sign_in(
 ) -> None:
     response = post(open_gateway.endpoint, make_call(tool, {"text": "x"}))
     assert response.status_code == 401
-    assert "error" not in challenge(response)
+    assert "error" not in parse_challenge(response)
     assert response.json()["error"]["message"] == f"Sign in to call {tool}."
 
 
@@ -195,8 +195,8 @@ def test_an_anonymous_call_with_a_price_must_sign_in(open_gateway: RunningGatewa
     """The response has status 401, because clients look for sign-in there."""
     response = post(open_gateway.endpoint, make_call("read_fortune", {}))
     assert response.status_code == 401
-    assert challenge(response)["scope"] == "carrel:read"
-    assert "error" not in challenge(response)
+    assert parse_challenge(response)["scope"] == "carrel:read"
+    assert "error" not in parse_challenge(response)
     assert "read_fortune costs $0.001 per call. Sign in first" in response.text
 
 
@@ -205,7 +205,7 @@ def test_an_unknown_tool_is_unknown_to_every_caller(
 ) -> None:
     body = make_call("invent_note", {})
     for response in (
-        post(gateway.endpoint, body, bearer(make_key("anna"))),
+        post(gateway.endpoint, body, make_headers(make_key("anna"))),
         post(open_gateway.endpoint, body),
     ):
         assert response.status_code == 200
@@ -247,9 +247,9 @@ def test_a_local_gateway_offers_no_sign_in(laptop: RunningGateway, path: str) ->
 def test_a_local_gateway_rejects_credentials_without_sign_in(
     laptop: RunningGateway, make_key: MakeKey
 ) -> None:
-    unknown = post(laptop.endpoint, make_request("tools/list"), bearer("carrel_nonsense"))
+    unknown = post(laptop.endpoint, make_request("tools/list"), make_headers("carrel_nonsense"))
     key = make_key("reader", scopes=frozenset({Scope.READ}))
-    forbidden = post(laptop.endpoint, make_call("write_note", {"text": "x"}), bearer(key))
+    forbidden = post(laptop.endpoint, make_call("write_note", {"text": "x"}), make_headers(key))
     for response in (unknown, forbidden):
         assert response.status_code == 403
         assert "www-authenticate" not in response.headers
@@ -265,12 +265,12 @@ def test_an_anonymous_body_has_a_lower_limit(
     assert rejected.json()["error"]["message"] == (
         "This request is larger than 65,536 bytes. Sign in to send up to 8,388,608."
     )
-    assert post(open_gateway.endpoint, large, bearer(make_key("anna"))).status_code == 200
+    assert post(open_gateway.endpoint, large, make_headers(make_key("anna"))).status_code == 200
 
 
 def test_the_write_scope_implies_the_read_scope(gateway: RunningGateway, make_key: MakeKey) -> None:
     key = make_key("writer", scopes=add_implied_scopes(frozenset({Scope.WRITE})))
-    assert list_tools(gateway, bearer(key)) == ALL_TOOLS
+    assert list_tools(gateway, make_headers(key)) == ALL_TOOLS
 
 
 def test_sign_in_endpoints_accept_every_origin(gateway: RunningGateway) -> None:

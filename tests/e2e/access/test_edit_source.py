@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
 
 
-def key_with_role(make_key: MakeKey, realm: str, user: str, role: Role) -> str:
+def make_key_with_role(make_key: MakeKey, realm: str, user: str, role: Role) -> str:
     """Return a key of a user who has this role."""
     key = make_key(user)
     in_access(realm, lambda store: store.accounts.set_role(user, role))
     return key
 
 
-def result(carrel: Carrel, key: str, tool: str, **arguments: Any) -> dict[str, Any]:
+def get_result(carrel: Carrel, key: str, tool: str, **arguments: Any) -> dict[str, Any]:
     """Return the result of a call, which may be an error of the tool."""
     response = carrel.ask(key, tool, **arguments)
     assert response.status_code == 200, response.text
@@ -31,7 +31,7 @@ def test_an_editor_edits_only_their_own_notes(
     carrel: Carrel, make_key: MakeKey, realm: str
 ) -> None:
     author, other, owner = (
-        key_with_role(make_key, realm, user, role)
+        make_key_with_role(make_key, realm, user, role)
         for user, role in (
             ("edits.author", Role.EDITOR),
             ("edits.other", Role.EDITOR),
@@ -39,21 +39,21 @@ def test_an_editor_edits_only_their_own_notes(
         )
     )
     text = "The spare oar is in the attic of the boat house."
-    note = result(carrel, author, "save_note", text=text)["structuredContent"]
+    note = get_result(carrel, author, "save_note", text=text)["structuredContent"]
     target = {"source_id": note["source_id"]}
-    rejection = result(carrel, other, "edit_source", **target, revision=1, tags=["boats"])
+    rejection = get_result(carrel, other, "edit_source", **target, revision=1, tags=["boats"])
     assert rejection["isError"]
     assert "carrel accounts role edits.other owner" in str(rejection)
     assert "oar" not in str(rejection)
-    edited = result(carrel, author, "edit_source", **target, revision=1, tags=["boats"])
+    edited = get_result(carrel, author, "edit_source", **target, revision=1, tags=["boats"])
     assert edited["structuredContent"]["revision"] == 2
-    late_edit = result(carrel, owner, "edit_source", **target, revision=1, title="Oars")
+    late_edit = get_result(carrel, owner, "edit_source", **target, revision=1, title="Oars")
     assert late_edit["isError"]
     assert "revision 2" in str(late_edit)
-    edited = result(carrel, owner, "edit_source", **target, revision=2, title="Oars")
+    edited = get_result(carrel, owner, "edit_source", **target, revision=2, title="Oars")
     assert edited["structuredContent"]["title"] == "Oars"
     undo = edited["structuredContent"]["undo"]
-    undone = result(carrel, owner, undo["tool"], **undo["arguments"])["structuredContent"]
+    undone = get_result(carrel, owner, undo["tool"], **undo["arguments"])["structuredContent"]
     assert undone["title"] == note["title"]
     assert undone["revision"] == 4
     assert undone["tags"] == ["boats"]

@@ -135,7 +135,7 @@ class Server:
             self.traces.append(Trace(trace_id, caller, title_word, tag, words))
         return code
 
-    def step(self, number: int, action: str, trace_number: int) -> None:
+    def take_step(self, number: int, action: str, trace_number: int) -> None:
         """Let a user, or the owner of the trace, act on a trace."""
         trace = self.traces[trace_number % len(self.traces)]
         caller = number if number <= ANONYMOUS else trace.owner
@@ -156,14 +156,14 @@ class Server:
 
     def supersede(self, caller: int, trace: Trace) -> None:
         """Contribute a trace that supersedes another."""
-        expected = self.expected_code(caller, trace, other="ok")
+        expected = self.get_expected_code(caller, trace, other="ok")
         assert self.contribute(caller, supersedes=trace.trace_id) == expected
 
     def vote(self, caller: int, trace: Trace, *, down: bool) -> None:
         """Vote on a trace with a comment."""
         comment = make_word()
         downvote = {"vote_type": "down", "feedback_tag": "outdated", "feedback_text": comment}
-        expected = self.expected_code(caller, trace, own="FORBIDDEN", other="ok")
+        expected = self.get_expected_code(caller, trace, own="FORBIDDEN", other="ok")
         arguments = {"trace_id": trace.trace_id} | (downvote if down else {"vote_type": "up"})
         assert self.call_for_code(caller, "vote_trace", **arguments) == expected
         trace.words.append(comment)
@@ -172,7 +172,7 @@ class Server:
         """Amend the solution of a trace."""
         new_word = make_word()
         owners_code = "CONFLICT" if trace.withdrawn else "ok"
-        expected = self.expected_code(caller, trace, own=owners_code, other="FORBIDDEN")
+        expected = self.get_expected_code(caller, trace, own=owners_code, other="FORBIDDEN")
         arguments = {"trace_id": trace.trace_id, "solution_text": f"What worked was {new_word}"}
         assert self.call_for_code(caller, "amend_trace", **arguments) == expected
         if expected == "ok":
@@ -181,13 +181,13 @@ class Server:
 
     def withdraw(self, caller: int, trace: Trace, *, withdrawn: bool) -> None:
         """Withdraw or restore a trace."""
-        expected = self.expected_code(caller, trace, own="ok", other="FORBIDDEN")
+        expected = self.get_expected_code(caller, trace, own="ok", other="FORBIDDEN")
         arguments = {"trace_id": trace.trace_id, "withdrawn": withdrawn}
         assert self.call_for_code(caller, "withdraw_trace", **arguments) == expected
         if expected == "ok":
             trace.withdrawn = withdrawn
 
-    def expected_code(self, caller: int, trace: Trace, *, own: str = "", other: str) -> str:
+    def get_expected_code(self, caller: int, trace: Trace, *, own: str = "", other: str) -> str:
         """Return the expected code of a writing call, for the owner or for another user."""
         if caller == ANONYMOUS:
             return "401"
@@ -229,7 +229,7 @@ def test_authors_and_withdrawn_traces_are_never_disclosed(
     server.contribute(0)
     server.contribute(1)
     for number, action, trace_number in steps:
-        server.step(number, action, trace_number)
+        server.take_step(number, action, trace_number)
     for trace, caller in itertools.product(server.traces[:3], (0, 1, ANONYMOUS)):
         server.read(caller, trace)
         server.vote(caller, trace, down=True)

@@ -19,7 +19,7 @@ CURATING_TOOLS = {
 }
 
 
-def listed_tools(carrel: Carrel, key: str) -> set[str]:
+def list_tools(carrel: Carrel, key: str) -> set[str]:
     answer = carrel.send(key, "tools/list").json()
     return {tool["name"] for tool in answer["result"]["tools"]}
 
@@ -29,7 +29,7 @@ def test_a_reader_cannot_curate_and_learns_what_is_missing(
     carrel: Carrel, make_key: MakeKey, tool: str
 ) -> None:
     key = make_key("roles.reader")
-    assert tool not in listed_tools(carrel, key)
+    assert tool not in list_tools(carrel, key)
     error = carrel.ask(key, tool).json()["error"]
     assert error["data"]["code"] == "FORBIDDEN"
     assert "carrel accounts role roles.reader editor" in error["message"]
@@ -76,9 +76,9 @@ def test_a_role_opens_its_tools_with_the_next_call(
 ) -> None:
     key = make_key("roles.changing")
     in_access(realm, lambda store: store.accounts.set_role("roles.changing", role))
-    assert listed_tools(carrel, key) >= CURATING_TOOLS
+    assert list_tools(carrel, key) >= CURATING_TOOLS
     in_access(realm, lambda store: store.accounts.set_role("roles.changing", None))
-    assert not listed_tools(carrel, key) & CURATING_TOOLS
+    assert not list_tools(carrel, key) & CURATING_TOOLS
 
 
 def test_an_owner_without_the_scope_is_asked_for_it(

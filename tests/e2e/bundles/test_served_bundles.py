@@ -70,7 +70,7 @@ def openai() -> Iterator[FakeOpenAI]:
         yield server
 
 
-def manifest_entry(staged: Path, name: str) -> dict[str, Any]:
+def find_manifest_entry(staged: Path, name: str) -> dict[str, Any]:
     """Return the manifest entry of a function."""
     manifest: dict[str, Any] = json.loads((staged / "manifest.json").read_bytes())["functions"]
     [entry] = [entry for entry in manifest.values() if entry["name"] == name]
@@ -85,7 +85,7 @@ def unpack(staged: Path, entry: dict[str, Any], parent: Path) -> Path:
     return folder
 
 
-def pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python's own pip."""
     command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -101,9 +101,11 @@ def install(requirements: Path, parent: Path) -> Path:
     lines = requirements.read_text("utf-8").replace("\\\n", " ").splitlines()
     smallest = parent / "smallest.txt"
     smallest.write_text(next(line for line in lines if line.startswith("idna==")))
-    if pip(python, "download", "--no-deps", "-d", str(parent), "-r", str(smallest)).returncode:
+    if run_pip(python, "download", "--no-deps", "-d", str(parent), "-r", str(smallest)).returncode:
         pytest.skip("pip reaches no package index here")
-    process = pip(python, "install", "--no-compile", "--require-hashes", "-r", str(requirements))
+    process = run_pip(
+        python, "install", "--no-compile", "--require-hashes", "-r", str(requirements)
+    )
     assert process.returncode == 0, process.stderr
     return python
 
@@ -131,7 +133,7 @@ def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
 def test_an_archive_runs_with_only_its_requirements(
     name: str, staged: Path, tmp_path: Path
 ) -> None:
-    folder = unpack(staged, manifest_entry(staged, name), tmp_path)
+    folder = unpack(staged, find_manifest_entry(staged, name), tmp_path)
     environment = {
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
         "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
@@ -149,7 +151,7 @@ def serve_function(
     staged: Path, name: str, settings: dict[str, str], parent: Path
 ) -> Iterator[str]:
     """Serve a function with its own settings and secrets, and yield its URL."""
-    entry = manifest_entry(staged, name)
+    entry = find_manifest_entry(staged, name)
     folder = unpack(staged, entry, parent)
     LAPTOP.mkdir(parents=True, exist_ok=True)
     with hold_lock(LAPTOP / "lock"):
@@ -255,7 +257,7 @@ async def test_a_deployed_function_exports_its_spans_before_it_answers(
 def test_a_bundle_has_only_the_providers_it_needs(
     name: str, providers: set[str], staged: Path
 ) -> None:
-    with ZipFile(staged / manifest_entry(staged, name)["bundle"]) as packed:
+    with ZipFile(staged / find_manifest_entry(staged, name)["bundle"]) as packed:
         files = {name.rpartition("/")[2] for name in packed.namelist()}
     all_providers = {
         f"{provider}_{capability}.py"

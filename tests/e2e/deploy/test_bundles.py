@@ -38,7 +38,7 @@ def manifest(target: Path) -> dict[str, Any]:
     return content
 
 
-def requirement_names(requirements: Path) -> set[str]:
+def parse_requirement_names(requirements: Path) -> set[str]:
     return {line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line}
 
 
@@ -179,14 +179,17 @@ def assert_complete(target: Path, manifest: dict[str, Any]) -> None:
 
 def test_a_bundle_requires_only_what_it_imports(target: Path) -> None:
     chunk, search = (
-        requirement_names(target / key / "requirements.txt") for key in ("get-chunk", "search-kb")
+        parse_requirement_names(target / key / "requirements.txt")
+        for key in ("get-chunk", "search-kb")
     )
     assert {"functions-framework", "google-cloud-firestore", "tzdata"} <= chunk
     assert {"google-genai", "pystemmer", "mcp", "onnxruntime", "numpy"} & chunk == set()
     assert {"google-genai", "pystemmer"} <= search
     assert {"mcp", "onnxruntime", "scikit-learn"} & search == set()
-    assert {"mcp", "jinja2", "pyjwt"} <= requirement_names(target / "gateway" / "requirements.txt")
-    assert "google-cloud-storage" in requirement_names(target / "ingest" / "requirements.txt")
+    assert {"mcp", "jinja2", "pyjwt"} <= parse_requirement_names(
+        target / "gateway" / "requirements.txt"
+    )
+    assert "google-cloud-storage" in parse_requirement_names(target / "ingest" / "requirements.txt")
 
 
 def test_every_requirement_has_its_locked_version_and_hash(target: Path) -> None:
@@ -203,7 +206,7 @@ def test_every_requirement_has_its_locked_version_and_hash(target: Path) -> None
 def test_only_a_laptops_bundle_has_the_local_embedder(tmp_path: Path) -> None:
     stage(tmp_path, only=["search_kb"], laptop=True)
     assert (tmp_path / "search-kb" / "shared" / "ai" / "local_embedding.py").exists()
-    assert "onnxruntime" in requirement_names(tmp_path / "search-kb" / "requirements.txt")
+    assert "onnxruntime" in parse_requirement_names(tmp_path / "search-kb" / "requirements.txt")
 
 
 def test_only_with_telemetry_a_bundle_has_the_exporter(target: Path, tmp_path: Path) -> None:
@@ -211,7 +214,7 @@ def test_only_with_telemetry_a_bundle_has_the_exporter(target: Path, tmp_path: P
     exporter = "opentelemetry-exporter-otlp-proto-http"
     for folder, expected in ((target, False), (tmp_path, True)):
         for key in ("gateway", "get-chunk"):
-            requirements = requirement_names(folder / key / "requirements.txt")
+            requirements = parse_requirement_names(folder / key / "requirements.txt")
             assert (folder / key / "shared/core/span_export.py").exists() == expected
             assert ({exporter, "opentelemetry-sdk"} <= requirements) == expected
             assert (exporter in requirements) == expected

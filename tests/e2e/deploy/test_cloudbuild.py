@@ -27,7 +27,7 @@ LINES: Final = [
 MAKEFILE: Final = (ROOT / "Makefile").read_text("utf-8")
 
 
-def seconds(text: str) -> int:
+def parse_seconds(text: str) -> int:
     return int(text.removesuffix("s"))
 
 
@@ -76,7 +76,9 @@ def test_all_steps_with_the_environment_have_the_same_image() -> None:
 
 
 def test_the_build_has_the_time_of_all_its_steps() -> None:
-    assert sum(seconds(step["timeout"]) for step in STEPS.values()) <= seconds(BUILD["timeout"])
+    assert sum(parse_seconds(step["timeout"]) for step in STEPS.values()) <= parse_seconds(
+        BUILD["timeout"]
+    )
 
 
 def test_terraform_creates_the_account_of_builds() -> None:

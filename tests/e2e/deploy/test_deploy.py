@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
 
-def keys_in(project: str) -> list[AccessKey]:
+def read_keys(project: str) -> list[AccessKey]:
     async def list_keys() -> list[AccessKey]:
         connection = Connection(project, "access")
         try:
@@ -57,7 +57,7 @@ def read_state(checkout: Checkout, storage: FakeCloudStorage, google: FakeGoogle
         "values": {name: len(values) for name, values in project.secrets.items()},
         "services": project.services,
         "running": checkout.read_running(),
-        "keys": [(key.user_id, key.scopes) for key in keys_in(checkout.project)],
+        "keys": [(key.user_id, key.scopes) for key in read_keys(checkout.project)],
     }
 
 
@@ -100,7 +100,7 @@ def test_the_smoke_test_has_its_own_read_only_key(
     checkout: Checkout, google: FakeGoogleCloud
 ) -> None:
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    [key] = keys_in(checkout.project)
+    [key] = read_keys(checkout.project)
     assert key.user_id == "smoke"
     assert key.scopes == frozenset({Scope.READ})
     [text] = google.projects[checkout.project].secrets[SECRET_NAME]
@@ -113,7 +113,7 @@ def test_deploying_again_updates_only_changed_functions(checkout: Checkout) -> N
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
     assert sorted(checkout.read_deployed()[:3]) == ["embed", "gateway", "search-kb"]
     assert checkout.read_deployed()[3:] == ["search-kb"]
-    assert len(keys_in(checkout.project)) == 1
+    assert len(read_keys(checkout.project)) == 1
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_deployment_killed_at_any_step_can_be_resumed(
     resumed_state = read_state(checkout, storage, google)
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
     assert read_state(checkout, storage, google) == resumed_state
-    assert len(keys_in(checkout.project)) == 1
+    assert len(read_keys(checkout.project)) == 1
     assert len(google.projects[checkout.project].secrets["ACCESS_SECRETS"]) == 1
 
 
@@ -254,7 +254,7 @@ def test_a_release_without_a_manifest_says_how_to_stage(checkout: Checkout) -> N
 
 def test_a_revoked_smoke_key_is_replaced(checkout: Checkout, google: FakeGoogleCloud) -> None:
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    [key] = keys_in(checkout.project)
+    [key] = read_keys(checkout.project)
 
     async def revoke() -> None:
         connection = Connection(checkout.project, "access")

@@ -74,7 +74,7 @@ async def fail_smoke_test(_url: str, _key: str) -> SmokeReport:
     return SmokeReport(passed=False, lines=["it does not answer"])
 
 
-def resource_kinds(cloud: Cloud) -> set[str]:
+def list_resource_kinds(cloud: Cloud) -> set[str]:
     """Return the kinds of the deployed resources, without data sources."""
     all_kinds = {address.partition(".")[0] for address in cloud.terraform.list_addresses()}
     return all_kinds - {"data"}
@@ -105,19 +105,19 @@ def test_prerequisites_exist_before_any_function(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:6])
     assert {
         address.partition(".")[0] for address in (*DATABASES, *SECRETS, *GRANTS)
-    } <= resource_kinds(cloud)
-    assert "google_cloudfunctions2_function" not in resource_kinds(cloud)
+    } <= list_resource_kinds(cloud)
+    assert "google_cloudfunctions2_function" not in list_resource_kinds(cloud)
     names = {"ACCESS_SECRETS", SECRET_NAME}
     assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.list_addresses())
 
 
-def database(name: str) -> dict[str, str]:
+def read_database(name: str) -> dict[str, str]:
     return {"name": name, "locationId": "europe-west1", "type": "FIRESTORE_NATIVE"}
 
 
 def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeGoogleCloud) -> None:
     project = cloud.deployment.project
-    google.projects[project].databases["(default)"] = database("(default)")
+    google.projects[project].databases["(default)"] = read_database("(default)")
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
     command = shlex.split(get_message(failure).split("Next: ")[1].splitlines()[0])
@@ -131,7 +131,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
         f"projects/{project}/databases/(default)",
     ]
     assert "Collections of the same names would mix" in get_message(failure)
-    assert not resource_kinds(cloud)
+    assert not list_resource_kinds(cloud)
     # The fake provider cannot import, but a database that it creates is in the state, too.
     cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
     run_steps(cloud, FULL_DEPLOY[:6])
@@ -141,7 +141,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
 def test_databases_of_terraform_need_no_import(cloud: Cloud, google: FakeGoogleCloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:6])
     databases = google.projects[cloud.deployment.project].databases
-    databases |= {name: database(name) for name in ("(default)", "access")}
+    databases |= {name: read_database(name) for name in ("(default)", "access")}
     run_steps(cloud, FULL_DEPLOY[:6])
     run_steps(cloud, INDEXES_ONLY)
 
@@ -156,7 +156,7 @@ def test_databases_of_terraform_need_no_import(cloud: Cloud, google: FakeGoogleC
 def test_an_incompatible_database_is_never_imported(
     change: dict[str, str], expected: str, cloud: Cloud, google: FakeGoogleCloud
 ) -> None:
-    incompatible_database = database("access") | change
+    incompatible_database = read_database("access") | change
     google.projects[cloud.deployment.project].databases["access"] = incompatible_database
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
@@ -165,7 +165,7 @@ def test_an_incompatible_database_is_never_imported(
 
 def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
-    assert "google_cloudfunctions2_function" in resource_kinds(cloud)
+    assert "google_cloudfunctions2_function" in list_resource_kinds(cloud)
     addresses_before = cloud.terraform.list_addresses()
     run_steps(cloud, INDEXES_ONLY)
     assert cloud.terraform.list_addresses() == addresses_before
@@ -183,7 +183,7 @@ def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
 def test_destroy_keeps_databases_texts_and_secrets(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=False)
-    assert resource_kinds(cloud) == {
+    assert list_resource_kinds(cloud) == {
         "google_project_service",
         "google_firestore_database",
         "google_firestore_index",
@@ -204,13 +204,13 @@ def test_a_destroyed_deployment_can_be_deployed_again(cloud: Cloud) -> None:
 def test_destroy_with_data_leaves_nothing(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=True)
-    assert resource_kinds(cloud) == set()
+    assert list_resource_kinds(cloud) == set()
 
 
 def test_destroying_nothing_does_nothing(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:3])
     destroy(cloud, data=False)
-    assert resource_kinds(cloud) == set()
+    assert list_resource_kinds(cloud) == set()
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def api(address: str) -> GoogleApi:
     return GoogleApi(session, address, sleep=lambda _: None)
 
 
-def program(folder: Path, version: str) -> str:
+def make_terraform(folder: Path, version: str) -> str:
     """Return a PATH with a Terraform that reports this version."""
     path = folder / "terraform"
     path.write_text(f"""#!/bin/sh\necho '{{"terraform_version": "{version}"}}'\n""")
@@ -155,7 +155,7 @@ def test_a_missing_terraform_is_reported(tmp_path: Path) -> None:
 
 
 def test_an_old_terraform_is_rejected(tmp_path: Path) -> None:
-    old_terraform = Terraform(environment={"PATH": program(tmp_path, "1.8.5")})
+    old_terraform = Terraform(environment={"PATH": make_terraform(tmp_path, "1.8.5")})
     with pytest.raises(
         CommandFailed, match=r"Terraform 1\.8\.5 is too old: 1\.9 or newer is required"
     ):
@@ -164,7 +164,8 @@ def test_an_old_terraform_is_rejected(tmp_path: Path) -> None:
 
 def test_a_new_enough_terraform_is_accepted(tmp_path: Path) -> None:
     assert (
-        Terraform(environment={"PATH": program(tmp_path, "1.10.2")}).require_version() == "1.10.2"
+        Terraform(environment={"PATH": make_terraform(tmp_path, "1.10.2")}).require_version()
+        == "1.10.2"
     )
 
 

@@ -15,7 +15,7 @@ SIGN_IN = {"GOOGLE_CLIENT_ID": "1-a.apps.googleusercontent.com"}
 PEOPLE = {"ALLOWED_EMAILS": '["ada@example.com"]'}
 
 
-def deployment(settings: dict[str, str], *secrets: str, **options: str) -> Deployment:
+def make_deployment(settings: dict[str, str], *secrets: str, **options: str) -> Deployment:
     fields = {"project": "my-carrel-123", "settings": settings, "secrets": secrets, **options}
     return Deployment.model_validate_json(json.dumps(fields))
 
@@ -56,7 +56,7 @@ def test_an_invalid_setting_is_reported_with_a_hint(
     settings: dict[str, str], expected: str
 ) -> None:
     with pytest.raises(CommandFailed) as failure:
-        parse_valid_deployment(deployment(settings).to_json(), "deployment.tfvars.json")
+        parse_valid_deployment(make_deployment(settings).to_json(), "deployment.tfvars.json")
     assert expected in get_message(failure)
     assert get_message(failure).startswith("deployment.tfvars.json: ")
 
@@ -64,12 +64,12 @@ def test_an_invalid_setting_is_reported_with_a_hint(
 @pytest.mark.parametrize(
     "valid_deployment",
     [
-        deployment(VERTEX),
-        deployment(VERTEX | {"READWISE_URL": ""}, "READWISE_TOKEN"),
-        deployment({"EMBEDDING_PROVIDER": "openai"}, "OPENAI_API_KEY"),
-        deployment(VERTEX | SIGN_IN | PEOPLE, "GOOGLE_CLIENT_SECRET"),
-        deployment(VERTEX | {"BILLING_URL": "https://bills.example.com"}, "BILLING_TOKEN"),
-        deployment(VERTEX, public_url="https://carrel.example.com"),
+        make_deployment(VERTEX),
+        make_deployment(VERTEX | {"READWISE_URL": ""}, "READWISE_TOKEN"),
+        make_deployment({"EMBEDDING_PROVIDER": "openai"}, "OPENAI_API_KEY"),
+        make_deployment(VERTEX | SIGN_IN | PEOPLE, "GOOGLE_CLIENT_SECRET"),
+        make_deployment(VERTEX | {"BILLING_URL": "https://bills.example.com"}, "BILLING_TOKEN"),
+        make_deployment(VERTEX, public_url="https://carrel.example.com"),
     ],
 )
 def test_valid_settings_are_accepted(valid_deployment: Deployment) -> None:
@@ -82,7 +82,7 @@ def test_valid_settings_are_accepted(valid_deployment: Deployment) -> None:
 def test_the_environment_of_this_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLIENT_SECRET", "of-somewhere-else")
     with pytest.raises(CommandFailed, match="must be set together"):
-        parse_valid_deployment(deployment(VERTEX | SIGN_IN).to_json(), "here")
+        parse_valid_deployment(make_deployment(VERTEX | SIGN_IN).to_json(), "here")
     monkeypatch.setenv("ALLOWED_EMAILS", "[broken")
     monkeypatch.setenv("LOCAL_USER", "me")
-    parse_valid_deployment(deployment(VERTEX).to_json(), "here")
+    parse_valid_deployment(make_deployment(VERTEX).to_json(), "here")

@@ -56,7 +56,7 @@ sys.stdin.read()
 
 
 @contextmanager
-def installation(folder: Path, pip: str) -> Iterator[subprocess.Popen[str]]:
+def run_installation(folder: Path, pip: str) -> Iterator[subprocess.Popen[str]]:
     """Run the installation with this module as pip, in a process group as a terminal does."""
     (folder / "pip.py").write_text(pip)
     with subprocess.Popen(
@@ -75,7 +75,7 @@ def installation(folder: Path, pip: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def imported_modules(path: Path) -> Iterator[str]:
+def find_imported_modules(path: Path) -> Iterator[str]:
     """Yield all modules that a file imports, inside functions too."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -87,7 +87,7 @@ def imported_modules(path: Path) -> Iterator[str]:
 
 def test_every_imported_module_is_installed() -> None:
     files = {path for name in OWN_FOLDERS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY}
-    modules = {module for path in files for module in imported_modules(path)}
+    modules = {module for path in files for module in find_imported_modules(path)}
     assert not any(module.startswith("infra.build.terraform_check") for module in modules)
     external = {module for module in modules if module.partition(".")[0] not in OWN_FOLDERS}
     names = {line.partition(">")[0] for line in find_requirements(external)}
@@ -108,7 +108,7 @@ def test_constraints_of_a_run_precede_those_of_tests() -> None:
 
 
 def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
-    with installation(tmp_path, CHATTY_PIP) as process:
+    with run_installation(tmp_path, CHATTY_PIP) as process:
         output, errors = process.communicate(timeout=END_TIMEOUT_SECONDS)
     assert process.returncode == 0
     assert errors == ""
@@ -121,7 +121,7 @@ def test_uv_installs_where_it_is_on_path_or_else_pip(
 ) -> None:
     write_program(tmp_path / "bin" / "uv", FAKE_UV)
     monkeypatch.setenv("UV_STATUS", str(status))
-    with installation(tmp_path, FAKE_PIP) as process:
+    with run_installation(tmp_path, FAKE_PIP) as process:
         output, _ = process.communicate(timeout=END_TIMEOUT_SECONDS)
     assert process.returncode == 0
     assert f"pip install --python {sys.executable} -c {CONSTRAINTS} -e {ROOT}\n" in output
@@ -129,7 +129,7 @@ def test_uv_installs_where_it_is_on_path_or_else_pip(
 
 
 def test_a_failed_installation_says_what_to_do(tmp_path: Path) -> None:
-    with installation(tmp_path, FAILING_PIP) as process:
+    with run_installation(tmp_path, FAILING_PIP) as process:
         _, errors = process.communicate(timeout=END_TIMEOUT_SECONDS)
     assert process.returncode == 1
     assert errors.startswith("ERROR: No matching distribution found for numpy>=2\n")
@@ -137,7 +137,7 @@ def test_a_failed_installation_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_an_installation_with_a_message(tmp_path: Path) -> None:
-    with installation(tmp_path, WAITING_PIP) as process:
+    with run_installation(tmp_path, WAITING_PIP) as process:
         assert process.stdout
         assert any("Installing packages" in line for line in process.stdout)
         os.killpg(process.pid, signal.SIGINT)

@@ -21,12 +21,12 @@ pytestmark = pytest.mark.slow
 USED_SECRETS = {"ACCESS_SECRETS", *ALL_OPTIONS["secrets"]}
 
 
-def address(key: str) -> str:
+def make_url(key: str) -> str:
     """Return the URL of a function."""
     return f"https://carrel-{key}-{PROJECT_NUMBER}.{REGION}.run.app"
 
 
-def as_list(blocks: Any) -> list[dict[str, Any]]:
+def wrap_in_list(blocks: Any) -> list[dict[str, Any]]:
     """Return blocks as a list. In Terraform's output, a single block is no list."""
     return blocks if isinstance(blocks, list) else [blocks]
 
@@ -97,7 +97,7 @@ def test_concurrency_is_set_with_a_whole_cpu(
 def test_names_fit_accounts_and_urls(state: State) -> None:
     for key in state.functions:
         assert 6 <= len(f"carrel-{key}") <= 30
-        assert len(address(key).removeprefix("https://").partition(".")[0]) <= 63
+        assert len(make_url(key).removeprefix("https://").partition(".")[0]) <= 63
 
 
 def test_the_account_of_builds_can_only_build(state: State) -> None:
@@ -117,8 +117,8 @@ def test_the_account_of_builds_can_only_build(state: State) -> None:
 
 def test_the_gateway_has_its_url_and_those_of_tools(state: State) -> None:
     environment = state.get_functions()["gateway"]["service_config"]["environment_variables"]
-    tools = {state.functions[key]["name"]: address(key) for key in state.list_keys("tool")}
-    assert environment["PUBLIC_URL"] == address("gateway")
+    tools = {state.functions[key]["name"]: make_url(key) for key in state.list_keys("tool")}
+    assert environment["PUBLIC_URL"] == make_url("gateway")
     assert json.loads(environment["TOOL_URLS"]) == tools
 
 
@@ -165,7 +165,7 @@ def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
     mounted_secrets = {
         (format_member(key), secret["key"])
         for key, function in state.get_functions().items()
-        for secret in as_list(function["service_config"]["secret_environment_variables"])
+        for secret in wrap_in_list(function["service_config"]["secret_environment_variables"])
     }
     readable = {
         (resource.values["member"], resource.values["secret_id"].rpartition("/")[2])

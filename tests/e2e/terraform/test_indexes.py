@@ -27,7 +27,7 @@ DEFAULT_DIMENSION = "768"
 """The length of vectors if the deployment does not configure another. The files leave it out."""
 
 
-def declared_entries(section: str) -> list[tuple[str, dict[str, Any]]]:
+def read_declared_entries(section: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the entries of a section of the files, each with its database.
 
     Args:
@@ -39,7 +39,7 @@ def declared_entries(section: str) -> list[tuple[str, dict[str, Any]]]:
     return [(database, entry) for database, content in contents for entry in content[section]]
 
 
-def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def read_declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return each field of a declared index with its order, array mode or vector dimension.
 
     Firestore inserts the document's name before a vector, so the result contains it, too.
@@ -57,7 +57,7 @@ def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return (*first_fields, ("__name__", "ASCENDING"), (last_path, last_kind))
 
 
-def created_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def read_created_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return each field of a created index with its order, array mode or vector dimension."""
     return tuple(
         (
@@ -70,12 +70,12 @@ def created_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def test_exactly_the_declared_indexes_are_created(state: State) -> None:
     declared = Counter(
-        (database, index["collectionGroup"], index["queryScope"], declared_fields(index))
-        for database, index in declared_entries("indexes")
+        (database, index["collectionGroup"], index["queryScope"], read_declared_fields(index))
+        for database, index in read_declared_entries("indexes")
     )
     indexes = [resource.values for resource in state.resources["google_firestore_index"]]
     created = Counter(
-        (index["database"], index["collection"], index["query_scope"], created_fields(index))
+        (index["database"], index["collection"], index["query_scope"], read_created_fields(index))
         for index in indexes
     )
     assert created == declared
@@ -93,7 +93,7 @@ def test_exactly_the_declared_overrides_are_created(state: State) -> None:
                 for index in field["indexes"]
             ),
         )
-        for database, field in declared_entries("fieldOverrides")
+        for database, field in read_declared_entries("fieldOverrides")
     )
     created = Counter(
         (
@@ -130,7 +130,7 @@ def test_another_dimension_changes_vector_indexes_and_settings(
     }
     # The indexes themselves are compared above, so it suffices here that no vector index is missed.
     vector_index_count = sum(
-        "vectorConfig" in index["fields"][-1] for _, index in declared_entries("indexes")
+        "vectorConfig" in index["fields"][-1] for _, index in read_declared_entries("indexes")
     )
     assert len(changed_indexes) == vector_index_count
     changed_functions = {

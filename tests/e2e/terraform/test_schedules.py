@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.terraform.test_functions import address
+from tests.e2e.terraform.test_functions import make_url
 from tests.support.terraform_state import format_member
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_a_schedule_authenticates_to_its_function(state: State) -> None:
         target = resource.block["http_target"]
         assert target["oidc_token"] == {
             "service_account_email": format_member("scheduler").removeprefix("serviceAccount:"),
-            "audience": address(str(resource.key)),
+            "audience": make_url(str(resource.key)),
         }
-        assert target["uri"] == f"{address(str(resource.key))}/"
+        assert target["uri"] == f"{make_url(str(resource.key))}/"
         assert target["http_method"] == "POST"

@@ -55,13 +55,13 @@ def store(access: Connection, meter: Meter) -> AccessStore:
     return AccessStore(access, meter)
 
 
-async def money(store: AccessStore, now: datetime = SOON) -> tuple[int, int]:
+async def read_money(store: AccessStore, now: datetime = SOON) -> tuple[int, int]:
     """Return Anna's balance and the part of it that is available."""
     account = await store.accounts.get(ANNA)
     return account.balance, account.compute_available(now)
 
 
-async def state(store: AccessStore, call_id: str = "c1") -> PaymentState | None:
+async def read_state(store: AccessStore, call_id: str = "c1") -> PaymentState | None:
     record = await store.calls.get(call_id)
     return record.state if record else None
 
@@ -71,13 +71,13 @@ async def test_a_reservation_is_two_round_trips(store: AccessStore, meter: Meter
     assert meter.documents_read == 2
     assert meter.documents_written == 2
     assert meter.round_trips == 2
-    assert await money(store) == (100, 70)
+    assert await read_money(store) == (100, 70)
 
 
 async def test_a_settled_call_is_charged_and_recorded(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     assert await store.calls.settle(PAID, 20, SOON) == 20
-    assert await money(store) == (80, 80)
+    assert await read_money(store) == (80, 80)
     expected = CallRecord(
         bill=PAID,
         state=PaymentState.SETTLED,
@@ -117,7 +117,7 @@ async def test_a_record_expires_after_ninety_days(store: AccessStore, access: Co
 async def test_a_cancelled_call_costs_nothing_and_says_why(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     assert await store.calls.cancel(FAILED, "one", SOON)
-    assert await money(store) == (100, 100)
+    assert await read_money(store) == (100, 100)
     expected = CallRecord(bill=FAILED, state=PaymentState.CANCELLED, attempt=1)
     assert await store.calls.get("c1") == expected
 
@@ -125,7 +125,7 @@ async def test_a_cancelled_call_costs_nothing_and_says_why(store: AccessStore) -
 async def test_a_call_that_is_not_covered_writes_nothing(store: AccessStore, meter: Meter) -> None:
     with pytest.raises(PaymentRequired):
         await store.calls.reserve(replace(BILL, price=101), "one", NOON)
-    assert await state(store) is None
+    assert await read_state(store) is None
     assert meter.documents_written == 0
 
 
@@ -133,7 +133,7 @@ async def test_a_paid_call_is_repeated_for_free(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
     assert (await store.calls.reserve(BILL, "two", SOON)).state is PaymentState.SETTLED
-    assert await money(store) == (70, 70)
+    assert await read_money(store) == (70, 70)
 
 
 async def test_a_call_paid_long_ago_is_reserved_again(store: AccessStore) -> None:
@@ -145,9 +145,9 @@ async def test_a_call_paid_long_ago_is_reserved_again(store: AccessStore) -> Non
     assert record.state == PaymentState.RESERVED
     assert record.attempt == 2
     assert record.charged == 30
-    assert await money(store, later) == (70, 40)
+    assert await read_money(store, later) == (70, 40)
     await store.calls.settle(PAID, 20, later)
-    assert await money(store, later) == (50, 50)
+    assert await read_money(store, later) == (50, 50)
 
 
 async def test_a_call_settled_by_a_stored_answer_is_reserved_again(
@@ -165,7 +165,7 @@ async def test_a_cancelled_call_is_reserved_again(store: AccessStore) -> None:
     assert record.state == PaymentState.RESERVED
     assert record.attempt == 2
     assert record.holders == ("two",)
-    assert await money(store) == (100, 70)
+    assert await read_money(store) == (100, 70)
 
 
 async def test_concurrent_repeats_at_two_gateways_are_charged_once(access: Connection) -> None:
@@ -177,7 +177,7 @@ async def test_concurrent_repeats_at_two_gateways_are_charged_once(access: Conne
 
     charged = await asyncio.gather(*map(run, gateways, ("one", "two")))
     assert charged == [30, 30]
-    assert await money(gateways[0]) == (70, 70)
+    assert await read_money(gateways[0]) == (70, 70)
 
 
 async def test_concurrent_repeats_hold_the_price_once(access: Connection) -> None:
@@ -185,7 +185,7 @@ async def test_concurrent_repeats_hold_the_price_once(access: Connection) -> Non
     await asyncio.gather(
         *(gateway.calls.reserve(BILL, str(name), NOON) for name, gateway in enumerate(gateways))
     )
-    assert await money(gateways[0]) == (100, 70)
+    assert await read_money(gateways[0]) == (100, 70)
 
 
 async def test_a_shared_hold_outlives_a_cancelled_call(store: AccessStore) -> None:
@@ -193,9 +193,9 @@ async def test_a_shared_hold_outlives_a_cancelled_call(store: AccessStore) -> No
     await store.calls.reserve(BILL, "faulty", NOON)
     await store.calls.reserve(BILL, "good", NOON)
     assert not await store.calls.cancel(FAILED, "faulty", SOON)
-    assert await money(store) == (100, 70)
+    assert await read_money(store) == (100, 70)
     assert await store.calls.settle(PAID, 30, SOON) == 30
-    assert await money(store) == (70, 70)
+    assert await read_money(store) == (70, 70)
 
 
 async def test_a_shared_hold_ends_with_its_last_holder(store: AccessStore) -> None:
@@ -203,21 +203,21 @@ async def test_a_shared_hold_ends_with_its_last_holder(store: AccessStore) -> No
         await store.calls.reserve(BILL, holder, NOON)
     cancelled = [await store.calls.cancel(FAILED, holder, SOON) for holder in ("two", "one")]
     assert cancelled == [False, True]
-    assert await money(store) == (100, 100)
+    assert await read_money(store) == (100, 100)
 
 
 async def test_a_hold_of_another_call_cannot_be_cancelled(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     assert not await store.calls.cancel(FAILED, "stranger", SOON)
-    assert await money(store) == (100, 70)
+    assert await read_money(store) == (100, 70)
 
 
 async def test_a_paid_call_cannot_be_cancelled(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
     assert not await store.calls.cancel(FAILED, "one", SOON)
-    assert await money(store) == (70, 70)
-    assert await state(store) is PaymentState.SETTLED
+    assert await read_money(store) == (70, 70)
+    assert await read_state(store) is PaymentState.SETTLED
 
 
 async def test_a_killed_gateway_blocks_the_money_for_an_hour(store: AccessStore) -> None:
@@ -226,7 +226,7 @@ async def test_a_killed_gateway_blocks_the_money_for_an_hour(store: AccessStore)
     with pytest.raises(PaymentRequired):
         await store.calls.reserve(replace(BILL, call_id="c2"), "two", SOON)
     await store.calls.reserve(replace(BILL, call_id="c3"), "three", LATE)
-    assert await money(store, LATE) == (100, 70)
+    assert await read_money(store, LATE) == (100, 70)
 
 
 async def test_an_unknown_outcome_is_settled_by_a_repeated_call(
@@ -241,7 +241,7 @@ async def test_an_unknown_outcome_is_settled_by_a_repeated_call(
     assert record.bill.entry.outcome == "UNAVAILABLE"
     await store.calls.reserve(BILL, "two", SOON)
     assert await store.calls.settle(PAID, 30, SOON) == 30
-    assert await money(store) == (70, 70)
+    assert await read_money(store) == (70, 70)
 
 
 async def test_a_call_repeated_before_its_hold_expires_is_charged(
@@ -258,7 +258,7 @@ async def test_a_call_repeated_after_its_hold_expired_is_charged(store: AccessSt
     assert record.attempt == 2
     assert record.holders == ("two",)
     assert await store.calls.settle(PAID, 30, LATE) == 30
-    assert await money(store, LATE) == (70, 70)
+    assert await read_money(store, LATE) == (70, 70)
 
 
 async def test_a_late_entry_does_not_change_a_paid_call(store: AccessStore) -> None:
@@ -286,7 +286,7 @@ async def test_concurrent_calls_never_exceed_the_balance(access: Connection) -> 
         *(run(number, gateway) for number, gateway in enumerate(gateways))
     )
     assert sorted(charged) == [0] * 17 + [30] * 3
-    assert await money(gateways[0]) == (10, 10)
+    assert await read_money(gateways[0]) == (10, 10)
 
 
 async def test_a_monthly_budget_is_never_exceeded(store: AccessStore) -> None:
@@ -338,7 +338,7 @@ async def test_an_external_service_leaves_only_records_here(
     assert await calls.settle(PAID, 40, SOON) == 30
     assert meter.documents_read == 2
     assert meter.documents_written == 2
-    assert await money(store) == (100, 100)
+    assert await read_money(store) == (100, 100)
 
 
 def lose_answers(
@@ -367,9 +367,9 @@ async def test_a_call_with_lost_answers_is_charged_once(
     record = await store.calls.reserve(BILL, "one", NOON)
     assert record.attempt == 1
     assert record.holders == ("one",)
-    assert await money(store) == (100, 70)
+    assert await read_money(store) == (100, 70)
     assert await store.calls.settle(PAID, 30, SOON) == 30
-    assert await money(store) == (70, 70)
+    assert await read_money(store) == (70, 70)
 
 
 async def test_a_cancellation_with_a_lost_answer_refunds_once(
@@ -378,7 +378,7 @@ async def test_a_cancellation_with_a_lost_answer_refunds_once(
     await store.calls.reserve(BILL, "one", NOON)
     lose_answers(access, monkeypatch, second_is_answered=True)
     assert await store.calls.cancel(FAILED, "one", SOON)
-    assert await money(store) == (100, 100)
+    assert await read_money(store) == (100, 100)
 
 
 async def test_a_lost_reservation_is_shared_by_the_next_try(
@@ -389,9 +389,9 @@ async def test_a_lost_reservation_is_shared_by_the_next_try(
         with pytest.raises(Unavailable):
             await store.calls.reserve(BILL, "one", NOON)
     await store.calls.reserve(BILL, "two", SOON)
-    assert await money(store) == (100, 70)
+    assert await read_money(store) == (100, 70)
     assert await store.calls.settle(PAID, 30, SOON) == 30
-    assert await money(store) == (70, 70)
+    assert await read_money(store) == (70, 70)
 
 
 async def test_a_settlement_that_landed_unheard_is_not_charged_again(
@@ -403,4 +403,4 @@ async def test_a_settlement_that_landed_unheard_is_not_charged_again(
         with pytest.raises(Unavailable):
             await store.calls.settle(PAID, 30, SOON)
     assert await store.calls.settle(PAID, 30, SOON) == 30
-    assert await money(store) == (70, 70)
+    assert await read_money(store) == (70, 70)

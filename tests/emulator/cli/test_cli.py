@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from click.testing import Result
 
 
-def carrel(*arguments: str) -> Result:
+def run_carrel(*arguments: str) -> Result:
     """Run the command."""
     return CliRunner().invoke(main, arguments)
 
 
 def test_arguments_that_are_not_json_are_refused_before_a_call() -> None:
-    result = carrel("call", "search_kb", "{query: 1}")
+    result = run_carrel("call", "search_kb", "{query: 1}")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "ARGUMENTS is not JSON" in result.stderr
 
@@ -36,7 +36,7 @@ def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
 
 def test_a_call_without_a_server_says_how_to_start_one() -> None:
     url = f"http://127.0.0.1:{find_free_port()}/mcp"
-    result = carrel("call", "search_kb", "{}", "--url", url)
+    result = run_carrel("call", "search_kb", "{}", "--url", url)
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"Nothing answers at {url}. Start Carrel with `make run`, or pass --url" in result.stderr
 
@@ -44,7 +44,7 @@ def test_a_call_without_a_server_says_how_to_start_one() -> None:
 @pytest.mark.parametrize("command", ["up", "doctor"])
 @pytest.mark.parametrize("port", ["0", "99999"])
 def test_a_port_out_of_range_is_refused(command: str, port: str) -> None:
-    result = carrel(command, "--port", port)
+    result = run_carrel(command, "--port", port)
     assert result.exit_code == 2
     assert f"Invalid value for '--port': {port} is not in the range 1<=x<=65535." in result.stderr
 
@@ -52,13 +52,13 @@ def test_a_port_out_of_range_is_refused(command: str, port: str) -> None:
 def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     host = f"127.0.0.1:{find_free_port()}"
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
-    result = carrel("jobs", "run", "embed")
+    result = run_carrel("jobs", "run", "embed")
     assert result.exit_code == 1
     assert f"No emulator answers at {host} (FIRESTORE_EMULATOR_HOST)." in result.stderr
 
 
 def test_the_generated_files_are_up_to_date() -> None:
-    result = carrel("generate", "--check")
+    result = run_carrel("generate", "--check")
     assert (result.exit_code, result.output) == (0, "")
 
 
@@ -67,6 +67,6 @@ def test_commands_use_the_local_database_by_default(
 ) -> None:
     for name in ("FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "LEASE_SECONDS"):
         monkeypatch.delenv(name, raising=False)
-    carrel("generate", "--check")
+    run_carrel("generate", "--check")
     address = (os.environ["FIRESTORE_EMULATOR_HOST"], os.environ["GOOGLE_CLOUD_PROJECT"])
     assert (get_emulator_address(), PROJECT) == address

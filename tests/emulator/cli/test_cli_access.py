@@ -38,7 +38,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
     monkeypatch.setenv("ACCESS_SECRETS", json.dumps([SECRET]))
 
 
-def carrel(*arguments: str) -> Result:
+def run_carrel(*arguments: str) -> Result:
     """Run the command."""
     return CliRunner().invoke(main, arguments)
 
@@ -56,7 +56,7 @@ def run_on_store(project: str, work: Callable[[AccessStore], Awaitable[object]])
     return asyncio.run(run_work())
 
 
-def keys_in(project: str) -> list[AccessKey]:
+def read_keys(project: str) -> list[AccessKey]:
     keys = run_on_store(project, lambda store: store.keys.list_keys())
     assert isinstance(keys, list)
     return keys
@@ -64,14 +64,14 @@ def keys_in(project: str) -> list[AccessKey]:
 
 def create_key(*options: str, user: str = "ann@example.com") -> str:
     """Create a key and return its text."""
-    result = carrel("keys", "create", "--user", user, "--name", "laptop", *options)
+    result = run_carrel("keys", "create", "--user", user, "--name", "laptop", *options)
     assert result.exit_code == 0, result.stderr
     return result.stdout.strip()
 
 
 def expect_error(*arguments: str) -> str:
     """Run a command that fails, and return its error."""
-    result = carrel(*arguments)
+    result = run_carrel(*arguments)
     assert 0 != result.exit_code
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -79,9 +79,9 @@ def expect_error(*arguments: str) -> str:
 
 
 def test_only_the_new_key_goes_to_standard_output(project: str) -> None:
-    result = carrel("keys", "create", "--user", "ann@example.com", "--name", "laptop")
+    result = run_carrel("keys", "create", "--user", "ann@example.com", "--name", "laptop")
     [text] = result.stdout.splitlines()
-    [key] = keys_in(project)
+    [key] = read_keys(project)
     assert key.key_id == parse_key_id(KEYRING, text)
     assert (key.user_id, key.name, key.scopes) == ("ann@example.com", "laptop", FULL_ACCESS)
     assert None is key.expires_at
@@ -92,7 +92,7 @@ def test_only_the_new_key_goes_to_standard_output(project: str) -> None:
 
 def test_a_key_has_the_given_scope_and_expiry(project: str) -> None:
     create_key("--scope", "read", "--expires-in-days", "30")
-    [key] = keys_in(project)
+    [key] = read_keys(project)
     assert frozenset({Scope.READ}) == key.scopes
     assert timedelta(days=30) == (key.expires_at or key.created_at) - key.created_at
 
@@ -100,7 +100,7 @@ def test_a_key_has_the_given_scope_and_expiry(project: str) -> None:
 def test_a_list_of_keys_contains_no_secret() -> None:
     text = create_key()
     create_key("--scope", "write", "--expires-in-days", "1", user="bob")
-    result = carrel("keys", "list")
+    result = run_carrel("keys", "list")
     head, bob, ann = result.stdout.splitlines()
     assert head.split("  ")[0].strip() == "ID"
     assert ann.split()[:6] == [text[7:19], "laptop", "ann@example.com", "curate", "read", "write"]
@@ -113,8 +113,8 @@ def test_a_list_of_keys_contains_no_secret() -> None:
 def test_a_list_can_be_limited_to_one_user() -> None:
     create_key()
     create_key(user="bob")
-    assert len(carrel("keys", "list", "--user", "bob").stdout.splitlines()) == 2
-    assert "There are no keys." in carrel("keys", "list", "--user", "eve").stdout
+    assert len(run_carrel("keys", "list", "--user", "bob").stdout.splitlines()) == 2
+    assert "There are no keys." in run_carrel("keys", "list", "--user", "eve").stdout
 
 
 def test_a_list_marks_revoked_and_expired_keys(project: str) -> None:
@@ -128,21 +128,21 @@ def test_a_list_marks_revoked_and_expired_keys(project: str) -> None:
         expires_at=past + timedelta(days=1),
     )
     run_on_store(project, lambda store: store.keys.add(old))
-    carrel("keys", "revoke", create_key(user="bob")[7:19])
+    run_carrel("keys", "revoke", create_key(user="bob")[7:19])
     create_key(user="cy")
-    carrel("accounts", "revoke", "cy")
+    run_carrel("accounts", "revoke", "cy")
     create_key(user="dee")
-    rows = [line.split() for line in carrel("keys", "list").stdout.splitlines()[1:]]
+    rows = [line.split() for line in run_carrel("keys", "list").stdout.splitlines()[1:]]
     expected = [("dee", "active"), ("cy", "revoked"), ("bob", "revoked"), ("old", "expired")]
     assert [(row[2], row[-1]) for row in rows] == expected
 
 
 def test_a_whole_key_is_revoked_and_not_quoted(project: str) -> None:
     text = create_key()
-    result = carrel("keys", "revoke", text)
+    result = run_carrel("keys", "revoke", text)
     assert result.exit_code == 0
     assert text[20:] not in result.output
-    [key] = keys_in(project)
+    [key] = read_keys(project)
     assert key.revoked_at
 
 
@@ -168,37 +168,37 @@ def test_a_key_with_invalid_options_is_not_created(
     project: str, options: list[str], words: str
 ) -> None:
     assert words in expect_error("keys", "create", *options)
-    assert keys_in(project) == []
+    assert read_keys(project) == []
 
 
 def test_credits_are_added_and_shown_exactly() -> None:
-    assert "The balance of ann is now $5.00." in carrel("accounts", "credit", "ann", "5").stdout
+    assert "The balance of ann is now $5.00." in run_carrel("accounts", "credit", "ann", "5").stdout
     assert (
         "The balance of ann is now $5.000001."
-        in carrel("accounts", "credit", "ann", "0.000001").stdout
+        in run_carrel("accounts", "credit", "ann", "0.000001").stdout
     )
     assert (
         "The balance of ann is now $4.500001."
-        in carrel("accounts", "credit", "ann", "-0.50").stdout
+        in run_carrel("accounts", "credit", "ann", "-0.50").stdout
     )
-    assert "$4.500001, $0.00 of it is on hold" in carrel("accounts", "show", "ann").stdout
+    assert "$4.500001, $0.00 of it is on hold" in run_carrel("accounts", "show", "ann").stdout
     assert "cannot be withdrawn" in expect_error("accounts", "credit", "ann", "-5")
 
 
 def test_a_monthly_limit_can_be_set_and_removed() -> None:
-    assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
-    assert "up to $10.00 per month" in carrel("accounts", "limit", "ann", "10").stdout
-    assert "monthly limit  $10.00" in carrel("accounts", "show", "ann").stdout
-    assert "no monthly limit" in carrel("accounts", "limit", "ann", "none").stdout
-    assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
+    assert "monthly limit  none" in run_carrel("accounts", "show", "ann").stdout
+    assert "up to $10.00 per month" in run_carrel("accounts", "limit", "ann", "10").stdout
+    assert "monthly limit  $10.00" in run_carrel("accounts", "show", "ann").stdout
+    assert "no monthly limit" in run_carrel("accounts", "limit", "ann", "none").stdout
+    assert "monthly limit  none" in run_carrel("accounts", "show", "ann").stdout
 
 
 def test_a_role_can_be_given_and_taken() -> None:
-    assert "role           default" in carrel("accounts", "show", "ann").stdout
-    assert "ann has the role owner" in carrel("accounts", "role", "ann", "owner").stdout
-    assert "role           owner" in carrel("accounts", "show", "ann").stdout
-    assert "DEFAULT_ROLE" in carrel("accounts", "role", "ann", "default").stdout
-    assert "role           default" in carrel("accounts", "show", "ann").stdout
+    assert "role           default" in run_carrel("accounts", "show", "ann").stdout
+    assert "ann has the role owner" in run_carrel("accounts", "role", "ann", "owner").stdout
+    assert "role           owner" in run_carrel("accounts", "show", "ann").stdout
+    assert "DEFAULT_ROLE" in run_carrel("accounts", "role", "ann", "default").stdout
+    assert "role           default" in run_carrel("accounts", "show", "ann").stdout
 
 
 def test_an_unknown_role_is_rejected() -> None:
@@ -208,11 +208,11 @@ def test_an_unknown_role_is_rejected() -> None:
 
 
 def test_revoking_a_user_keeps_the_account() -> None:
-    carrel("accounts", "credit", "ann", "5")
-    carrel("keys", "create", "--user", "ann", "--name", "x")
-    assert "Revoked for ann: 1 key, 0 sign-ins." in carrel("accounts", "revoke", "ann").stdout
-    assert "Is the name right?" in carrel("accounts", "revoke", "anne").stdout
-    output = carrel("accounts", "show", "ann").stdout
+    run_carrel("accounts", "credit", "ann", "5")
+    run_carrel("keys", "create", "--user", "ann", "--name", "x")
+    assert "Revoked for ann: 1 key, 0 sign-ins." in run_carrel("accounts", "revoke", "ann").stdout
+    assert "Is the name right?" in run_carrel("accounts", "revoke", "anne").stdout
+    output = run_carrel("accounts", "show", "ann").stdout
     assert "$5.00" in output
     assert "all credentials created before 20" in output
 

@@ -78,7 +78,7 @@ def export(folder: Path, *options: str) -> Result:
     return CliRunner().invoke(main, ["export", str(folder), *options])
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
@@ -89,10 +89,10 @@ def test_an_export_has_lines_markdown_and_what_is_ones_own(tmp_path: Path) -> No
     assert result.stdout == (
         f"Exported 2 sources with 5 passages, 1 trace and 1 to-do to {tmp_path / 'export'}.\n"
     )
-    [trace] = lines(tmp_path / "export/traces.jsonl")
+    [trace] = read_lines(tmp_path / "export/traces.jsonl")
     assert trace["solution_text"] == make_sample(0)["solution_text"]
     assert trace["contributor"] == "local"
-    [task] = lines(tmp_path / "export/tasks.jsonl")
+    [task] = read_lines(tmp_path / "export/tasks.jsonl")
     assert task["title"] == "Mend the sail of local"
     assert json.loads((tmp_path / "export/carrel-export.json").read_text()) == {
         "format": 1, "sources": 2, "passages": 5, "traces": 1, "tasks": 1
@@ -102,7 +102,7 @@ def test_an_export_has_lines_markdown_and_what_is_ones_own(tmp_path: Path) -> No
 def test_the_user_can_be_another_one(tmp_path: Path) -> None:
     fill(user="ann")
     assert export(tmp_path / "export", "--user", "not-ann").exit_code == 0
-    [task] = lines(tmp_path / "export/tasks.jsonl")
+    [task] = read_lines(tmp_path / "export/tasks.jsonl")
     assert task["title"] == "Mend the sail of not-ann"
 
 

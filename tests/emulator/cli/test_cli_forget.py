@@ -42,12 +42,12 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
-def carrel(*arguments: str, answer: str | None = None) -> Result:
+def run_carrel(*arguments: str, answer: str | None = None) -> Result:
     """Run the command."""
     return CliRunner().invoke(main, ["forget", *arguments], input=answer)
 
 
-def in_database(work: Callable[[Context], Awaitable[Any]], **settings: Any) -> Any:
+def run_in_database(work: Callable[[Context], Awaitable[Any]], **settings: Any) -> Any:
     """Run `work` with a context."""
 
     async def run_work() -> Any:
@@ -61,62 +61,62 @@ def in_database(work: Callable[[Context], Awaitable[Any]], **settings: Any) -> A
 
 
 def store(*sources: Any) -> None:
-    in_database(lambda ctx: store_sources(ctx, *sources))
+    run_in_database(lambda ctx: store_sources(ctx, *sources))
 
 
-def stored_ids() -> set[str]:
-    return set(in_database(lambda ctx: read_documents(ctx, "sources")))
+def read_stored_ids() -> set[str]:
+    return set(run_in_database(lambda ctx: read_documents(ctx, "sources")))
 
 
-def forgotten_records() -> dict[str, dict[str, Any]]:
-    records: dict[str, dict[str, Any]] = in_database(
+def read_forgotten_records() -> dict[str, dict[str, Any]]:
+    records: dict[str, dict[str, Any]] = run_in_database(
         lambda ctx: read_documents(ctx, "forgotten_sources")
     )
     return records
 
 
 def ingest_path(path: Path) -> None:
-    in_database(lambda ctx: ingest(ctx, make_ample_budget()), ingest_path=str(path))
+    run_in_database(lambda ctx: ingest(ctx, make_ample_budget()), ingest_path=str(path))
 
 
 def test_one_source_is_forgotten_and_restored() -> None:
     store(BAKING, SAILING)
-    result = carrel(BAKING.source_id, "--reason", "wrong")
+    result = run_carrel(BAKING.source_id, "--reason", "wrong")
     assert result.exit_code == 0, result.stderr
     assert "Forgot 1 source: " in result.stdout
     assert f"carrel forget --restore {BAKING.source_id}\n" in result.stdout
-    assert stored_ids() == {SAILING.source_id}
-    [record] = forgotten_records().values()
+    assert read_stored_ids() == {SAILING.source_id}
+    [record] = read_forgotten_records().values()
     assert (record["forgotten_by"], record["reason"]) == ("local", "wrong")
-    result = carrel("--restore", BAKING.source_id)
+    result = run_carrel("--restore", BAKING.source_id)
     assert (result.exit_code, result.stdout[:19]) == (0, "Restored 1 source: ")
-    assert stored_ids() == {BAKING.source_id, SAILING.source_id}
+    assert read_stored_ids() == {BAKING.source_id, SAILING.source_id}
 
 
 def test_more_than_one_source_must_be_confirmed() -> None:
     store(BAKING, SAILING)
     ids = (BAKING.source_id, SAILING.source_id)
     for answer in ("n\n", ""):
-        result = carrel(*ids, answer=answer)
+        result = run_carrel(*ids, answer=answer)
         assert result.exit_code == 1
         assert "Forget 2 sources with " in result.stderr
-        assert len(stored_ids()) == 2
-    assert carrel(*ids, answer="y\n").exit_code == 0
-    assert stored_ids() == set()
+        assert len(read_stored_ids()) == 2
+    assert run_carrel(*ids, answer="y\n").exit_code == 0
+    assert read_stored_ids() == set()
 
 
 def test_dry_run_changes_nothing() -> None:
     store(BAKING, SAILING)
-    result = carrel(BAKING.source_id, SAILING.source_id, "--dry-run")
+    result = run_carrel(BAKING.source_id, SAILING.source_id, "--dry-run")
     assert result.exit_code == 0
     assert result.stdout.endswith("2 sources would be forgotten.\n")
     assert BAKING.title in result.stdout
-    assert len(stored_ids()) == 2
+    assert len(read_stored_ids()) == 2
 
 
 def test_the_receipt_is_available_as_json() -> None:
     store(BAKING)
-    receipt = json.loads(carrel(BAKING.source_id, "--json").stdout)
+    receipt = json.loads(run_carrel(BAKING.source_id, "--json").stdout)
     assert receipt["source_ids"] == [BAKING.source_id]
     assert receipt["counts"]["chunks"] > 0
     assert receipt["failures"] == {}
@@ -133,7 +133,7 @@ def test_the_receipt_is_available_as_json() -> None:
     ],
 )
 def test_wrong_selection_is_explained(arguments: tuple[str, ...], code: int, message: str) -> None:
-    result = carrel(*arguments)
+    result = run_carrel(*arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert message in result.stderr
 
@@ -143,10 +143,10 @@ def test_tag_takes_sources_and_not_tagged_passages() -> None:
     section = replace(SAILING.sections[0], tags=("old things",))
     partly = replace(SAILING, source_id="partly", tags=(), sections=(section,))
     store(tagged, partly)
-    result = carrel("--tag", "old  things")
+    result = run_carrel("--tag", "old  things")
     assert result.exit_code == 0, result.stderr
     assert "In 1 source more, only single passages have the tag. They stay." in result.stderr
-    assert stored_ids() == {"partly"}
+    assert read_stored_ids() == {"partly"}
 
 
 def test_a_folder_is_forgotten_for_good(tmp_path: Path) -> None:
@@ -157,44 +157,44 @@ def test_a_folder_is_forgotten_for_good(tmp_path: Path) -> None:
     ingest_path(vault)
     (vault / "0.md").unlink()
     ingest_path(vault)
-    assert carrel("--folder", str(vault / "sub")).exit_code == 0
-    assert len(stored_ids()) == 3
-    result = carrel("--folder", str(vault), "--yes")
+    assert run_carrel("--folder", str(vault / "sub")).exit_code == 0
+    assert len(read_stored_ids()) == 3
+    result = run_carrel("--folder", str(vault), "--yes")
     assert f"carrel forget --restore --folder {vault}\n" in result.stdout
     write_file(vault, "0.md", "Note 0.")
     ingest_path(vault)
-    assert stored_ids() == set()
-    assert carrel("--restore", "--folder", str(vault)).exit_code == 0
-    assert len(stored_ids()) == 5
+    assert read_stored_ids() == set()
+    assert run_carrel("--restore", "--folder", str(vault)).exit_code == 0
+    assert len(read_stored_ids()) == 5
 
 
 def test_the_sample_is_forgotten_and_nothing_else() -> None:
     store(BAKING)
     ingest_path(SAMPLE)
-    assert len(stored_ids()) == 13
-    assert carrel("--sample", "--yes").exit_code == 0
-    assert stored_ids() == {BAKING.source_id}
+    assert len(read_stored_ids()) == 13
+    assert run_carrel("--sample", "--yes").exit_code == 0
+    assert read_stored_ids() == {BAKING.source_id}
     ingest_path(SAMPLE)
-    assert stored_ids() == {BAKING.source_id}
-    assert carrel("--sample", "--restore").exit_code == 0
-    assert len(stored_ids()) == 13
+    assert read_stored_ids() == {BAKING.source_id}
+    assert run_carrel("--sample", "--restore").exit_code == 0
+    assert len(read_stored_ids()) == 13
 
 
 def test_the_solved_problems_of_the_sample_are_forgotten() -> None:
     """They are withdrawn, and only they."""
-    in_database(lambda ctx: share_traces(ctx, make_ample_budget()))
-    trace_ids = set(in_database(lambda ctx: read_documents(ctx, "traces")))
+    run_in_database(lambda ctx: share_traces(ctx, make_ample_budget()))
+    trace_ids = set(run_in_database(lambda ctx: read_documents(ctx, "traces")))
     assert len(trace_ids) == 18
-    in_database(contribute_other_trace)
-    result = carrel("--sample", "--dry-run")
+    run_in_database(contribute_other_trace)
+    result = run_carrel("--sample", "--dry-run")
     assert result.stdout.endswith("0 sources and 18 solved problems would be forgotten.\n")
-    receipt = json.loads(carrel("--sample", "--yes", "--json").stdout)
+    receipt = json.loads(run_carrel("--sample", "--yes", "--json").stdout)
     assert set(receipt["trace_ids"]) == trace_ids
-    assert listed_traces() == {OTHER_TRACE}
-    assert carrel("--sample", "--yes").stdout == "Nothing was forgotten.\n"
-    result = carrel("--sample", "--restore")
+    assert list_traces() == {OTHER_TRACE}
+    assert run_carrel("--sample", "--yes").stdout == "Nothing was forgotten.\n"
+    result = run_carrel("--sample", "--restore")
     assert (result.exit_code, result.stdout[:28]) == (0, "Restored 18 solved problems.")
-    assert listed_traces() == {OTHER_TRACE, *trace_ids}
+    assert list_traces() == {OTHER_TRACE, *trace_ids}
 
 
 OTHER_TRACE = "other-1"
@@ -212,9 +212,9 @@ async def contribute_other_trace(ctx: Context) -> None:
     )
 
 
-def listed_traces() -> set[str]:
+def list_traces() -> set[str]:
     """Return the ids of the traces that are not withdrawn."""
-    stored = in_database(lambda ctx: read_documents(ctx, "traces"))
+    stored = run_in_database(lambda ctx: read_documents(ctx, "traces"))
     return {name for name, trace in stored.items() if not trace.get("withdrawn_at")}
 
 

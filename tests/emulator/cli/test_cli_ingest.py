@@ -77,7 +77,7 @@ def run_ingest(
     return process.returncode, process.stdout, process.stderr
 
 
-def stored_ids(collection: str) -> set[str]:
+def read_stored_ids(collection: str) -> set[str]:
     """Return the ids of the documents of a collection."""
 
     async def ask() -> set[str]:
@@ -143,11 +143,11 @@ def test_missing_files_are_counted_and_confirmed(tmp_path: Path) -> None:
         "FORMAT            FILES  SOURCES  PASSAGES\n"
         "Markdown or text  2      2        2\n"
     )
-    assert len(stored_ids("sources")) == 6
+    assert len(read_stored_ids("sources")) == 6
     code, output, errors = run_ingest(vault)
     assert code == 0, errors
     assert output.startswith("1 renamed or moved file: the ids stay.\n1 of 6 files disappeared: ")
-    assert len(stored_ids("sources")) == 6
+    assert len(read_stored_ids("sources")) == 6
     for name in ("2.md", "3.md", "4.md"):
         (vault / name).unlink()
     code, output, errors = run_ingest(vault)
@@ -155,9 +155,9 @@ def test_missing_files_are_counted_and_confirmed(tmp_path: Path) -> None:
     assert output.startswith("3 of 6 files disappeared: 3 sources (3 passages) will be forgotten.")
     assert errors.startswith("Nothing is forgotten. To forget these texts, run the command again")
     assert run_ingest(vault, NEVER, "--keep-missing")[0] == 0
-    assert len(stored_ids("sources")) == 6
+    assert len(read_stored_ids("sources")) == 6
     assert run_ingest(vault, NEVER, "--yes")[0] == 0
-    assert len(stored_ids("sources")) == 3
+    assert len(read_stored_ids("sources")) == 3
     code, output, _ = run_ingest(vault, NEVER, "--list")
     assert [line.split()[1:3] for line in output.splitlines()[1:]] == [["3", "3"]]
     shutil.rmtree(vault)
@@ -165,7 +165,7 @@ def test_missing_files_are_counted_and_confirmed(tmp_path: Path) -> None:
     assert code == 1
     assert "Error: " in errors
     assert run_ingest(vault, NEVER, "--yes")[0] == 0
-    assert stored_ids("sources") == set()
+    assert read_stored_ids("sources") == set()
 
 
 def test_a_dry_run_names_contents_and_problems(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_dry_run_names_contents_and_problems(tmp_path: Path) -> None:
     )
     assert "left out: log.jsonl line 2: has no text\n" in errors
     assert "warning: note.md: line 2: date: “soon” is not" in errors
-    assert stored_ids("sources") == set()
+    assert read_stored_ids("sources") == set()
 
 
 def test_a_dry_run_names_formats_by_content_and_records_that_are_there_twice(
@@ -228,9 +228,9 @@ def test_strict_writes_nothing_if_a_record_is_invalid(tmp_path: Path) -> None:
         "left out: log.jsonl line 2: has no text\n"
         "Nothing is written, because of --strict. Without it, all other texts are added.\n"
     )
-    assert stored_ids("sources") == set()
+    assert read_stored_ids("sources") == set()
     assert run_ingest(path)[0] == 1
-    assert len(stored_ids("sources")) == 1
+    assert len(read_stored_ids("sources")) == 1
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     path = write_file(tmp_path, "notes.jsonl", format_json_lines(*many))
     code, _, errors = run_ingest(path, interrupted=4)
     assert code == 130
-    assert 0 < len(stored_ids("sources")) < NOTES
+    assert 0 < len(read_stored_ids("sources")) < NOTES
     assert (
         "Interrupted. Stored results are kept. To continue, run the same command again.\n" in errors
     )
@@ -260,4 +260,4 @@ def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     code, output, errors = run_ingest(path)
     assert code == 0, errors
     assert f"{NOTES} read" in output
-    assert len(stored_ids("sources")) == NOTES
+    assert len(read_stored_ids("sources")) == NOTES

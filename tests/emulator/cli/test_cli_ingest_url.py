@@ -30,7 +30,7 @@ def ingest_counts(output: str) -> set[str]:
     return set(line.removeprefix("ingest: ").partition(" (")[0].split(", "))
 
 
-def stored_sources(project: str) -> list[dict[str, Any]]:
+def read_stored_sources(project: str) -> list[dict[str, Any]]:
     async def read() -> list[dict[str, Any]]:
         app = App(Settings(google_cloud_project=project))
         try:
@@ -49,7 +49,7 @@ def test_a_page_is_added_and_a_missing_one_reported(project: str) -> None:
         code, _, errors = run_ingest(project, site, f"{SITE}/missing")
     assert code == 1
     assert f"left out: {SITE}/missing: cannot be fetched: its server answers 404" in errors
-    [source] = stored_sources(project)
+    [source] = read_stored_sources(project)
     assert (source["title"], source["url"]) == ("On Reefing", f"{SITE}/essay")
 
 
@@ -59,7 +59,7 @@ def test_an_address_inside_the_network_is_refused(project: str) -> None:
         assert site.requests == []
     assert code == 1
     assert "is not the address of a public web page" in errors
-    assert stored_sources(project) == []
+    assert read_stored_sources(project) == []
 
 
 def test_options_of_folders_are_refused_with_a_url(project: str) -> None:

@@ -41,7 +41,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
-def carrel(*arguments: str) -> Result:
+def run_carrel(*arguments: str) -> Result:
     """Run the command."""
     return CliRunner().invoke(main, ["jobs", *arguments])
 
@@ -59,7 +59,7 @@ def run(*names: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def in_database(project: str, work: Callable[[Context], Awaitable[Any]]) -> Any:
+def run_in_database(project: str, work: Callable[[Context], Awaitable[Any]]) -> Any:
     """Run `work` with a context."""
 
     async def run_work() -> Any:
@@ -85,7 +85,7 @@ async def give_up_one_chunk(ctx: Context) -> None:
 
 
 def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
-    result = carrel("list")
+    result = run_carrel("list")
     assert result.exit_code == 0
     _, *lines = result.stdout.splitlines()
     assert [job.name for job in jobs()] == [line.split()[0] for line in lines]
@@ -94,7 +94,7 @@ def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
 
 
 def test_a_run_prints_results_and_costs(project: str) -> None:
-    in_database(project, ingest_three_chunks)
+    run_in_database(project, ingest_three_chunks)
     result = run("index", "repair")
     assert result.returncode == 0, result.stderr
     assert "index: 3 indexed (" in result.stdout
@@ -103,10 +103,10 @@ def test_a_run_prints_results_and_costs(project: str) -> None:
 
 
 def test_show_prints_the_last_runs(project: str) -> None:
-    in_database(project, ingest_three_chunks)
+    run_in_database(project, ingest_three_chunks)
     run("index")
     run("index")
-    output = carrel("show", "index")
+    output = run_carrel("show", "index")
     assert output.exit_code == 0
     heading, _, latest, did, _, _, earlier = output.stdout.splitlines()[:7]
     assert heading.startswith(
@@ -115,28 +115,29 @@ def test_show_prints_the_last_runs(project: str) -> None:
     assert latest.partition("  ")[2].startswith("finished 20")
     assert did.startswith("  nothing to do (")
     assert earlier.startswith("  3 indexed (")
-    assert "finished" in carrel("list").stdout
+    assert "finished" in run_carrel("list").stdout
 
 
 def test_show_reports_a_job_without_runs() -> None:
-    assert "There is no record of a run in the last 30 days." in carrel("show", "index").stdout
+    assert "There is no record of a run in the last 30 days." in run_carrel("show", "index").stdout
 
 
 def test_dead_letters_are_shown_and_retried(project: str) -> None:
-    in_database(project, give_up_one_chunk)
-    output = carrel("show", "index").stdout
+    run_in_database(project, give_up_one_chunk)
+    output = run_carrel("show", "index").stdout
     assert "Given up after five attempts: 1\n" in output
     assert ": was refused\n" in output
     assert "carrel jobs retry index" in output
     assert (
-        carrel("retry", "index").stdout == "Queued 1 item. To process now: carrel jobs run index\n"
+        run_carrel("retry", "index").stdout
+        == "Queued 1 item. To process now: carrel jobs run index\n"
     )
     assert "index: 3 indexed (" in run("index").stdout
-    assert "Given up" not in carrel("show", "index").stdout
+    assert "Given up" not in run_carrel("show", "index").stdout
 
 
 def test_a_job_without_dead_letters_cannot_retry() -> None:
-    result = carrel("retry", "repair")
+    result = run_carrel("retry", "repair")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "The job repair has nothing to retry:" in result.stderr
 
@@ -151,15 +152,15 @@ async def make_card_by_another_model(ctx: Context) -> None:
 
 
 def test_renew_queues_results_of_other_models(project: str) -> None:
-    in_database(project, make_card_by_another_model)
+    run_in_database(project, make_card_by_another_model)
     expected = "Queued 1 item. To process now: carrel jobs run cards\n"
-    assert carrel("renew", "cards").stdout == expected
-    assert "There is nothing to renew." in carrel("renew", "cards").stdout
+    assert run_carrel("renew", "cards").stdout == expected
+    assert "There is nothing to renew." in run_carrel("renew", "cards").stdout
     assert "2 extractive" in run("cards").stdout
 
 
 def test_a_job_without_renewal_names_those_with_it() -> None:
-    result = carrel("renew", "index")
+    result = run_carrel("renew", "index")
     assert (result.exit_code, result.stdout) == (1, "")
     message = "The results of the job index cannot be renewed, only those of: cards."
     assert message in result.stderr
@@ -167,7 +168,7 @@ def test_a_job_without_renewal_names_those_with_it() -> None:
 
 @pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
 def test_an_unknown_job_is_answered_with_the_existing_ones(command: str) -> None:
-    result = carrel(command, "nope")
+    result = run_carrel(command, "nope")
     assert (result.exit_code, result.stdout) == (1, "")
     names = ", ".join(job.name for job in jobs())
     assert f"There is no job nope. The jobs are: {names}." in result.stderr

@@ -44,20 +44,20 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
-def carrel(*arguments: str, answer: str | None = None) -> Result:
+def run_carrel(*arguments: str, answer: str | None = None) -> Result:
     """Run the command."""
     return CliRunner().invoke(main, ["materials", *arguments], input=answer)
 
 
 def expect_error(*arguments: str) -> str:
     """Run a command that fails, and return its error."""
-    result = carrel(*arguments)
+    result = run_carrel(*arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Traceback" not in result.stderr
     return result.stderr
 
 
-def in_database(
+def run_in_database(
     work: Callable[[App], Awaitable[Any]], project: str, now: datetime | None = None
 ) -> Any:
     """Run `work` with an app at a given time."""
@@ -79,7 +79,7 @@ def upload(
         for text in texts or (MAST,):
             await upload_text(app, task, text, caller, idempotency_key=text + task)
 
-    in_database(work, project, now)
+    run_in_database(work, project, now)
 
 
 def count_documents(project: str) -> Counter[str]:
@@ -89,7 +89,7 @@ def count_documents(project: str) -> Counter[str]:
         paths = await read_write_times(make_job_context(app), "users/")
         return Counter(path.split("/", 3)[1] for path in paths)
 
-    counts: Counter[str] = in_database(work, project)
+    counts: Counter[str] = run_in_database(work, project)
     return counts
 
 
@@ -99,7 +99,7 @@ def test_erasing_a_task_prints_a_receipt(project: str) -> None:
     upload(project, "notes", caller=BOB)
     before = count_documents(project)
     start = datetime.now(UTC).replace(microsecond=0)
-    result = carrel("erase", "ann@example.com", "notes", "--yes")
+    result = run_carrel("erase", "ann@example.com", "notes", "--yes")
     assert (result.exit_code, result.stderr) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     erased = lines.pop("erased").split(maxsplit=1)[1].replace(" UTC", "Z")
@@ -119,7 +119,7 @@ def test_erasing_a_task_prints_a_receipt(project: str) -> None:
 
 def test_a_receipt_can_be_json(project: str) -> None:
     upload(project, "notes")
-    receipt = json.loads(carrel("erase", "ann@example.com", "notes", "--yes", "--json").stdout)
+    receipt = json.loads(run_carrel("erase", "ann@example.com", "notes", "--yes", "--json").stdout)
     erased = datetime.fromisoformat(receipt.pop("erased_at"))
     assert timedelta() == erased.utcoffset()
     assert receipt == {
@@ -134,7 +134,7 @@ def test_a_receipt_can_be_json(project: str) -> None:
 def test_nothing_is_erased_without_confirmation(project: str, answer: str) -> None:
     upload(project, "notes")
     before = count_documents(project)
-    result = carrel("erase", "ann@example.com", "notes", answer=answer)
+    result = run_carrel("erase", "ann@example.com", "notes", answer=answer)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Erase 1 document of ann@example.com in the workspace notes?" in result.stderr
     assert count_documents(project) == before
@@ -142,7 +142,7 @@ def test_nothing_is_erased_without_confirmation(project: str, answer: str) -> No
 
 def test_only_the_receipt_goes_to_standard_output(project: str) -> None:
     upload(project, "notes")
-    result = carrel("erase", "ann@example.com", "notes", "--json", answer="y\n")
+    result = run_carrel("erase", "ann@example.com", "notes", "--json", answer="y\n")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["task"] == "notes"
 
@@ -150,7 +150,7 @@ def test_only_the_receipt_goes_to_standard_output(project: str) -> None:
 def test_task_ids_are_normalized_as_in_tools(project: str) -> None:
     upload(project, " my / notes ")
     upload(project, "my---notes")
-    result = carrel("erase", "ann@example.com", "my / notes", "--yes", "--json")
+    result = run_carrel("erase", "ann@example.com", "my / notes", "--yes", "--json")
     task = json.loads(result.stdout)["task"]
     assert task.startswith("my---notes-")
     error = expect_error("erase", "ann@example.com", task)
@@ -175,7 +175,7 @@ def test_an_unknown_task_is_answered_with_the_existing_ones(project: str) -> Non
 def test_an_invalid_user_or_task_is_refused() -> None:
     assert "'Ann' is not a user id" in expect_error("erase", "Ann", "notes", "--yes")
     assert "'a/b' is not a user id" in expect_error("list", "a/b")
-    result = carrel("erase", "ann", " ", "--yes")
+    result = run_carrel("erase", "ann", " ", "--yes")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "must not be blank" in result.stderr
 
@@ -186,9 +186,9 @@ def test_an_interrupted_erasure_is_shown_and_finished(project: str) -> None:
     async def begin(app: App) -> None:
         assert await make_erasure(make_job_context(app), "notes", "ann@example.com").begin()
 
-    in_database(begin, project)
-    assert "being erased" in carrel("list", "ann@example.com").stdout
-    assert carrel("erase", "ann@example.com", "notes", "--yes").exit_code == 0
+    run_in_database(begin, project)
+    assert "being erased" in run_carrel("list", "ann@example.com").stdout
+    assert run_carrel("erase", "ann@example.com", "notes", "--yes").exit_code == 0
     assert count_documents(project).total() == 0
 
 
@@ -197,12 +197,12 @@ def test_a_list_has_each_tasks_last_use_and_size(project: str) -> None:
     upload(project, "sailing", MAST, now=start)
     upload(project, "baking", BREAD, f"{BREAD}\n\n{MAST}", now=start + timedelta(days=1))
     upload(project, "sailing", caller=BOB)
-    assert [line.split() for line in carrel("list", "ann@example.com").stdout.splitlines()] == [
+    assert [line.split() for line in run_carrel("list", "ann@example.com").stdout.splitlines()] == [
         ["TASK_ID", "LAST", "USED", "MATERIALS"],
         ["baking", "2026-03-11", "08:30", "2"],
         ["sailing", "2026-03-10", "08:30", "1"],
     ]
-    assert carrel("list", "eve").stdout == "eve has no materials in any workspace.\n"
+    assert run_carrel("list", "eve").stdout == "eve has no materials in any workspace.\n"
 
 
 def test_a_long_list_has_the_most_recent_tasks(project: str) -> None:
@@ -215,8 +215,8 @@ def test_a_long_list_has_the_most_recent_tasks(project: str) -> None:
             batch.create(open_workspace(ctx, f"task-{number}", "bob").reference, fields)
         await batch.commit()
 
-    in_database(fill, project)
-    result = carrel("list", "bob")
+    run_in_database(fill, project)
+    result = run_carrel("list", "bob")
     tasks = [line.split()[0] for line in result.stdout.splitlines()[1:]]
     assert [f"task-{number}" for number in range(50, 0, -1)] == tasks
     assert result.stderr == "Only the 50 most recently used workspaces are listed.\n"

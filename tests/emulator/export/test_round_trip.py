@@ -88,7 +88,7 @@ async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
     return dict(report.counts)
 
 
-async def stored(ctx: Context) -> dict[str, dict[str, Any]]:
+async def read_stored(ctx: Context) -> dict[str, dict[str, Any]]:
     """Return what the base knows, without what its jobs did and when."""
     state = await read_documents(ctx, "sources")
     for chunk_id, chunk in (await read_chunks(ctx)).items():
@@ -104,7 +104,7 @@ async def save(ctx: Context, sources: Sequence[Source], now: datetime = NOON) ->
         await Ingestion(ctx.database).save([chunk_source(source) for source in batch], now)
 
 
-def titles_of_markdown(folder: Path) -> dict[str, str]:
+def read_markdown_titles(folder: Path) -> dict[str, str]:
     """Return the titles in the front matter of all files, by source id."""
     files = list((folder / "markdown/sources").iterdir())
     blocks = [re.split("^---\n", file.read_text("utf-8"), flags=re.MULTILINE)[1] for file in files]
@@ -133,13 +133,13 @@ async def test_odd_sources_survive_a_round_trip(
     assert report.counts["sources"] == count
     assert report.counts["passages"] == len(ids)
     assert len(list((tmp_path / "export").glob("knowledge-*.jsonl"))) > 1
-    assert titles_of_markdown(tmp_path / "export") == {
+    assert read_markdown_titles(tmp_path / "export") == {
         source.source_id: source.title for source in sources
     }
 
     counts = await run_ingest(other, tmp_path / "export")
     assert counts == {"sources": count, "created": len(ids), "read": count}
-    assert await stored(other) == await stored(base), SEED
+    assert await read_stored(other) == await read_stored(base), SEED
     await write_export(other, tmp_path / "second")
     assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
 
@@ -151,7 +151,7 @@ async def test_the_sample_survives_a_round_trip(
     await KNOWLEDGE.run(base, make_ample_budget())
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
-    after, before = await stored(other), await stored(base)
+    after, before = await read_stored(other), await read_stored(base)
     for chunk in before.values():
         chunk.pop("cluster_id", None)  # clusters are made anew
     assert after == before
@@ -324,49 +324,49 @@ async def test_a_newer_export_replaces_a_note_whole(
     app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
 ) -> None:
     """Its text follows with its passages; its former revision can be brought back."""
-    target, saved = await two_exports(app, ctx, new_backend, tmp_path)
+    target, saved = await export_twice(app, ctx, new_backend, tmp_path)
     other = target.context(OWNER, Meter())
     await run_ingest(other, tmp_path / "older")
     reference = other.database.document("sources", saved["source_id"])
     await reference.update({"saved_by": "ben"})
     counts = await run_ingest(other, tmp_path / "newer")
     assert counts == {"sources": 1, "created": 1, "deleted": 1, "read": 1}
-    assert await note_state(other) == (NEWER, "ben", 2, [NEWER])
+    assert await read_note_state(other) == (NEWER, "ben", 2, [NEWER])
     assert await run_ingest(other, tmp_path / "newer") == {"read": 1}
     note = {"source_id": saved["source_id"], "revision": 2}
     renamed = await call_result(target, "save_note", OWNER, title="Trip", **note)
     assert renamed["changed"] == ["title"]
-    assert await note_state(other) == (NEWER, "ben", 3, [NEWER])
+    assert await read_note_state(other) == (NEWER, "ben", 3, [NEWER])
     note["revision"] = 3
     await call_result(target, "save_note", OWNER, restore_revision=1, **note)
-    assert await note_state(other) == (OLDER, "ben", 4, [OLDER])
+    assert await read_note_state(other) == (OLDER, "ben", 4, [OLDER])
 
 
 async def test_an_older_export_leaves_a_newer_note_alone(
     app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
 ) -> None:
-    target, _ = await two_exports(app, ctx, new_backend, tmp_path)
+    target, _ = await export_twice(app, ctx, new_backend, tmp_path)
     other = target.context(OWNER, Meter())
     await run_ingest(other, tmp_path / "newer")
-    before = await stored(other)
+    before = await read_stored(other)
     assert await run_ingest(other, tmp_path / "older") == {"read": 1}
-    assert await stored(other) == before
+    assert await read_stored(other) == before
 
 
 async def test_a_half_written_note_is_completed_by_its_export(
     app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
 ) -> None:
     """Former versions wrote the passages of a newer export, but not its text and revision."""
-    target, saved = await two_exports(app, ctx, new_backend, tmp_path)
+    target, saved = await export_twice(app, ctx, new_backend, tmp_path)
     other = target.context(OWNER, Meter())
     await run_ingest(other, tmp_path / "newer")
     reference = other.database.document("sources", saved["source_id"])
     await reference.update({"text": OLDER, "revision": 1})
     assert await run_ingest(other, tmp_path / "newer") == {"sources": 1, "read": 1}
-    assert await note_state(other) == (NEWER, OWNER.user_id, 2, [NEWER])
+    assert await read_note_state(other) == (NEWER, OWNER.user_id, 2, [NEWER])
 
 
-async def two_exports(
+async def export_twice(
     app: App, ctx: Context, new_backend: NewBackend, folder: Path
 ) -> tuple[App, dict[str, Any]]:
     """Export a note before and after a change; return an empty base, and the saved note."""
@@ -378,7 +378,7 @@ async def two_exports(
     return new_backend(LATER), saved
 
 
-async def note_state(ctx: Context) -> tuple[str, str, int, list[str]]:
+async def read_note_state(ctx: Context) -> tuple[str, str, int, list[str]]:
     """Return text, user and revision of the only note, and the texts of its passages."""
     [note] = (await read_documents(ctx, "sources")).values()
     texts = [chunk["content"] for chunk in (await read_chunks(ctx)).values()]

@@ -37,7 +37,7 @@ ONE, OTHER = "Natural or surrogate key? (one)", "Natural or surrogate key? (othe
 SAME = {"decisions": [make_reported_decision()]}
 
 
-async def originals(ctx: Context) -> dict[str, str | None]:
+async def read_originals(ctx: Context) -> dict[str, str | None]:
     """Return the source of the original of each extraction, by its own source."""
     extractions = await read_extractions(ctx)
     return {
@@ -57,7 +57,7 @@ async def test_a_repeated_extraction_is_stored_as_a_duplicate(
         report = await run_extract(ctx)
         assert report.counts == {"read": 1, "duplicates": 1, "unfounded": 0}
         assert await read_visibility(ctx) == {ONE: True, OTHER: False}
-        assert await originals(ctx) == {"one": None, "other": "one"}
+        assert await read_originals(ctx) == {"one": None, "other": "one"}
         assert await read_topic_counts(ctx) == {"keys": 1, "databases": 1}
 
 

@@ -51,7 +51,7 @@ from shared.runtime.job import run_job
 from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedApp, call_after
 from tests.support.fakes.embedder import WordEmbedder
-from tests.emulator.extractions.test_extract_killed import model
+from tests.emulator.extractions.test_extract_killed import make_model
 
 async def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -62,13 +62,13 @@ app = WatchedApp(
     call_after(number, die),
     clock=lambda: utc_now() + timedelta(hours=hours),
     embedder=WordEmbedder(),
-    generator=model(),
+    generator=make_model(),
 )
 asyncio.run(run_job(JOB, app))
 """
 
 
-def passages() -> list[Source]:
+def make_passages() -> list[Source]:
     """Return books of one passage each. Every third passage repeats the one before."""
     texts = [
         f"{'Once more: ' * (n % 3 == 2)}{KEYS} This is what {_get_word(n)} said of tables and keys."
@@ -77,7 +77,7 @@ def passages() -> list[Source]:
     return [make_book(f"book{n:02}", text) for n, text in enumerate(texts)]
 
 
-def model() -> ScriptedGenerator:
+def make_model() -> ScriptedGenerator:
     """Return a model whose findings depend on the text."""
 
     def findings(text: str) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def model() -> ScriptedGenerator:
     return ScriptedGenerator(findings)
 
 
-async def stored_state(ctx: Context) -> dict[str, Any]:
+async def read_stored_state(ctx: Context) -> dict[str, Any]:
     """Return everything that the job writes, without times."""
     extractions = await read_documents(ctx, "extractions")
     chunks = await read_documents(ctx, "chunks")
@@ -120,7 +120,7 @@ async def run_to_the_end(settings: Settings, hours: int = 0) -> Report:
         settings,
         clock=lambda: utc_now() + timedelta(hours=hours),
         embedder=WordEmbedder(),
-        generator=model(),
+        generator=make_model(),
     )
     report = await run_job(JOB, app)
     await app.aclose()
@@ -135,7 +135,7 @@ async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Co
     undisturbed_app = App(other_settings, embedder=WordEmbedder())
     undisturbed = undisturbed_app.context(Caller(), Meter())
     for context in (ctx, undisturbed):
-        await ingest_books(context, *passages())
+        await ingest_books(context, *make_passages())
     report = await run_to_the_end(other_settings)
     assert report.counts["read"] == PASSAGES
     assert report.counts["duplicates"] == 10
@@ -146,7 +146,7 @@ async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Co
     last = await run_to_the_end(settings, len(COMMITS))
     assert last.counts["read"] == pending
     assert last.finished
-    assert await stored_state(undisturbed) == await stored_state(ctx)
+    assert await read_stored_state(undisturbed) == await read_stored_state(ctx)
     await undisturbed_app.aclose()
 
 

@@ -175,14 +175,14 @@ async def test_a_passage_without_an_answer_is_deferred_alone(
         others_answered.release()
         return answer_findings(text)
 
-    def time_out() -> None:
+    def time_out_later() -> None:
         """Let the call time out once the other two passages have their answers."""
         if len([call for call in vertex.calls if KEYS in call.text]) == 1:
             assert all(others_answered.acquire(timeout=HANG_SECONDS) for _ in range(2))
         monotonic.advance_soon(LIMIT)
 
     vertex.answers["Findings"] = answer
-    vertex.on_hang = time_out
+    vertex.on_hang = time_out_later
     vertex.replies_by_words[KEYS] = reply
     report = await run_extract(vertex_context)
     [failure] = report.failures

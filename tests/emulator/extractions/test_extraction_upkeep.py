@@ -62,7 +62,7 @@ async def list_visible(ctx: Context) -> list[str]:
     return [extraction.extraction_id for extraction in extractions]
 
 
-async def stored_state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
+async def read_stored_state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
     """Return everything that upkeep may change, without vectors."""
     collections = {
         name: await read_documents(ctx, name)
@@ -114,14 +114,14 @@ async def test_processing_deletions_again_changes_nothing(
     await delete_extractions(ctx, duplicated[0])
     assert await ExtractionUpkeep(ctx.database).count_deletions() == 2
     await ExtractionUpkeep(ctx.database).process_deletions()
-    before = await stored_state(ctx)
+    before = await read_stored_state(ctx)
     read_before = meter.documents_read
     written_before = meter.documents_written
     assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 0}
     assert await ExtractionUpkeep(ctx.database).delete_empty_topics() == 0
     assert meter.documents_read - read_before == 2
     assert meter.documents_written - written_before == 0
-    assert await stored_state(ctx) == before
+    assert await read_stored_state(ctx) == before
 
 
 async def test_a_restored_original_is_visible_itself(

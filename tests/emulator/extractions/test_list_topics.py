@@ -1,4 +1,4 @@
-"""`list_topics` with the emulator."""
+"""`list_topics` returns the topics of extractions with their counts, page by page."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
 
 
-async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
+async def read_topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
     """Return the non-zero counts of each topic."""
     topic_documents = await read_documents(ctx, "topics")
     counted = {
@@ -55,7 +55,7 @@ async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
     }
 
 
-async def stored_ids(ctx: Context) -> set[str]:
+async def read_stored_ids(ctx: Context) -> set[str]:
     return set(await read_documents(ctx, "extractions"))
 
 
@@ -64,7 +64,7 @@ async def page(ctx: Context, **filters: Any) -> list[Extraction]:
     return await Extractions(ctx.database).list_by_confidence(DECISION, **arguments)
 
 
-def questions(extractions: Sequence[Extraction]) -> list[str]:
+def list_questions(extractions: Sequence[Extraction]) -> list[str]:
     return [extraction.content.model_dump()["question"] for extraction in extractions]
 
 
@@ -132,7 +132,7 @@ async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> 
         make_extraction(chunks[0], make_warning(), "bread"),
         make_extraction(chunks[1], make_decision(), "bread"),
     )
-    assert await topic_counts(ctx) == {
+    assert await read_topic_counts(ctx) == {
         "bread": {"decision": 2, "warning": 1, "total": 3},
         "rye": {"decision": 1, "total": 1},
     }
@@ -149,8 +149,10 @@ async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[C
         make_extraction(chunks[0], make_pattern(), "rye"),
     ]
     await store_extractions(ctx, *new_extractions)
-    assert {extraction.extraction_id for extraction in new_extractions} == await stored_ids(ctx)
-    assert await topic_counts(ctx) == {
+    assert {extraction.extraction_id for extraction in new_extractions} == await read_stored_ids(
+        ctx
+    )
+    assert await read_topic_counts(ctx) == {
         "bread": {"warning": 1, "total": 1},
         "oats": {"warning": 1, "total": 1},
         "rye": {"pattern": 1, "total": 1},
@@ -209,8 +211,8 @@ async def test_a_former_duplicate_without_topics_is_visible(
 async def test_a_chunk_without_extractions_has_none(ctx: Context, chunks: list[Chunk]) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], make_decision(), "bread"))
     await replace_extractions(ctx, await queue_chunk(ctx, chunks[0].chunk_id), [])
-    assert await stored_ids(ctx) == set()
-    assert await topic_counts(ctx) == {}
+    assert await read_stored_ids(ctx) == set()
+    assert await read_topic_counts(ctx) == {}
     assert await page(ctx) == []
 
 
@@ -225,8 +227,8 @@ async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
         )
         == 0
     )
-    assert await stored_ids(ctx) == set()
-    assert await topic_counts(ctx) == {}
+    assert await read_stored_ids(ctx) == set()
+    assert await read_topic_counts(ctx) == {}
 
 
 async def test_counts_stay_exact_if_two_runs_store_the_same(
@@ -235,7 +237,7 @@ async def test_counts_stay_exact_if_two_runs_store_the_same(
     chunk = await queue_chunk(ctx, chunks[0].chunk_id)
     extractions = [make_extraction(chunks[0], make_decision(), "bread")]
     assert [await replace_extractions(ctx, chunk, extractions) for _ in range(2)] == [1, 0]
-    assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
+    assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
 
 
 async def test_extractions_and_counts_go_with_a_deleted_chunk(
@@ -249,8 +251,8 @@ async def test_extractions_and_counts_go_with_a_deleted_chunk(
         extraction,
     )
     await store_sources(ctx, replace(BAKING, sections=BAKING.sections[2:]))
-    assert await stored_ids(ctx) == {extraction.extraction_id}
-    assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
+    assert await read_stored_ids(ctx) == {extraction.extraction_id}
+    assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
     assert await page(ctx) == [extraction]
 
 
@@ -274,7 +276,7 @@ async def test_filters_combine(
         for n, (at, topic) in enumerate(about)
     ]
     await store_extractions(ctx, *extractions, make_extraction(chunks[4], make_warning(), "bread"))
-    assert questions(await page(ctx, **filters)) == expected
+    assert list_questions(await page(ctx, **filters)) == expected
 
 
 async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: list[Chunk]) -> None:
@@ -341,8 +343,8 @@ async def test_a_duplicate_is_stored_but_not_visible_or_counted(
     )
     await store_extractions(ctx, extraction)
     assert await page(ctx) == [first]
-    assert {first.extraction_id, extraction.extraction_id} == await stored_ids(ctx)
-    assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
+    assert {first.extraction_id, extraction.extraction_id} == await read_stored_ids(ctx)
+    assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
     [vector] = await ctx.embedder.embed([first.content.text], Purpose.DOCUMENT)
     neighbours = await Extractions(ctx.database).find_nearest(vector, DECISION, None, None, 9)
     assert [neighbour.extraction for neighbour in neighbours] == [first]
@@ -372,7 +374,7 @@ async def test_a_duplicate_is_stored_together_with_its_original(
         == 2
     )
     assert await page(ctx) == [first]
-    assert len(await stored_ids(ctx)) == 2
+    assert len(await read_stored_ids(ctx)) == 2
 
 
 async def test_a_duplicate_of_an_unstored_original_is_not_stored(
@@ -385,8 +387,8 @@ async def test_a_duplicate_of_an_unstored_original_is_not_stored(
     results = await make_results(ctx, first, extraction)
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
     assert await ChunkQueue(ctx.database).complete("extract", results) == 0
-    assert await stored_ids(ctx) == set()
-    assert await topic_counts(ctx) == {}
+    assert await read_stored_ids(ctx) == set()
+    assert await read_topic_counts(ctx) == {}
 
 
 async def test_a_duplicate_of_a_deleted_original_is_not_stored(
@@ -395,8 +397,8 @@ async def test_a_duplicate_of_a_deleted_original_is_not_stored(
     chunk = await queue_chunk(ctx, chunks[1].chunk_id)
     extraction = make_extraction(chunks[1], make_decision(), "bread", duplicate_of="decision-gone")
     assert await replace_extractions(ctx, chunk, [extraction]) == 0
-    assert await stored_ids(ctx) == set()
-    assert await topic_counts(ctx) == {}
+    assert await read_stored_ids(ctx) == set()
+    assert await read_topic_counts(ctx) == {}
     assert await ChunkQueue(ctx.database).count_pending("extract") == 5
 
 

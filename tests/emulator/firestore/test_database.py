@@ -32,85 +32,85 @@ def database(ctx: Context) -> Database:
     return ctx.database
 
 
-def note(database: Database, name: str) -> AsyncDocumentReference:
+def get_reference(database: Database, name: str) -> AsyncDocumentReference:
     return database.document("notes", name)
 
 
-def setting(database: Database, name: str, value: int) -> Write:
-    return lambda batch: batch.set(note(database, name), {"value": value})
+def make_write(database: Database, name: str, value: int) -> Write:
+    return lambda batch: batch.set(get_reference(database, name), {"value": value})
 
 
 async def put_in(database: Database, *names: str) -> None:
     """Store notes of value 0 without the meter."""
     for name in names:
-        await note(database, name).set({"value": 0})
+        await get_reference(database, name).set({"value": 0})
 
 
-async def values(database: Database) -> dict[str, int]:
+async def read_values(database: Database) -> dict[str, int]:
     snapshots = database.collection("notes").stream()
     return {snapshot.id: snapshot.get("value") async for snapshot in snapshots}
 
 
-def counted(meter: Meter) -> tuple[int, int, int]:
+def get_counts(meter: Meter) -> tuple[int, int, int]:
     """Return documents read, documents written and round trips."""
     return meter.documents_read, meter.documents_written, meter.round_trips
 
 
 async def test_sequential_requests_add_round_trips(database: Database, meter: Meter) -> None:
-    await database.get(note(database, "a"))
-    await database.get(note(database, "b"))
-    assert counted(meter) == (2, 0, 2)
+    await database.get(get_reference(database, "a"))
+    await database.get(get_reference(database, "b"))
+    assert get_counts(meter) == (2, 0, 2)
 
 
 async def test_concurrent_requests_are_one_round_trip(database: Database, meter: Meter) -> None:
-    await asyncio.gather(*(database.get(note(database, name)) for name in "abc"))
-    assert counted(meter) == (3, 0, 1)
+    await asyncio.gather(*(database.get(get_reference(database, name)) for name in "abc"))
+    assert get_counts(meter) == (3, 0, 1)
 
 
 async def test_a_failed_request_is_counted(database: Database, meter: Meter) -> None:
     with pytest.raises(PlatformFault):
-        await database.get(note(database, "__reserved__"))
-    await database.get(note(database, "a"))
-    assert counted(meter) == (2, 0, 2)
+        await database.get(get_reference(database, "__reserved__"))
+    await database.get(get_reference(database, "a"))
+    assert get_counts(meter) == (2, 0, 2)
 
 
 async def test_many_documents_are_one_round_trip(database: Database, meter: Meter) -> None:
     await put_in(database, "a", "b")
-    snapshots = await database.get_all([note(database, name) for name in "axb"], ["value"])
+    snapshots = await database.get_all([get_reference(database, name) for name in "axb"], ["value"])
     assert {snapshot.id for snapshot in snapshots} == {"a", "b"}
-    assert counted(meter) == (3, 0, 1)
+    assert get_counts(meter) == (3, 0, 1)
 
 
 async def test_no_documents_need_no_request(database: Database, meter: Meter) -> None:
     assert await database.get_all([]) == []
     assert await database.commit([]) == []
     assert await database.commit_skipping_conflicts([]) == 0
-    assert counted(meter) == (0, 0, 0)
+    assert get_counts(meter) == (0, 0, 0)
 
 
 async def test_a_query_costs_at_least_one_read(database: Database, meter: Meter) -> None:
     await put_in(database, "a", "b", "c")
     assert len(await database.find(database.collection("notes").limit(2))) == 2
     assert await database.find(database.collection("nothing").limit(2)) == []
-    assert counted(meter) == (3, 0, 2)
+    assert get_counts(meter) == (3, 0, 2)
 
 
 async def test_counting_reads_no_documents(database: Database, meter: Meter) -> None:
     await put_in(database, *"abcdefgh")
     query = database.collection("notes").where(filter=FieldFilter("value", "==", 0))
     assert await database.count(query) == 8
-    assert counted(meter) == (1, 0, 1)
+    assert get_counts(meter) == (1, 0, 1)
 
 
 async def test_a_commit_is_one_round_trip(database: Database, meter: Meter) -> None:
-    await database.commit(setting(database, name, 1) for name in "abc")
-    assert await values(database) == {"a": 1, "b": 1, "c": 1}
-    assert counted(meter) == (0, 3, 1)
+    await database.commit(make_write(database, name, 1) for name in "abc")
+    assert await read_values(database) == {"a": 1, "b": 1, "c": 1}
+    assert get_counts(meter) == (0, 3, 1)
 
 
 async def test_a_commit_returns_its_update_time(database: Database) -> None:
-    [result] = await database.commit([setting(database, "a", 1)])
-    assert result.update_time == (await database.get(note(database, "a"))).update_time
+    [result] = await database.commit([make_write(database, "a", 1)])
+    assert result.update_time == (await database.get(get_reference(database, "a"))).update_time
 
 
 async def test_a_refused_commit_writes_nothing_and_counts_nothing(
@@ -120,11 +120,11 @@ async def test_a_refused_commit_writes_nothing_and_counts_nothing(
     with pytest.raises(WriteConflict):
         await database.commit(
             [
-                setting(database, "a", 1),
-                lambda batch: batch.create(note(database, "b"), {"value": 1}),
+                make_write(database, "a", 1),
+                lambda batch: batch.create(get_reference(database, "b"), {"value": 1}),
             ]
         )
-    assert await values(database) == {"b": 0}
+    assert await read_values(database) == {"b": 0}
     assert meter.documents_written == 0
 
 
@@ -133,42 +133,46 @@ async def test_a_document_changed_since_its_read_is_a_conflict(
     database: Database, *, is_deleted: bool
 ) -> None:
     await put_in(database, "a")
-    option = LastUpdateOption((await database.get(note(database, "a"))).update_time)
-    await (note(database, "a").delete() if is_deleted else note(database, "a").set({"value": 1}))
+    option = LastUpdateOption((await database.get(get_reference(database, "a"))).update_time)
+    await (
+        get_reference(database, "a").delete()
+        if is_deleted
+        else get_reference(database, "a").set({"value": 1})
+    )
     with pytest.raises(WriteConflict):
         await database.commit(
-            [lambda batch: batch.update(note(database, "a"), {"value": 2}, option)]
+            [lambda batch: batch.update(get_reference(database, "a"), {"value": 2}, option)]
         )
 
 
 async def test_only_conflicting_writes_are_skipped(database: Database, meter: Meter) -> None:
     names = "abcdefgh"
     await put_in(database, *names)
-    read = [await note(database, name).get() for name in names]
-    await note(database, "b").set({"value": 1})
-    await note(database, "g").delete()
+    read = [await get_reference(database, name).get() for name in names]
+    await get_reference(database, "b").set({"value": 1})
+    await get_reference(database, "g").delete()
     committed_count = await database.commit_skipping_conflicts(
         [_update(database, snapshot) for snapshot in read]
     )
     expected = dict.fromkeys("acdefh", 2) | {"b": 1}
     assert committed_count == 6
-    assert await values(database) == expected
+    assert await read_values(database) == expected
     assert meter.documents_written == 6
 
 
 def _update(database: Database, snapshot: Any) -> Write:
     option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.update(note(database, snapshot.id), {"value": 2}, option)
+    return lambda batch: batch.update(get_reference(database, snapshot.id), {"value": 2}, option)
 
 
 async def test_an_invalid_write_is_a_fault(database: Database) -> None:
     with pytest.raises(PlatformFault, match="The database refused: InvalidArgument"):
-        await database.commit([setting(database, "__reserved__", 1)])
+        await database.commit([make_write(database, "__reserved__", 1)])
 
 
 async def test_commits_of_one_run_are_sequential(database: Database, meter: Meter) -> None:
-    await asyncio.gather(*(database.commit([setting(database, name, 1)]) for name in "abc"))
-    assert counted(meter) == (0, 3, 3)
+    await asyncio.gather(*(database.commit([make_write(database, name, 1)]) for name in "abc"))
+    assert get_counts(meter) == (0, 3, 3)
 
 
 async def test_a_database_that_does_not_answer_is_unavailable(

@@ -46,24 +46,24 @@ def other(app: App) -> Database:
     return app.context(Caller(), Meter()).database
 
 
-def writing(database: Database, name: str) -> Write:
+def make_write(database: Database, name: str) -> Write:
     reference = database.document("notes", name)
     return lambda batch: batch.set(reference, {})
 
 
-async def expiry(database: Database) -> datetime | None:
+async def read_expiry(database: Database) -> datetime | None:
     snapshot = await database.client.document("leases/embed").get()
     expires_at: datetime | None = snapshot.get("expires_at") if snapshot.exists else None
     return expires_at
 
 
-async def notes(database: Database) -> set[str]:
+async def read_notes(database: Database) -> set[str]:
     return {snapshot.id async for snapshot in database.collection("notes").stream()}
 
 
 async def test_a_free_lease_is_acquired_for_its_duration(database: Database) -> None:
     assert isinstance(await Leases(database).acquire("embed", 30, noon), Lease)
-    assert await expiry(database) == NOON + timedelta(seconds=30)
+    assert await read_expiry(database) == NOON + timedelta(seconds=30)
 
 
 async def test_a_held_lease_has_an_expiry_time(database: Database, other: Database) -> None:
@@ -89,7 +89,7 @@ async def test_leases_of_different_jobs_are_independent(
 async def test_an_expired_lease_is_taken_over(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     assert isinstance(await Leases(other).acquire("embed", 30, later), Lease)
-    assert await expiry(database) == LATER + timedelta(seconds=30)
+    assert await read_expiry(database) == LATER + timedelta(seconds=30)
 
 
 async def test_of_many_concurrent_takeovers_one_succeeds(database: Database, app: App) -> None:
@@ -106,22 +106,22 @@ async def test_a_commit_renews_the_lease_with_one_more_write(ctx: Context, meter
     moments = iter([NOON, NOON + timedelta(seconds=20)])
     await Leases(database).acquire("embed", 30, lambda: next(moments))
     written_before = meter.documents_written
-    await database.commit([writing(database, "a")])
-    assert await expiry(database) == NOON + timedelta(seconds=50)
+    await database.commit([make_write(database, "a")])
+    assert await read_expiry(database) == NOON + timedelta(seconds=50)
     assert meter.documents_written - written_before == 2
 
 
 async def test_a_run_without_its_lease_writes_nothing(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
-    await database.commit([writing(database, "before")])
+    await database.commit([make_write(database, "before")])
     await Leases(other).acquire("embed", 30, later)
     with pytest.raises(LeaseLost, match="Another run holds the lease of embed"):
-        await database.commit([writing(database, "after")])
+        await database.commit([make_write(database, "after")])
     with pytest.raises(LeaseLost):
         await database.commit_skipping_conflicts(
-            [writing(database, "after"), writing(database, "last")]
+            [make_write(database, "after"), make_write(database, "last")]
         )
-    assert await notes(database) == {"before"}
+    assert await read_notes(database) == {"before"}
 
 
 async def test_a_lease_taken_and_released_is_lost_too(database: Database, other: Database) -> None:
@@ -129,14 +129,14 @@ async def test_a_lease_taken_and_released_is_lost_too(database: Database, other:
     await Leases(other).acquire("embed", 30, later)
     await Leases(other).release()
     with pytest.raises(LeaseLost):
-        await database.commit([writing(database, "after")])
+        await database.commit([make_write(database, "after")])
 
 
 async def test_an_expired_lease_stays_valid_until_taken(database: Database) -> None:
     moments = iter([NOON, LATER])
     await Leases(database).acquire("embed", 30, lambda: next(moments))
-    await database.commit([writing(database, "a")])
-    assert await expiry(database) == LATER + timedelta(seconds=30)
+    await database.commit([make_write(database, "a")])
+    assert await read_expiry(database) == LATER + timedelta(seconds=30)
 
 
 async def test_a_write_conflict_is_not_a_lost_lease(database: Database) -> None:
@@ -145,21 +145,21 @@ async def test_a_write_conflict_is_not_a_lost_lease(database: Database) -> None:
     await reference.set({})
     with pytest.raises(WriteConflict):
         await database.commit([lambda batch: batch.create(reference, {})])
-    await database.commit([writing(database, "b")])
-    assert await notes(database) == {"a", "b"}
+    await database.commit([make_write(database, "b")])
+    assert await read_notes(database) == {"a", "b"}
 
 
 async def test_concurrent_commits_all_renew_the_lease(database: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
-    await asyncio.gather(*(database.commit([writing(database, name)]) for name in "abcd"))
-    assert await notes(database) == set("abcd")
+    await asyncio.gather(*(database.commit([make_write(database, name)]) for name in "abcd"))
+    assert await read_notes(database) == set("abcd")
 
 
 async def test_a_released_lease_leaves_no_document(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
-    await database.commit([writing(database, "a")])
+    await database.commit([make_write(database, "a")])
     await Leases(database).release()
-    assert await expiry(database) is None
+    assert await read_expiry(database) is None
     assert isinstance(await Leases(other).acquire("embed", 30, noon), Lease)
 
 
@@ -169,14 +169,14 @@ async def test_releasing_a_lost_lease_leaves_its_new_holder(
     await Leases(database).acquire("embed", 30, noon)
     await Leases(other).acquire("embed", 30, later)
     await Leases(database).release()
-    assert await expiry(database) == LATER + timedelta(seconds=30)
-    await other.commit([writing(other, "a")])
+    assert await read_expiry(database) == LATER + timedelta(seconds=30)
+    await other.commit([make_write(other, "a")])
 
 
 async def test_releasing_without_a_lease_does_nothing(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await Leases(other).release()
-    assert await expiry(database) == NOON + timedelta(seconds=30)
+    assert await read_expiry(database) == NOON + timedelta(seconds=30)
 
 
 def lose_answers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,9 +196,9 @@ async def test_a_commit_with_a_lost_answer_succeeds(
 ) -> None:
     await Leases(database).acquire("embed", 30, utc_now)
     lose_answers(database, monkeypatch)
-    await database.commit([writing(database, "a")])
-    await database.commit([writing(database, "b")])
-    assert await notes(database) == {"a", "b"}
+    await database.commit([make_write(database, "a")])
+    await database.commit([make_write(database, "b")])
+    assert await read_notes(database) == {"a", "b"}
 
 
 async def test_a_lease_with_a_lost_answer_is_held(
@@ -222,7 +222,7 @@ async def test_commits_after_a_lost_answer_succeed(
     with monkeypatch.context() as broken:
         broken.setattr(api, "commit", commit_unheard)
         with pytest.raises(Unavailable):
-            await database.commit([writing(database, "unheard")])
-    await database.commit([writing(database, "a")])
-    await database.commit([writing(database, "b")])
-    assert await notes(database) == {"unheard", "a", "b"}
+            await database.commit([make_write(database, "unheard")])
+    await database.commit([make_write(database, "a")])
+    await database.commit([make_write(database, "b")])
+    assert await read_notes(database) == {"unheard", "a", "b"}

@@ -24,11 +24,11 @@ pytestmark = pytest.mark.anyio
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-async def spent_budget(_context: Context) -> int:
+async def count_nothing(_context: Context) -> int:
     return 0
 
 
-async def dusts(_context: Context, budget: Budget) -> Report:
+async def dust(_context: Context, budget: Budget) -> Report:
     budget.progress(3)
     report = Report(failures=[Failure("shelf 3", "too high")], note="Mind the vase.")
     report.warnings.append(Failure("shelf 2", "still grey"))
@@ -36,12 +36,12 @@ async def dusts(_context: Context, budget: Budget) -> Report:
     return report
 
 
-async def fails(_context: Context, _budget: Budget) -> Report:
+async def fail(_context: Context, _budget: Budget) -> Report:
     raise Unavailable("No duster.")
 
 
-DUST = Job(name="dust", title="Dust", run=dusts, total=spent_budget, schedule="")
-FAIL = Job(name="dust", title="Dust", run=fails, total=spent_budget, schedule="")
+DUST = Job(name="dust", title="Dust", run=dust, total=count_nothing, schedule="")
+FAIL = Job(name="dust", title="Dust", run=fail, total=count_nothing, schedule="")
 
 
 def test_a_run_id_has_the_job_and_the_time() -> None:
@@ -115,7 +115,7 @@ async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> No
         assert runs[0].progress == 5
         return Report()
 
-    await run_job(Job(name="dust", title="Dust", run=run, total=spent_budget, schedule=""), hasty)
+    await run_job(Job(name="dust", title="Dust", run=run, total=count_nothing, schedule=""), hasty)
     await hasty.aclose()
     (ended,) = await Runs(ctx.database).load_latest("dust", 10)
     assert ended.state is RunState.FINISHED

@@ -56,11 +56,11 @@ def billing(access: Connection, clock: SettableClock) -> LedgerBilling:
     return LedgerBilling(access, clock)
 
 
-async def balance(access: Connection) -> int:
+async def read_balance(access: Connection) -> int:
     return (await AccessStore(access).accounts.get(ANNA)).balance
 
 
-async def state(access: Connection) -> PaymentState | None:
+async def read_state(access: Connection) -> PaymentState | None:
     record = await AccessStore(access).calls.get("c1")
     return record.state if record else None
 
@@ -68,16 +68,16 @@ async def state(access: Connection) -> PaymentState | None:
 async def test_a_call_is_charged_its_cost(billing: LedgerBilling, access: Connection) -> None:
     reservation = await billing.reserve(BILL)
     assert await billing.settle(reservation, 20, SUCCESS) == 20
-    assert await balance(access) == 80
-    assert await state(access) == PaymentState.SETTLED
+    assert await read_balance(access) == 80
+    assert await read_state(access) == PaymentState.SETTLED
 
 
 async def test_a_call_that_has_done_nothing_is_not_charged(
     billing: LedgerBilling, access: Connection
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), UNKNOWN)
-    assert await balance(access) == 100
-    assert await state(access) == PaymentState.CANCELLED
+    assert await read_balance(access) == 100
+    assert await read_state(access) == PaymentState.CANCELLED
 
 
 async def test_an_unknown_outcome_keeps_the_money_on_hold(
@@ -87,7 +87,7 @@ async def test_an_unknown_outcome_keeps_the_money_on_hold(
     account = await AccessStore(access).accounts.get(ANNA)
     assert account.balance == 100
     assert account.compute_available(NOON) == 70
-    assert await state(access) is PaymentState.RESERVED
+    assert await read_state(access) is PaymentState.RESERVED
 
 
 async def test_a_repeated_paid_call_costs_nothing(
@@ -99,8 +99,8 @@ async def test_a_repeated_paid_call_costs_nothing(
     assert await billing.settle(repeated, 30, REPLAYED) == 0
     await billing.cancel(repeated, UNKNOWN)
     await billing.leave_open(repeated, UNKNOWN)
-    assert await balance(access) == 70
-    assert await state(access) == PaymentState.SETTLED
+    assert await read_balance(access) == 70
+    assert await read_state(access) == PaymentState.SETTLED
 
 
 @pytest.mark.parametrize(("answer", "expected"), [(REPLAYED, 70), (SUCCESS, 40)])
@@ -115,7 +115,7 @@ async def test_a_call_repeated_much_later_costs_its_new_work(
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     clock.now += PAID_LIFETIME
     await billing.settle(await billing.reserve(BILL), 30, answer)
-    assert await balance(access) == expected
+    assert await read_balance(access) == expected
 
 
 async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
@@ -123,7 +123,7 @@ async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
 ) -> None:
     await billing.leave_open(await billing.reserve(BILL), UNKNOWN)
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
-    assert await balance(access) == 70
+    assert await read_balance(access) == 70
 
 
 async def test_concurrent_calls_are_limited_by_the_balance(
@@ -146,14 +146,14 @@ async def test_an_anonymous_call_with_a_price_must_sign_in(
 ) -> None:
     with pytest.raises(Unauthorized, match=r"try_out costs \$0\.00003 per call. Sign in first"):
         await billing.reserve(replace(BILL, user_id=None))
-    assert await state(access) is None
+    assert await read_state(access) is None
 
 
 async def test_a_free_call_that_writes_leaves_a_record_and_no_account(
     billing: LedgerBilling, access: Connection
 ) -> None:
     await billing.settle(await billing.reserve(FREE), 0, SUCCESS)
-    assert await state(access) is PaymentState.FREE
+    assert await read_state(access) is PaymentState.FREE
     assert not (await access.client.document("accounts/ben").get()).exists
 
 
@@ -184,7 +184,7 @@ async def test_a_free_call_that_wrote_nothing_leaves_nothing(
     await billing.cancel(await billing.reserve(FREE), UNKNOWN)
     await billing.settle(await billing.reserve(reading), 0, SUCCESS)
     await billing.leave_open(await billing.reserve(reading), UNKNOWN)
-    assert await state(access) is None
+    assert await read_state(access) is None
 
 
 async def test_a_bill_that_cannot_be_written_is_only_logged(

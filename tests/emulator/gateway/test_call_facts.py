@@ -61,7 +61,7 @@ async def access(project: str) -> AsyncIterator[Access]:
     await access.aclose()
 
 
-async def line_and_record(
+async def read_line_and_record(
     access: Access, receipt: Receipt, capsys: pytest.CaptureFixture[str], user: str = "anna"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Make a call in the task `thesis`; return its log entry and its record."""
@@ -77,7 +77,7 @@ async def line_and_record(
 async def test_the_log_and_the_audit_have_the_facts_and_the_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, record = await line_and_record(access, RECEIPT_WITH_FACTS, capsys)
+    line, record = await read_line_and_record(access, RECEIPT_WITH_FACTS, capsys)
     assert line["task"] == hash_task("essay", "anna", access.keyring)
     assert line["notes"] == NOTES
     assert record["task"] == "essay"
@@ -87,7 +87,7 @@ async def test_the_log_and_the_audit_have_the_facts_and_the_task(
 async def test_without_facts_the_task_is_that_of_the_credential(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, record = await line_and_record(access, Receipt(), capsys)
+    line, record = await read_line_and_record(access, Receipt(), capsys)
     assert line["task"] == hash_task("thesis", "anna", access.keyring)
     assert "notes" not in line
     assert record["task"] == "thesis"
@@ -97,7 +97,7 @@ async def test_without_facts_the_task_is_that_of_the_credential(
 async def test_the_log_has_no_name_of_a_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, _ = await line_and_record(access, RECEIPT_WITH_FACTS, capsys)
+    line, _ = await read_line_and_record(access, RECEIPT_WITH_FACTS, capsys)
     assert not [name for name in ("essay", "thesis") if name in json.dumps(line)]
 
 
@@ -105,7 +105,7 @@ async def test_different_tasks_have_different_hashes_in_the_log(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [
-        (await line_and_record(access, Receipt(task=task), capsys, user))[0]
+        (await read_line_and_record(access, Receipt(task=task), capsys, user))[0]
         for user, task in (("a/b", "c"), ("a", "b/c"))
     ]
     assert lines[0]["task"] != lines[1]["task"]
@@ -117,8 +117,8 @@ async def test_the_hash_of_a_task_depends_on_the_secret(
     """A reader of the log cannot guess names of tasks."""
     settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("t" * 32),))
     other = Access(settings)
-    line, _ = await line_and_record(access, RECEIPT_WITH_FACTS, capsys)
-    other_line, _ = await line_and_record(other, RECEIPT_WITH_FACTS, capsys)
+    line, _ = await read_line_and_record(access, RECEIPT_WITH_FACTS, capsys)
+    other_line, _ = await read_line_and_record(other, RECEIPT_WITH_FACTS, capsys)
     await other.aclose()
     assert line["task"] != other_line["task"]
 

@@ -94,12 +94,12 @@ async def open_billing(
     await billing.aclose()
 
 
-async def state(access: Connection) -> PaymentState | None:
+async def read_state(access: Connection) -> PaymentState | None:
     record = await AccessStore(access).calls.get("c1")
     return record.state if record else None
 
 
-def keys(requests: list[Request]) -> list[str]:
+def list_keys(requests: list[Request]) -> list[str]:
     return [request.key for request in requests]
 
 
@@ -111,7 +111,7 @@ async def test_a_call_is_reserved_and_settled_at_the_service(
     assert await billing.settle(reservation, 20, SUCCESS) == 20
     assert service.spent == 20
     assert service.balance == 980
-    assert await state(access) is PaymentState.SETTLED
+    assert await read_state(access) is PaymentState.SETTLED
 
 
 async def test_requests_have_the_documented_form(
@@ -141,7 +141,7 @@ async def test_a_cancelled_call_is_refunded(
     await billing.cancel(await billing.reserve(BILL), FAILED)
     assert service.balance == 1_000
     assert service.holds == {}
-    assert await state(access) is PaymentState.CANCELLED
+    assert await read_state(access) is PaymentState.CANCELLED
 
 
 async def test_a_call_repeated_after_a_cancel_has_a_new_id(
@@ -150,7 +150,12 @@ async def test_a_call_repeated_after_a_cancel_has_a_new_id(
     await billing.cancel(await billing.reserve(BILL), FAILED)
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert service.spent == 30
-    assert keys(service.requests) == ["c1-1-reserve", "c1-1-cancel", "c1-2-reserve", "c1-2-settle"]
+    assert list_keys(service.requests) == [
+        "c1-1-reserve",
+        "c1-1-cancel",
+        "c1-2-reserve",
+        "c1-2-settle",
+    ]
 
 
 async def test_an_unknown_outcome_sends_no_request(
@@ -158,7 +163,7 @@ async def test_an_unknown_outcome_sends_no_request(
 ) -> None:
     await billing.leave_open(await billing.reserve(BILL), FAILED)
     assert service.operations == ["reserve"]
-    assert await state(access) is PaymentState.RESERVED
+    assert await read_state(access) is PaymentState.RESERVED
 
 
 async def test_a_repeated_unknown_outcome_is_charged_once(
@@ -218,7 +223,7 @@ async def test_a_free_call_sends_no_request(
     await billing.settle(await billing.reserve(free), 0, SUCCESS)
     await billing.cancel(await billing.reserve(free), FAILED)
     assert service.operations == []
-    assert await state(access) == PaymentState.FREE
+    assert await read_state(access) == PaymentState.FREE
 
 
 async def test_a_user_who_cannot_pay_can_pay_later(
@@ -228,7 +233,7 @@ async def test_a_user_who_cannot_pay_can_pay_later(
     with pytest.raises(PaymentRequired, match=r"may cost \$0\.00003, which your balance") as caught:
         await billing.reserve(BILL)
     assert caught.value.details == {"price": 30}
-    assert await state(access) is PaymentState.CANCELLED
+    assert await read_state(access) is PaymentState.CANCELLED
     service.balance = 30
     assert await billing.settle(await billing.reserve(BILL), 30, SUCCESS) == 30
 
@@ -243,7 +248,7 @@ async def test_a_single_failure_is_retried_and_charged_once(
     assert await billing.settle(reservation, 30, SUCCESS) == 30
     assert service.spent == 30
     assert service.balance == 970
-    assert keys(service.requests) == ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2
+    assert list_keys(service.requests) == ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2
 
 
 OUTAGES = [

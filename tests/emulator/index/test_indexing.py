@@ -40,8 +40,8 @@ RYE_LIST: Final = ("facets", RYE.id)
 BREAD: Final = ("lexicon", "bread")
 
 
-async def waiting(ctx: Context, count: int) -> list[ChunkToIndex]:
-    """Pending chunks."""
+async def make_pending(ctx: Context, count: int) -> list[ChunkToIndex]:
+    """Make chunks whose indexing is pending."""
     sections = tuple(Section(f"Note {number}.") for number in range(count))
     await Ingestion(ctx.database).save(
         [chunk_source(Source("notes", "N", sections=sections))], NOON
@@ -54,7 +54,7 @@ def change(waiting: ChunkToIndex, date: int, tf: int = 1) -> IndexChange:
     return IndexChange(waiting, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
-def removal(waiting: ChunkToIndex) -> IndexChange:
+def make_removal(waiting: ChunkToIndex) -> IndexChange:
     return IndexChange(waiting, NOT_INDEXED)
 
 
@@ -63,14 +63,14 @@ def truncate_to(ctx: Context, cap: int, slack: int) -> PostingsTruncation:
     return PostingsTruncation(ctx.database, KNOWLEDGE, cap, slack)
 
 
-async def again(ctx: Context) -> list[ChunkToIndex]:
+async def make_pending_again(ctx: Context) -> list[ChunkToIndex]:
     """Return the same chunks, pending again."""
     await Indexing(ctx.database).requeue(NOON)
     return await Indexing(ctx.database).load_pending(NOON, 100)
 
 
 async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
-    pending = await waiting(ctx, 2)
+    pending = await make_pending(ctx, 2)
     await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
     assert await Indexing(ctx.database).load_pending(NOON, 9) == [pending[1]]
     lists = await read_postings(ctx)
@@ -83,7 +83,7 @@ async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
 
 
 async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> None:
-    pending = await waiting(ctx, 2)
+    pending = await make_pending(ctx, 2)
     await set_fields(ctx, f"chunks/{pending[1].chunk_id}", {"position": 7})
     with pytest.raises(WriteConflict):
         await Indexing(ctx.database).apply([change(item, 5) for item in pending])
@@ -92,26 +92,30 @@ async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> Non
 
 
 async def test_emptied_postings_stay_out_of_use(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 2)])
-    one, other = await again(ctx)
-    await Indexing(ctx.database).apply([removal(one)])
+    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 2)])
+    one, other = await make_pending_again(ctx)
+    await Indexing(ctx.database).apply([make_removal(one)])
     assert [data["df"] for data in (await read_postings(ctx)).values()] == [1, 1]
-    await Indexing(ctx.database).apply([removal(other)])
+    await Indexing(ctx.database).apply([make_removal(other)])
     assert await read_postings_in_use(ctx) == {}
     assert await read_totals(ctx) == {"documents": 0, "length": 0}
 
 
 async def test_a_removal_from_missing_postings_finds_none(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
+    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 1)])
     await ctx.database.document(*BREAD).delete()
-    await Indexing(ctx.database).apply([removal(entry) for entry in await again(ctx)])
+    await Indexing(ctx.database).apply(
+        [make_removal(entry) for entry in await make_pending_again(ctx)]
+    )
     assert (await InvertedIndex(ctx.database, KNOWLEDGE).read(["bread"], [RYE])).terms == {}
 
 
 async def test_a_document_saved_by_another_during_the_run_stays(ctx: Context) -> None:
     """The index job removes the last chunk that it knows of a term; another adds one meanwhile."""
-    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
-    await set_fields(ctx, f"chunks/{(await again(ctx))[0].chunk_id}", {"deleted_at": NOON})
+    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 1)])
+    await set_fields(
+        ctx, f"chunks/{(await make_pending_again(ctx))[0].chunk_id}", {"deleted_at": NOON}
+    )
 
     async def another() -> None:
         state = IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5)
@@ -128,17 +132,17 @@ async def test_a_document_saved_by_another_during_the_run_stays(ctx: Context) ->
 
 
 async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 3)])
-    pending = await again(ctx)
+    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 3)])
+    pending = await make_pending_again(ctx)
     before = meter.documents_written
     await Indexing(ctx.database).apply([change(entry, 5) for entry in pending])
     assert meter.documents_written - before == 3
 
 
 async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
+    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 1)])
     before = await read_postings(ctx)
-    (pending,) = await again(ctx)
+    (pending,) = await make_pending_again(ctx)
     renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
     await Indexing(ctx.database).apply([IndexChange(pending, renamed)])
     after = await read_postings(ctx)
@@ -147,7 +151,7 @@ async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) ->
 
 async def test_postings_that_grew_too_long_are_found(ctx: Context) -> None:
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=2)
-    pending = await waiting(ctx, 6)
+    pending = await make_pending(ctx, 6)
     await indexing.apply([change(item, 5) for item in pending[:4]])
     assert await truncation.find_overlong(9) == []
     await indexing.apply([change(pending[4], 5)])
@@ -162,17 +166,17 @@ async def test_postings_that_grew_too_long_are_found(ctx: Context) -> None:
 async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
     """The document frequency is not mistaken for the number of entries."""
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
-    await indexing.apply([change(item, 5) for item in await waiting(ctx, 9)])
+    await indexing.apply([change(item, 5) for item in await make_pending(ctx, 9)])
     await truncation.truncate([RYE_LIST, BREAD])
-    pending = await again(ctx)
-    await indexing.apply([removal(entry) for entry in pending[:3]])
+    pending = await make_pending_again(ctx)
+    await indexing.apply([make_removal(entry) for entry in pending[:3]])
     assert await truncation.find_overlong(9) == []
     assert [data["df"] for data in (await read_postings(ctx)).values()] == [6, 6]
 
 
 async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> None:
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
-    pending = await waiting(ctx, 5)
+    pending = await make_pending(ctx, 5)
     await indexing.apply(
         [change(entry, 10 + number, tf=9 - number) for number, entry in enumerate(pending)]
     )
@@ -187,21 +191,21 @@ async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> N
 async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None:
     """If some chunks of a date are dropped, postings are complete only after that date."""
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
-    await indexing.apply([change(item, 5) for item in await waiting(ctx, 4)])
+    await indexing.apply([change(item, 5) for item in await make_pending(ctx, 4)])
     await truncation.truncate(await truncation.find_overlong(9))
     assert (await read_postings(ctx))[RYE_LIST]["since"] == 6
 
 
 async def test_since_survives_a_second_truncation(ctx: Context) -> None:
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=1)
-    pending = await waiting(ctx, 8)
+    pending = await make_pending(ctx, 8)
     await indexing.apply([change(item, 50) for item in pending[:4]])
     await truncation.truncate(await truncation.find_overlong(9))
     assert (await read_postings(ctx))[RYE_LIST]["since"] == 51
     kept = (await read_postings(ctx))[RYE_LIST]["postings"]
-    present = [item for item in await again(ctx) if item.chunk_id in kept]
-    await indexing.apply([removal(item) for item in present])
-    fresh = [entry for entry in await again(ctx) if entry.chunk_id not in kept]
+    present = [item for item in await make_pending_again(ctx) if item.chunk_id in kept]
+    await indexing.apply([make_removal(item) for item in present])
+    fresh = [entry for entry in await make_pending_again(ctx) if entry.chunk_id not in kept]
     late = [element for element in fresh if element.indexed == NOT_INDEXED]
     await indexing.apply([change(item, 20) for item in late])
     await truncation.truncate(await truncation.find_overlong(9))
@@ -211,8 +215,8 @@ async def test_since_survives_a_second_truncation(ctx: Context) -> None:
 async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
     """An entry that is written repeatedly is counted each time, until the next truncation."""
     indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=1)
-    await indexing.apply([change(item, 5) for item in await waiting(ctx, 2)])
-    await indexing.apply([change(entry, 6) for entry in await again(ctx)])
+    await indexing.apply([change(item, 5) for item in await make_pending(ctx, 2)])
+    await indexing.apply([change(entry, 6) for entry in await make_pending_again(ctx)])
     assert await truncation.find_overlong(9) == [RYE_LIST]
     await truncation.truncate([RYE_LIST])
     pending = (await read_postings(ctx))[RYE_LIST]
@@ -225,7 +229,7 @@ async def test_deleted_postings_are_not_truncated(ctx: Context) -> None:
 
 
 async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 3)])
+    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 3)])
     later = NOON + timedelta(hours=1)
     assert await Indexing(ctx.database).requeue(later) == 3
     assert await Indexing(ctx.database).load_pending(NOON, 9) == []

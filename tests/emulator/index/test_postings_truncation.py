@@ -56,14 +56,20 @@ class Raced(Database):
 
 
 async def write(ctx: Context, number: int, term: str) -> None:
-    """A new document with this term and date, both repeated or dated by its number."""
+    """Index a new document.
+
+    Args:
+        ctx: The context.
+        number: The number in the id, which is also the count of the term, and the date.
+        term: The only term of the document.
+    """
     database = ctx.database
     after = IndexedState({term: number}, {SEA.id: "sea"}, number)
     difference = IndexDifference(f"d{number}", NOT_INDEXED, after)
     await database.commit(build_postings_writes(database, INDEX_COLLECTIONS, [difference]))
 
 
-async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
+async def list_entries(ctx: Context, name: tuple[str, str]) -> set[str]:
     """Return the ids of the documents in postings."""
     return set((await read_documents(ctx, name[0]))[name[1]]["postings"])
 
@@ -89,7 +95,10 @@ async def test_truncation_keeps_best_or_newest_and_counts(ctx: Context) -> None:
     for number in range(1, 6):
         await write(ctx, number, "rye")
     await lists.truncate([RYE, SEA_LIST])
-    assert (await entries(ctx, RYE), await entries(ctx, SEA_LIST)) == ({"d4", "d5"}, {"d4", "d5"})
+    assert (await list_entries(ctx, RYE), await list_entries(ctx, SEA_LIST)) == (
+        {"d4", "d5"},
+        {"d4", "d5"},
+    )
     sea = (await read_documents(ctx, INDEX_COLLECTIONS.facets))[SEA.id]
     assert (sea["df"], sea["held"], sea["since"]) == (5, 2, 4)
     rye = (await read_documents(ctx, INDEX_COLLECTIONS.lexicon))["rye"]
@@ -108,11 +117,11 @@ async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Conte
 
     database.race = another
     await lists.truncate([RYE, BREAD])
-    assert await entries(ctx, RYE) == {"d1", "d2", "d3", "d4", "d9"}
-    assert await entries(ctx, BREAD) == {"d13", "d14"}
+    assert await list_entries(ctx, RYE) == {"d1", "d2", "d3", "d4", "d9"}
+    assert await list_entries(ctx, BREAD) == {"d13", "d14"}
     assert RYE in await lists.find_overlong(9)
     await lists.truncate([RYE])
-    assert await entries(ctx, RYE) == {"d4", "d9"}
+    assert await list_entries(ctx, RYE) == {"d4", "d9"}
 
 
 async def test_deleted_postings_are_not_created_again(ctx: Context) -> None:

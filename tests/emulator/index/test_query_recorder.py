@@ -1,4 +1,4 @@
-"""Every way to run a query is recorded, against the emulator."""
+"""The query recorder of the tests sees queries in every way that they can be run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def record_async(project: str, run: Any) -> set[QueryShape]:
     return shapes
 
 
-def nearest_query(query: Any) -> Any:
+def make_nearest_query(query: Any) -> Any:
     """Return a vector query for the nearest neighbour among the results of another query."""
     vector = Vector([1.0, 0.0])
     return query.find_nearest("embedding", vector, limit=1, distance_measure=DistanceMeasure.COSINE)
@@ -109,11 +109,11 @@ def test_a_query_in_an_async_transaction_is_recorded(project: str) -> None:
 
 def test_vector_queries_are_recorded_with_their_prefilter(client: Client, project: str) -> None:
     async def run(client: AsyncClient) -> None:
-        await nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
+        await make_nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
 
     expected = {QueryShape("people", disjuncts=AGE_DISJUNCTS, nearest=VectorStage("embedding", 2))}
     with record_queries() as shapes:
-        nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
+        make_nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
     assert shapes == expected
     assert asyncio.run(record_async(project, run)) == expected
 

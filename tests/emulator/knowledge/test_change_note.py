@@ -70,7 +70,7 @@ def ctx(app: App) -> Context:
     return app.context(Caller(), Meter())
 
 
-async def text_of(app: App, note: dict[str, Any]) -> str:
+async def read_text(app: App, note: dict[str, Any]) -> str:
     """Return the stored text of a note, as get_source shows it."""
     source = await call_result(app, "get_source", source_id=note["source_id"], detail="full")
     return "\n".join(chunk["text"] for chunk in source["chunks"])
@@ -95,7 +95,7 @@ async def test_a_changed_note_is_found_by_its_new_words_only(app: App, ctx: Cont
     assert (changed["revision"], changed["changed"]) == (2, ["title", "text"])
     assert await search_source_ids(app, "oat", "lexical") == [note["source_id"]]
     assert await search_source_ids(app, "linen", "lexical") == []
-    assert await text_of(app, note) == OATS
+    assert await read_text(app, note) == OATS
     assert (await read_chunks(ctx)).keys() == set(changed["chunk_ids"])
     await assert_nothing_to_repair(ctx)
 
@@ -122,7 +122,7 @@ async def test_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
     [stored] = (await read_chunks(ctx)).values()
     assert stored["embedding_f16"] != before_change["embedding_f16"]
     assert stored["pending"].keys() == {"card", "extract", "cluster"}
-    assert await text_of(app, note) == NOTE_TEXT
+    assert await read_text(app, note) == NOTE_TEXT
     await assert_nothing_to_repair(ctx)
 
 
@@ -146,10 +146,10 @@ async def test_a_change_can_be_undone_and_redone(app: App, ctx: Context) -> None
     assert undo["tool"] == "save_note"
     undone = await call_result(app, "save_note", EDITOR, **undo["arguments"])
     assert (undone["revision"], undone["tags"], undone["title"]) == (3, ["bread"], note["title"])
-    assert await text_of(app, note) == NOTE_TEXT
+    assert await read_text(app, note) == NOTE_TEXT
     redone = await call_result(app, "save_note", EDITOR, **undone["undo"]["arguments"])
     assert (redone["revision"], redone["tags"]) == (4, [])
-    assert await text_of(app, note) == OATS
+    assert await read_text(app, note) == OATS
     await assert_nothing_to_repair(ctx)
 
 
@@ -272,8 +272,8 @@ async def test_a_note_cannot_change_while_it_is_moved(
     if forgotten:
         assert await read_chunks(ctx) == {}
         await call_result(app, "forget", OWNER, **target, forgotten=False)
-    assert await text_of(app, note) == NOTE_TEXT
+    assert await read_text(app, note) == NOTE_TEXT
     await change_note(app, note, text=OATS)
-    assert await text_of(app, note) == OATS
+    assert await read_text(app, note) == OATS
     await index_all(ctx)
     await assert_nothing_to_repair(ctx)

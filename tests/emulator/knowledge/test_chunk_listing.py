@@ -29,8 +29,8 @@ KEPT = make_named_facet(Kind.TAG, "kept")
 TAGGED = [KEPT.id]
 
 
-async def diary(ctx: Context) -> None:
-    """Two chunks a day for three days; those of one source are tagged."""
+async def store_diary(ctx: Context) -> None:
+    """Store two chunks a day for three days. Those of one source are tagged."""
     dates = [NOON - timedelta(days=days) for days in range(3)]
     await store_and_index(
         ctx, make_source("a", dates=dates, tags=("Kept",)), make_source("b", dates=dates)
@@ -48,12 +48,12 @@ async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DA
 
 
 async def test_a_listing_by_date_has_each_chunk_once(ctx: Context) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     assert await walk(ctx) == ["b 12", "a 12", "b 11", "a 11", "b 10", "a 10"]
 
 
 async def test_chunks_are_listed_by_facets_and_days_together(ctx: Context) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     assert await walk(ctx, TAGGED) == ["a 12", "a 11", "a 10"]
     assert await walk(ctx, span=JUNE_11) == ["b 11", "a 11"]
     assert await walk(ctx, TAGGED, JUNE_11) == ["a 11"]
@@ -73,7 +73,7 @@ async def test_the_positions_of_existing_chunks_are_returned(ctx: Context) -> No
 
 
 async def test_chunks_are_counted_by_days(ctx: Context) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     assert await Chunks(ctx.database).count() == 6
     assert await Chunks(ctx.database).count(JUNE_11) == 2
 
@@ -81,7 +81,7 @@ async def test_chunks_are_counted_by_days(ctx: Context) -> None:
 async def test_deleted_chunks_are_nowhere_even_while_indexed(
     ctx: Context,
 ) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     gone = (await Chunks(ctx.database).load_of_source("a", 1))[0].chunk_id
     await Ingestion(ctx.database).save([chunk_source(replace(make_source("a"), sections=()))], NOON)
     lists = Chunks(ctx.database)

@@ -69,19 +69,19 @@ async def save(ctx: Context, *sources: Source) -> Counter[str]:
     return await Ingestion(ctx.database).save(chunked, ctx.clock())
 
 
-async def work_off(ctx: Context) -> None:
+async def run_jobs(ctx: Context) -> None:
     """Run the jobs that an edit waits for."""
     await index_all(ctx)
     await embed_all(ctx)
 
 
-async def fields_of(ctx: Context, source_id: str = "baking") -> dict[str, Any]:
+async def read_fields(ctx: Context, source_id: str = "baking") -> dict[str, Any]:
     """Return the editable fields of a source, as they are stored."""
     source = (await read_documents(ctx, "sources"))[source_id]
     return {name: source[name] for name in ("title", "author", "tags")}
 
 
-async def state_of(ctx: Context) -> State:
+async def read_base_state(ctx: Context) -> State:
     """Return the state of the knowledge base, without what says when it was written."""
     state = await read_state(ctx)
     state.pop("replays", None)
@@ -127,7 +127,7 @@ async def test_an_edit_is_shown_at_once(app: App, ctx: Context) -> None:
 async def test_search_follows_with_the_jobs(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     await edit(app, title="Loaves", author="Ida Crumb", tags=["bread"])
-    await work_off(ctx)
+    await run_jobs(ctx)
     for filters in ({"author": "Ida Crumb"}, {"tags": ["bread"]}, {"source": "Loaves"}):
         hits = await search(app, query="oven", filters=filters)
         assert {hit["source_id"] for hit in hits} == {"baking"}, filters
@@ -146,12 +146,12 @@ async def test_an_edited_base_is_as_if_it_had_been_ingested_so(app: App, ctx: Co
     """The next ingest finds chunks and postings as it would have made them."""
     await store_sources(ctx, BAKING, SAILING)
     await edit(app, title="Loaves", author="", tags=["dough", "bread"])
-    await work_off(ctx)
-    before = await state_of(ctx)
+    await run_jobs(ctx)
+    before = await read_base_state(ctx)
     assert await save(ctx, BAKING, SAILING) == {"sources": 1, "edits kept": 1}
     assert await save(ctx, BAKING, SAILING) == {"edits kept": 1}
-    await work_off(ctx)
-    assert describe_differences(before, await state_of(ctx)) == ""
+    await run_jobs(ctx)
+    assert describe_differences(before, await read_base_state(ctx)) == ""
 
 
 async def test_an_edit_wins_over_the_next_ingest(app: App, ctx: Context) -> None:
@@ -160,7 +160,7 @@ async def test_an_edit_wins_over_the_next_ingest(app: App, ctx: Context) -> None
     changed = replace(BAKING, title="Bread, 2nd ed.", author="I. Loaf", tags=("food", "new"))
     counts = await save(ctx, changed)
     assert counts == {"sources": 1, "updated": 3, "edits kept": 1}
-    assert await fields_of(ctx) == {"title": "Loaves", "author": "I. Loaf", "tags": ["bread"]}
+    assert await read_fields(ctx) == {"title": "Loaves", "author": "I. Loaf", "tags": ["bread"]}
     stored = await read_chunks(ctx)
     assert {chunk["title"] for chunk in stored.values()} == {"Loaves"}
     assert {chunk["author"] for chunk in stored.values()} == {"I. Loaf"}
@@ -176,12 +176,12 @@ async def test_a_reset_brings_back_what_the_origin_says_now(app: App, ctx: Conte
     assert out["changed"] == ["title", "author", "tags"]
     assert out["edited"] == []
     assert "origin" not in out
-    await work_off(ctx)
-    edited = await state_of(ctx)
+    await run_jobs(ctx)
+    edited = await read_base_state(ctx)
     await save(ctx, changed)
-    await work_off(ctx)
-    assert describe_differences(edited, await state_of(ctx)) == ""
-    assert await fields_of(ctx) == {
+    await run_jobs(ctx)
+    assert describe_differences(edited, await read_base_state(ctx)) == ""
+    assert await read_fields(ctx) == {
         "title": "Bread, 2nd ed.",
         "author": "Ida Loaf",
         "tags": ["food", "new"],
@@ -209,13 +209,13 @@ async def test_undo_restores_fields_and_edits(
 ) -> None:
     await store_sources(ctx, BAKING)
     await edit(app, author="Ida Crumb", tags=["rye"])
-    await work_off(ctx)
-    before = await state_of(ctx)
+    await run_jobs(ctx)
+    before = await read_base_state(ctx)
     out = await edit(app, revision=1, **fields)
     assert "edit_source" in out["undo"]["tool"]
     await call_result(app, out["undo"]["tool"], OWNER, **out["undo"]["arguments"])
-    await work_off(ctx)
-    assert describe_differences(before, await state_of(ctx)) == ""
+    await run_jobs(ctx)
+    assert describe_differences(before, await read_base_state(ctx)) == ""
 
 
 async def test_of_two_edits_at_once_one_is_told_of_the_other(app: App, ctx: Context) -> None:
@@ -227,7 +227,7 @@ async def test_of_two_edits_at_once_one_is_told_of_the_other(app: App, ctx: Cont
     )
     errors = [outcome.error for outcome in outcomes if outcome.error]
     assert [error.code for error in errors] == ["CONFLICT"]
-    present = await fields_of(ctx)
+    present = await read_fields(ctx)
     details = errors[0].details
     assert {name: details[name] for name in present} == present
     assert details["revision"] == 1
@@ -270,7 +270,7 @@ async def test_secrets_are_rejected(app: App, ctx: Context) -> None:
     secret = {"tags": ["ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"]}
     error = await call_error(app, "edit_source", OWNER, source_id="sailing", revision=0, **secret)
     assert "tags" in error.details
-    assert (await fields_of(ctx, "sailing"))["tags"] == []
+    assert (await read_fields(ctx, "sailing"))["tags"] == []
 
 
 async def test_only_an_owner_edits_what_others_saved(app: App, ctx: Context) -> None:
@@ -280,7 +280,7 @@ async def test_only_an_owner_edits_what_others_saved(app: App, ctx: Context) -> 
     assert error.code == "FORBIDDEN"
     assert "carrel accounts role ed owner" in error.message
     assert (await call_error(app, "edit_source", Caller.of("ann"), **arguments)).code == "FORBIDDEN"
-    assert (await fields_of(ctx))["title"] == BAKING.title
+    assert (await read_fields(ctx))["title"] == BAKING.title
 
 
 async def test_an_edited_note_keeps_its_former_revision(app: App, ctx: Context) -> None:
@@ -314,7 +314,7 @@ async def test_forgetting_and_restoring_keeps_an_edit(app: App, ctx: Context) ->
     assert error.code == "NOT_FOUND"
     await call_result(app, "forget", OWNER, source_id="baking", forgotten=False)
     await call_result(app, "forget", OWNER, chunk_id=first.chunk_id, forgotten=False)
-    await work_off(ctx)
+    await run_jobs(ctx)
     stored = await read_chunks(ctx)
     assert {chunk["title"] for chunk in stored.values()} == {"Loaves"}
     assert stored[first.chunk_id]["tags"] == ["bread", "dough"]
@@ -329,7 +329,7 @@ async def test_a_long_source_is_completed_by_the_index_job(
     assert (await edit(app, "long", title="Many Breads", tags=["bread"]))["waiting"] == 60
     titles = [chunk["title"] for chunk in (await read_chunks(ctx)).values()]
     assert titles.count("Many Breads") == 25
-    await work_off(ctx)
+    await run_jobs(ctx)
     assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"Many Breads"}
     source = (await read_documents(ctx, "sources"))["long"]
     assert "tag:rye" in source["facets"]
@@ -372,7 +372,7 @@ async def test_a_killed_run_is_repeated(
     dying = WatchedApp(settings, call_after(commit, _die), embedder=WordEmbedder())
     with pytest.raises(_Killed) if commit < 5 else pytest.raises(StopAsyncIteration):
         await _rewrite_all(dying.context(Caller(), Meter()))
-    await work_off(ctx)
+    await run_jobs(ctx)
     assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"Many Breads"}
     assert await save(ctx, LONG) == {"sources": 1, "edits kept": 1}
     await dying.aclose()
@@ -400,7 +400,7 @@ async def test_an_edit_during_the_job_wins(
     racing = WatchedApp(settings, hook_before(commit, edit_again), embedder=WordEmbedder())
     with pytest.raises(WriteConflict):
         await _rewrite_all(racing.context(Caller(), Meter()))
-    await work_off(ctx)
+    await run_jobs(ctx)
     assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"All Breads"}
     assert await save(ctx, LONG) == {"sources": 1, "edits kept": 1}
     await calm.aclose()
@@ -421,7 +421,7 @@ async def test_an_edit_during_ingest_wins(settings: Settings, ctx: Context, comm
     changed = replace(many, title="Breads", author="Ida Crumb")
     counts = await save(racing.context(Caller(), Meter()), changed)
     assert counts["edits kept"] == 1
-    await work_off(ctx)
+    await run_jobs(ctx)
     stored = (await read_chunks(ctx)).values()
     assert {(chunk["title"], chunk["author"]) for chunk in stored} == {("Many Breads", "Ida Crumb")}
     out = await edit(calm, "long", revision=1, reset=["title"])
@@ -446,5 +446,5 @@ async def test_a_chunk_of_an_earlier_edit_is_compared(app: App, ctx: Context) ->
     [first, *_] = await store_sources(ctx, SAILING)
     await edit(app, "sailing", title="Sails")
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"title": SAILING.title})
-    await work_off(ctx)
+    await run_jobs(ctx)
     assert (await read_chunks(ctx))[first.chunk_id]["title"] == "Sails"

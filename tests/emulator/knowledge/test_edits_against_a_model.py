@@ -43,7 +43,7 @@ class Model:
     def fields(self) -> dict[str, Any]:
         return self.origin | self.edits
 
-    def source(self) -> Source:
+    def make_source_of_origin(self) -> Source:
         """Return the source as its origin has it."""
         sections = tuple(
             Section(f"Bread number {number}.", tags=OWN_TAGS if number % 3 == 0 else ())
@@ -52,7 +52,7 @@ class Model:
         return Source("long", sections=sections, **self.origin)
 
 
-def random_values(random: Random) -> dict[str, Any]:
+def draw_values(random: Random) -> dict[str, Any]:
     return {
         "title": f"Title {random.randrange(3)}",
         "author": random.choice(["Ann", "Ben", None]),
@@ -64,22 +64,22 @@ class Driver:
     """Does the operations, on the base and on the model."""
 
     def __init__(self, app: App, ctx: Context, random: Random) -> None:
-        self.model = Model(random_values(random))
+        self.model = Model(draw_values(random))
         self._app = app
         self._context = ctx
         self._random = random
 
     async def ingest(self) -> None:
-        source = chunk_source(self.model.source())
+        source = chunk_source(self.model.make_source_of_origin())
         await Ingestion(self._context.database).save([source], self._context.clock())
 
     async def ingest_changes(self) -> None:
-        self.model.origin = random_values(self._random)
+        self.model.origin = draw_values(self._random)
         await self.ingest()
 
     async def edit(self) -> None:
         names = self._random.sample(EDITABLE, self._random.randint(1, 3))
-        values = {name: random_values(self._random)[name] for name in names}
+        values = {name: draw_values(self._random)[name] for name in names}
         if self._random.random() < 0.5 and "tags" in values:
             values["tags"] += ("both",)
         given = {
@@ -141,7 +141,7 @@ class Driver:
         facets = {facet for facet in source["facets"] if facet.startswith("tag:")}
         assert facets == {f"tag:{tag}" for tag in (*fields["tags"], *OWN_TAGS)}
         result = await Ingestion(self._context.database).save(
-            [chunk_source(self.model.source())], self._context.clock()
+            [chunk_source(self.model.make_source_of_origin())], self._context.clock()
         )
         assert "updated" not in result
 

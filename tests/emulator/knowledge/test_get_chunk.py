@@ -1,4 +1,4 @@
-"""`get_chunk`, against the emulator."""
+"""`get_chunk` returns a passage in full, with its card, its clusters and related passages."""
 
 from __future__ import annotations
 

@@ -76,12 +76,12 @@ async def get_map(app: App, **arguments: Any) -> dict[str, Any]:
     return await call_result(app, "get_map", None, **arguments)
 
 
-def points_by_chunk(drawn: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
+def read_points(drawn: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
     lists = zip(drawn["x"], drawn["y"], drawn["cluster"], strict=True)
     return dict(zip(drawn["chunk_ids"], lists, strict=True))
 
 
-async def expected_clusters(ctx: Context) -> dict[str, str | None]:
+async def read_expected_clusters(ctx: Context) -> dict[str, str | None]:
     """Return the cluster of each chunk."""
     return {
         chunk_id: next(iter(data.get("cluster_id") or ()), None)
@@ -95,8 +95,8 @@ async def assert_map_matches(app: App, ctx: Context) -> None:
     clusters = [cluster["cluster_id"] for cluster in drawn["clusters"]]
     assert {
         chunk_id: clusters[number] if number >= 0 else None
-        for chunk_id, (_, _, number) in points_by_chunk(drawn).items()
-    } == await expected_clusters(ctx)
+        for chunk_id, (_, _, number) in read_points(drawn).items()
+    } == await read_expected_clusters(ctx)
     assert drawn["total"] == len(drawn["chunk_ids"])
     assert {entry["cluster_id"]: (entry["name"], entry["size"]) for entry in drawn["clusters"]} == {
         name: (data["name"], data["size"])
@@ -114,7 +114,7 @@ async def test_every_chunk_is_near_the_centre_of_its_cluster(app: App, ctx: Cont
     await assert_map_matches(app, ctx)
     drawn = await get_map(app)
     centres = [(cluster["x"], cluster["y"]) for cluster in drawn["clusters"]]
-    for x, y, number in points_by_chunk(drawn).values():
+    for x, y, number in read_points(drawn).values():
         assert 0 <= min(x, y) <= max(x, y) <= 10_000
         distances = [(x - cx) ** 2 + (y - cy) ** 2 for cx, cy in centres]
         assert number in (-1, distances.index(min(distances)))
@@ -123,7 +123,7 @@ async def test_every_chunk_is_near_the_centre_of_its_cluster(app: App, ctx: Cont
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_new_chunks_are_added_and_no_other_moves(app: App, ctx: Context) -> None:
-    former = points_by_chunk(await get_map(app))
+    former = read_points(await get_map(app))
     await add_sources(
         ctx,
         make_themed_source("boats", range(PASSAGES_PER_THEME + 1)),
@@ -132,7 +132,7 @@ async def test_new_chunks_are_added_and_no_other_moves(app: App, ctx: Context) -
     report = await run(ctx)
     assert (report.counts["topics"], report.counts["placed"]) == (0, 2)
     await assert_map_matches(app, ctx)
-    assert former.items() <= points_by_chunk(await get_map(app)).items()
+    assert former.items() <= read_points(await get_map(app)).items()
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -150,14 +150,14 @@ async def test_a_deleted_chunk_leaves_the_map_with_its_postings(app: App, ctx: C
 async def test_a_forgotten_chunk_leaves_no_id_and_comes_back(app: App, ctx: Context) -> None:
     await index(ctx, make_ample_budget())
     chunk_id = next(iter(await read_chunks(ctx)))
-    former = points_by_chunk(await get_map(app))
+    former = read_points(await get_map(app))
     await call(app, "forget", OWNER, chunk_id=chunk_id)
     assert chunk_id not in str([await read_documents(ctx, name) for name in ("map", "meta")])
-    assert former.keys() - {chunk_id} == points_by_chunk(await get_map(app)).keys()
+    assert former.keys() - {chunk_id} == read_points(await get_map(app)).keys()
     await index(ctx, make_ample_budget())
     await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
     await run(ctx)
-    assert points_by_chunk(await get_map(app)) == former
+    assert read_points(await get_map(app)) == former
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -184,7 +184,7 @@ async def test_a_clustering_without_a_map_gets_the_same_map(app: App, ctx: Conte
     report = await run(ctx)
     assert report == Report()
     drawn = await get_map(app)
-    assert points_by_chunk(drawn) == points_by_chunk(expected)
+    assert read_points(drawn) == read_points(expected)
     assert drawn["clusters"] == expected["clusters"]
 
 
@@ -317,7 +317,7 @@ async def test_20_000_points_cost_30_reads(app: App, ctx: Context) -> None:
     points = await store_map(ctx, count)
     answer = await call(app, "get_map")
     assert answer.result
-    assert points_by_chunk(answer.result) == {
+    assert read_points(answer.result) == {
         chunk_id: (point.x, point.y, point.cluster) for chunk_id, point in points.items()
     }
     assert answer.receipt.documents_read <= 30

@@ -1,4 +1,4 @@
-"""`get_recent`, against the emulator."""
+"""`get_recent` lists the newest passages of a period, and counts its passages by day."""
 
 from __future__ import annotations
 
@@ -46,26 +46,28 @@ async def app(settings: Settings) -> AsyncIterator[App]:
     await opened.aclose()
 
 
-def ago(days: int) -> datetime:
+def subtract_days(days: int) -> datetime:
     return NOON - timedelta(days=days)
 
 
-async def diary(ctx: Context) -> None:
-    """Passages of four days and of last year, by two authors."""
-    bread = make_source("bread", author="Ida Loaf", dates=[ago(0), ago(0), ago(2)])
-    sails = make_source("sails", author="Sam Reef", dates=[ago(2), ago(10)])
-    yeast = make_source("yeast", author="Ida Loaf", dates=[ago(6), ago(200)])
-    await store_and_index(ctx, bread, sails, yeast, make_source("notes", dates=[ago(40)]))
+async def store_diary(ctx: Context) -> None:
+    """Store passages of four days and of last year, by two authors."""
+    bread = make_source(
+        "bread", author="Ida Loaf", dates=[subtract_days(0), subtract_days(0), subtract_days(2)]
+    )
+    sails = make_source("sails", author="Sam Reef", dates=[subtract_days(2), subtract_days(10)])
+    yeast = make_source("yeast", author="Ida Loaf", dates=[subtract_days(6), subtract_days(200)])
+    await store_and_index(ctx, bread, sails, yeast, make_source("notes", dates=[subtract_days(40)]))
 
 
-def dates(out: Out) -> list[str | None]:
+def list_dates(out: Out) -> list[str | None]:
     return [chunk.date for chunk in out.chunks]
 
 
 async def test_the_latest_passages_of_a_week_come_with_its_activity(ctx: Context) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     out = await get_recent(In(), ctx)
-    assert dates(out) == ["2024-06-12"] * 2 + ["2024-06-10"] * 2 + ["2024-06-06"]
+    assert list_dates(out) == ["2024-06-12"] * 2 + ["2024-06-10"] * 2 + ["2024-06-06"]
     assert out.model_dump(exclude={"chunks"}) == {
         "period": Period.LAST_7_DAYS,
         "first_day": "2024-06-06",
@@ -95,7 +97,7 @@ async def test_the_latest_passages_of_a_week_come_with_its_activity(ctx: Context
 
 
 async def test_the_text_has_counts_and_what_is_needed_to_choose(ctx: Context) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     out = await get_recent(In(limit=1), ctx)
     [passage] = out.chunks
     assert (
@@ -133,7 +135,7 @@ async def test_the_text_of_an_empty_base_says_so(ctx: Context) -> None:
 async def test_every_period_has_its_timeline(
     ctx: Context, period: Period, expected: dict[str, int]
 ) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     await store_and_index(ctx, make_source("old", dates=[datetime(2023, 11, 30, 23, tzinfo=UTC)]))
     out = await get_recent(In(period=period), ctx)
     assert out.activity is not None
@@ -144,28 +146,28 @@ async def test_every_period_has_its_timeline(
 async def test_paging_during_changes_misses_and_repeats_nothing(
     ctx: Context,
 ) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     first = await get_recent(In(limit=2), ctx)
-    await store_and_index(ctx, make_source("new", dates=[ago(0) + timedelta(hours=1)]))
+    await store_and_index(ctx, make_source("new", dates=[subtract_days(0) + timedelta(hours=1)]))
     await store_and_index(ctx, replace(make_source("bread"), sections=()))
     second = await get_recent(In(limit=2, cursor=first.next_cursor), ctx)
-    assert dates(first) == ["2024-06-12", "2024-06-12"]
+    assert list_dates(first) == ["2024-06-12", "2024-06-12"]
     assert [chunk.source_id for chunk in second.chunks] == ["sails", "yeast"]
     assert (second.next_cursor, second.activity) == (None, None)
 
 
 async def test_paging_over_midnight_keeps_the_first_days(ctx: Context, app: App) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     first = await get_recent(In(limit=4), ctx)
     app.clock = lambda: NOON + timedelta(days=1)
     args = In(limit=4, cursor=first.next_cursor)
     second = await get_recent(args, app.context(Caller(), ctx.database.meter))
-    assert dates(second) == ["2024-06-06"]
+    assert list_dates(second) == ["2024-06-06"]
     assert (second.first_day, second.last_day) == (first.first_day, first.last_day)
 
 
 async def test_deleted_passages_are_neither_listed_nor_in_the_activity(ctx: Context) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     await store_and_index(ctx, replace(make_source("bread"), sections=()))
     out = await get_recent(In(), ctx)
     assert out.activity is not None
@@ -182,7 +184,7 @@ async def truncate_june(ctx: Context) -> None:
 
 
 async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     await truncate_june(ctx)
     own, meter = make_metered_context(app)
     out = await get_recent(In(), own)
@@ -200,7 +202,9 @@ async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App
     """A page reads as much of 200 passages by 100 authors as of 40 by 20."""
     costs = []
     for numbers in (range(20), range(20, 100)):
-        sources = [make_source(f"s{n}", author=f"A{n}", dates=[ago(n % 7)] * 2) for n in numbers]
+        sources = [
+            make_source(f"s{n}", author=f"A{n}", dates=[subtract_days(n % 7)] * 2) for n in numbers
+        ]
         for start in range(0, len(sources), 20):
             await store_and_index(ctx, *sources[start : start + 20])
         own, meter = make_metered_context(app)
@@ -214,8 +218,10 @@ async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App
 async def test_only_the_total_counts_unindexed_passages(
     ctx: Context,
 ) -> None:
-    await diary(ctx)
-    await Ingestion(ctx.database).save([chunk_source(make_source("new", dates=[ago(0)]))], NOON)
+    await store_diary(ctx)
+    await Ingestion(ctx.database).save(
+        [chunk_source(make_source("new", dates=[subtract_days(0)]))], NOON
+    )
     out = await get_recent(In(), ctx)
     assert out.activity is not None
     assert len(out.chunks) == out.activity.total == 6
@@ -224,7 +230,7 @@ async def test_only_the_total_counts_unindexed_passages(
 
 
 async def test_an_empty_period_names_the_newest_passage(ctx: Context) -> None:
-    await store_and_index(ctx, make_source("old", dates=[ago(500)]))
+    await store_and_index(ctx, make_source("old", dates=[subtract_days(500)]))
     out = await get_recent(In(), ctx)
     assert (out.chunks, out.activity and out.activity.total) == ([], 0)
     assert out.message == (
@@ -239,7 +245,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
 
 
 async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     await ctx.database.client.document("sources/bread").delete()
     out = await get_recent(In(), ctx)
     assert out.activity is not None
@@ -248,7 +254,7 @@ async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> Non
 
 
 async def test_a_card_gives_a_passage_its_summary(ctx: Context) -> None:
-    chunk = (await store_and_index(ctx, make_source("bread", dates=[ago(0)])))[0]
+    chunk = (await store_and_index(ctx, make_source("bread", dates=[subtract_days(0)])))[0]
     card = {"summary": "Knead.", "takeaways": []}
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
     assert [item.summary for item in (await get_recent(In(), ctx)).chunks] == ["Knead."]
@@ -261,7 +267,7 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
 
 
 async def test_a_cursor_of_another_period_is_refused(ctx: Context) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     cursor = (await get_recent(In(limit=1), ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
         await get_recent(In(period=Period.TODAY, cursor=cursor), ctx)
@@ -285,7 +291,7 @@ async def test_a_forged_cursor_is_refused(ctx: Context, position: list[str | int
 async def test_a_call_is_two_round_trips_and_a_later_page_one(
     ctx: Context, app: App, meter: Meter
 ) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     own, meter = make_metered_context(app)
     cursor = (await get_recent(In(limit=2), own)).next_cursor
     assert get_read_cost(meter) == (2, 3 + (1 + 1) + 2 + 3)
@@ -300,7 +306,7 @@ async def save_links(app: App, count: int) -> None:
 
 
 async def test_the_first_page_has_the_five_newest_links(ctx: Context, app: App) -> None:
-    await diary(ctx)
+    await store_diary(ctx)
     await save_links(app, 7)
     out = await get_recent(In(limit=2), ctx)
     assert out.links is not None
@@ -318,7 +324,9 @@ async def test_a_caller_without_a_credential_sees_no_links(app: App) -> None:
 
 async def test_the_default_page_reads_at_most_40_documents(ctx: Context, app: App) -> None:
     for start in (0, 20):
-        sources = [make_source(f"s{n}", dates=[ago(n % 7)] * 2) for n in range(start, start + 20)]
+        sources = [
+            make_source(f"s{n}", dates=[subtract_days(n % 7)] * 2) for n in range(start, start + 20)
+        ]
         await store_and_index(ctx, *sources)
     await save_links(app, 7)
     meter = Meter()

@@ -1,4 +1,4 @@
-"""`get_source`, against the emulator."""
+"""`get_source` returns a source and its passages in order, page by page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_NOTES = NO_LINKS = 1
 LETTERS = "abcdefgh"
 
 
-def texts(out: Out) -> list[str]:
+def list_texts(out: Out) -> list[str]:
     return [chunk.text for chunk in out.chunks]
 
 
@@ -102,7 +102,7 @@ async def test_passages_come_in_order_over_all_pages(ctx: Context) -> None:
     first = await page(ctx)
     second = await page(ctx, first.next_cursor)
     third = await page(ctx, second.next_cursor)
-    assert [*texts(first), *texts(second), *texts(third)] == list(LETTERS)
+    assert [*list_texts(first), *list_texts(second), *list_texts(third)] == list(LETTERS)
     assert third.next_cursor is None
 
 
@@ -126,7 +126,7 @@ async def test_paging_continues_although_the_source_was_edited(
     await store_and_index(ctx, make_source("letters", *LETTERS))
     cursor = (await page(ctx)).next_cursor
     await store_and_index(ctx, make_source("letters", *edited))
-    assert texts(await page(ctx, cursor, limit=10)) == list(expected)
+    assert list_texts(await page(ctx, cursor, limit=10)) == list(expected)
 
 
 async def test_a_lost_place_is_a_conflict(ctx: Context) -> None:
@@ -141,7 +141,7 @@ async def test_the_limit_and_detail_may_change_between_pages(ctx: Context) -> No
     await store_and_index(ctx, make_source("letters", *LETTERS))
     cursor = (await page(ctx, limit=2)).next_cursor
     args = In(source_id="letters", limit=4, detail="full", cursor=cursor)
-    assert texts(await get_source(args, ctx)) == list("cdef")
+    assert list_texts(await get_source(args, ctx)) == list("cdef")
 
 
 async def test_a_page_of_long_passages_ends_early(ctx: Context) -> None:
@@ -151,7 +151,7 @@ async def test_a_page_of_long_passages_ends_early(ctx: Context) -> None:
     first = await get_source(args, ctx)
     second = await get_source(args.model_copy(update={"cursor": first.next_cursor}), ctx)
     assert len(first.model_dump_json(exclude_none=True)) < MAX_PAGE_BYTES + 1_000
-    assert [*texts(first), *texts(second)] == [chunk.content for chunk in chunks]
+    assert [*list_texts(first), *list_texts(second)] == [chunk.content for chunk in chunks]
 
 
 async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:

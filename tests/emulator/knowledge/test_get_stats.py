@@ -1,4 +1,4 @@
-"""`get_stats`, against the emulator."""
+"""`get_stats` counts what the knowledge base contains, and what its jobs still have to do."""
 
 from __future__ import annotations
 

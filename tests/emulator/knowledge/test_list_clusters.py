@@ -1,4 +1,4 @@
-"""`list_clusters`, against the emulator."""
+"""`list_clusters` returns the clusters, largest first."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def cluster(ctx: Context, cluster_id: str, size: int) -> None:
+async def make_cluster(ctx: Context, cluster_id: str, size: int) -> None:
     described = {"name": cluster_id.title(), "description": "All of it.", "keywords": ["a", "b"]}
     await set_fields(ctx, f"clusters/{cluster_id}", described | {"size": size})
 
 
 async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:
-    await cluster(ctx, "bread", 7)
+    await make_cluster(ctx, "bread", 7)
     assert (await list_clusters(In(), ctx)).model_dump() == {
         "clusters": [
             {
@@ -42,7 +42,7 @@ async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:
 
 async def test_the_largest_come_first_though_one_is_deleted(ctx: Context) -> None:
     for name, size in {"a": 1, "b": 5, "c": 5, "d": 9}.items():
-        await cluster(ctx, name, size)
+        await make_cluster(ctx, name, size)
     first = await list_clusters(In(limit=2), ctx)
     await ctx.database.client.document("clusters/c").delete()
     second = await list_clusters(In(limit=2, cursor=first.next_cursor), ctx)
@@ -68,7 +68,7 @@ async def test_a_damaged_cursor_is_refused(ctx: Context) -> None:
 
 async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
     for size in range(4):
-        await cluster(ctx, f"c{size}", size)
+        await make_cluster(ctx, f"c{size}", size)
     own, meter = make_metered_context(app)
     await list_clusters(In(limit=2), own)
     assert get_read_cost(meter) == (1, 3)

@@ -28,7 +28,7 @@ async def read(app: App, caller: Caller = OWNER, **more: Any) -> dict[str, Any]:
     return await call_result(app, "list_forgotten", caller, **more)
 
 
-async def names(app: App, caller: Caller = OWNER) -> list[str]:
+async def list_names(app: App, caller: Caller = OWNER) -> list[str]:
     items = (await read(app, caller))["forgotten"]
     return [item.get("chunk_id", item["source_id"]) for item in items]
 
@@ -66,13 +66,13 @@ async def test_what_is_restored_or_expired_is_not_listed(
     await forget(app, source_id="baking")
     clock.advance(days=20)
     await forget(app, source_id="sailing")
-    assert await names(app) == ["sailing", "baking"]
+    assert await list_names(app) == ["sailing", "baking"]
     clock.advance(days=11)
-    assert await names(app) == ["sailing"]
+    assert await list_names(app) == ["sailing"]
     await purge(ctx, make_ample_budget())
-    assert await names(app) == ["sailing"]
+    assert await list_names(app) == ["sailing"]
     await call_result(app, "forget", OWNER, source_id="sailing", forgotten=False)
-    assert await names(app) == []
+    assert await list_names(app) == []
 
 
 async def test_an_editor_sees_the_notes_that_they_saved(app: App, ctx: Context) -> None:
@@ -80,9 +80,9 @@ async def test_an_editor_sees_the_notes_that_they_saved(app: App, ctx: Context) 
     note = await save_note(app)
     await forget(app, EDITOR, source_id=note["source_id"])
     await forget(app, source_id="baking")
-    assert await names(app, EDITOR) == [note["source_id"]]
-    assert await names(app, OTHER_EDITOR) == []
-    assert set(await names(app)) == {note["source_id"], "baking"}
+    assert await list_names(app, EDITOR) == [note["source_id"]]
+    assert await list_names(app, OTHER_EDITOR) == []
+    assert set(await list_names(app)) == {note["source_id"], "baking"}
 
 
 async def test_pages_continue(app: App, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""`list_sources`, against the emulator."""
+"""`list_sources` returns the sources that match all filters, in each order, page by page."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ESSAY = make_source(
 )
 
 
-async def library(ctx: Context) -> None:
-    """Four sources, added an hour apart."""
+async def store_library(ctx: Context) -> None:
+    """Store four sources, added an hour apart."""
     for hours, item in enumerate((EMMA, PERSUASION, WALDEN, ESSAY)):
         await store_and_index(ctx, item, now=NOON + timedelta(hours=hours))
 
 
-async def ids(ctx: Context, **arguments: Any) -> list[str]:
-    """Return all pages of a list, each of at most two sources."""
+async def list_ids(ctx: Context, **arguments: Any) -> list[str]:
+    """Return the ids on all pages of a list, each of at most two sources."""
     ids: list[str] = []
     args = In(limit=2, **arguments)
     while True:
@@ -96,13 +96,13 @@ async def test_every_field_of_a_source_is_returned(ctx: Context) -> None:
 async def test_all_filters_hold_in_every_order_over_all_pages(
     ctx: Context, arguments: dict[str, Any], expected: list[str]
 ) -> None:
-    await library(ctx)
-    assert await ids(ctx, **arguments) == expected
+    await store_library(ctx)
+    assert await list_ids(ctx, **arguments) == expected
 
 
 async def test_a_tag_of_one_highlight_finds_its_source(ctx: Context) -> None:
     await store_and_index(ctx, BAKING)
-    assert await ids(ctx, tag="Dough") == ["baking"]
+    assert await list_ids(ctx, tag="Dough") == ["baking"]
 
 
 async def test_titles_that_differ_only_in_case_are_adjacent(ctx: Context) -> None:
@@ -112,18 +112,18 @@ async def test_titles_that_differ_only_in_case_are_adjacent(ctx: Context) -> Non
         make_source("c", title="APPLE"),
     ]
     await store_and_index(ctx, *sources)
-    assert await ids(ctx, order="title") == ["a", "c", "b"]
+    assert await list_ids(ctx, order="title") == ["a", "c", "b"]
 
 
 async def test_sources_added_together_are_all_listed(ctx: Context) -> None:
     await store_and_index(ctx, *(make_source(f"s{n}") for n in range(5)))
-    assert await ids(ctx) == ["s4", "s3", "s2", "s1", "s0"]
+    assert await list_ids(ctx) == ["s4", "s3", "s2", "s1", "s0"]
 
 
 async def test_paging_by_title_during_changes_misses_nothing(
     ctx: Context,
 ) -> None:
-    await library(ctx)
+    await store_library(ctx)
     first = await list_sources(In(limit=2, order="title"), ctx)
     gone = make_source("emma", title="emma", author="Jane Austen", tags=("edited",))
     await store_and_index(
@@ -138,18 +138,18 @@ async def test_paging_by_title_during_changes_misses_nothing(
 async def test_a_source_changed_while_paging_comes_first_later(
     ctx: Context,
 ) -> None:
-    await library(ctx)
+    await store_library(ctx)
     first = await list_sources(In(limit=2), ctx)
     await store_and_index(ctx, make_source("walden", "Edited."), now=NOON + timedelta(days=1))
     rest = await list_sources(In(limit=2, cursor=first.next_cursor), ctx)
     assert [item.source_id for item in rest.sources] == ["persuasion", "emma"]
-    assert (await ids(ctx))[0] == "walden"
+    assert (await list_ids(ctx))[0] == "walden"
 
 
 async def test_a_deleted_source_is_no_longer_listed(ctx: Context) -> None:
-    await library(ctx)
+    await store_library(ctx)
     await store_and_index(ctx, type(WALDEN)("walden", "Walden"))
-    assert await ids(ctx) == ["essay", "persuasion", "emma"]
+    assert await list_ids(ctx) == ["essay", "persuasion", "emma"]
 
 
 async def store_310_sources(ctx: Context, tagged: Collection[int]) -> None:
@@ -192,7 +192,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
 
 
 async def test_an_unknown_name_comes_with_similar_names(ctx: Context) -> None:
-    await library(ctx)
+    await store_library(ctx)
     out = await list_sources(In(author="Jane Austin", tag="novle", category="books"), ctx)
     assert out.message == (
         "There is no author 'Jane Austin'. Nearest: 'Jane Austen'."
@@ -201,13 +201,13 @@ async def test_an_unknown_name_comes_with_similar_names(ctx: Context) -> None:
 
 
 async def test_an_unknown_name_may_have_no_similar_one(ctx: Context) -> None:
-    await library(ctx)
+    await store_library(ctx)
     out = await list_sources(In(category="xyz"), ctx)
     assert out.message == "There is no category 'xyz', nor any like it."
 
 
 async def test_mutually_exclusive_filters_are_named(ctx: Context) -> None:
-    await library(ctx)
+    await store_library(ctx)
     out = await list_sources(In(author="Jane Austen", tag="nature"), ctx)
     message = (
         "No source has author 'Jane Austen' and tag 'nature' together. Leave one of the filters"
@@ -219,7 +219,7 @@ async def test_mutually_exclusive_filters_are_named(ctx: Context) -> None:
 async def test_a_name_found_only_in_the_index_is_gone(
     ctx: Context,
 ) -> None:
-    await library(ctx)
+    await store_library(ctx)
     await Ingestion(ctx.database).save([chunk_source(type(WALDEN)("walden", "Walden"))], NOON)
     out = await list_sources(In(tag="nature"), ctx)
     message = "No source with tag 'nature' is left. List sources without a filter instead."
@@ -235,7 +235,7 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
 
 
 async def test_a_cursor_of_other_filters_is_refused(ctx: Context) -> None:
-    await library(ctx)
+    await store_library(ctx)
     cursor = (await list_sources(In(limit=1), ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
         await list_sources(In(limit=1, tag="novel", cursor=cursor), ctx)
@@ -252,14 +252,14 @@ async def test_a_cursor_of_other_filters_is_refused(ctx: Context) -> None:
 async def test_a_page_is_one_round_trip(
     ctx: Context, app: App, arguments: dict[str, Any], expected: tuple[int, int]
 ) -> None:
-    await library(ctx)
+    await store_library(ctx)
     own, meter = make_metered_context(app)
     await list_sources(In(**arguments), own)
     assert get_read_cost(meter) == expected
 
 
 async def test_explaining_an_empty_list_is_one_more_round_trip(ctx: Context, app: App) -> None:
-    await library(ctx)
+    await store_library(ctx)
     own, meter = make_metered_context(app)
     await list_sources(In(author="Nobody"), own)
     assert get_read_cost(meter) == (2, 1 + 2 + 1)

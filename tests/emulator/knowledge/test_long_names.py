@@ -37,7 +37,7 @@ ALL: Final[dict[str, Tool[Any, Any]]] = {
 }  # fmt: skip
 
 
-async def got(app: App, name: str, /, **arguments: Any) -> Mapping[str, Any]:
+async def get_result(app: App, name: str, /, **arguments: Any) -> Mapping[str, Any]:
     """Return the result of a call that succeeds."""
     answer = await invoke(ALL[name], make_call_request(ALL[name], Caller(), arguments), app)
     assert answer.error is None, answer.error
@@ -73,7 +73,7 @@ async def test_an_unknown_name_of_any_length_finds_nothing(
 ) -> None:
     [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, make_decision(), "baking"))
-    result = await got(app, name, **arguments)
+    result = await get_result(app, name, **arguments)
     lists = ("results", "topics", "tags", "sources", "names")
     assert [item for key in lists for item in result.get(key, [])] == []
 
@@ -96,6 +96,6 @@ async def test_a_known_name_of_any_length_finds_its_passage(
 ) -> None:
     long = make_source("long", "Gold.", title=LONG, author=LONG, category=LONG, tags=(LONG,))
     await store_sources(ctx, long)
-    result = await got(app, name, **arguments)
+    result = await get_result(app, name, **arguments)
     key = "sources" if name == "list_sources" else "results"
     assert [item["source_id"] for item in result[key]] == ["long"]

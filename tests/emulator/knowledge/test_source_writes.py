@@ -41,15 +41,15 @@ async def save(ctx: Context, *sources: Source, now: datetime = NOON) -> Counter[
     return await Ingestion(ctx.database).save([chunk_source(source) for source in sources], now)
 
 
-def with_texts(*texts: str) -> Source:
+def make_many(*texts: str) -> Source:
     return Source("many", "Many", sections=tuple(Section(text) for text in texts))
 
 
-def without_first(source: Source) -> Source:
+def drop_first(source: Source) -> Source:
     return replace(source, sections=source.sections[1:])
 
 
-def highlighted(*moments: datetime | None) -> Source:
+def make_highlighted(*moments: datetime | None) -> Source:
     """Return a source with one highlight for each moment."""
     sections = (
         Section(f"Highlight {place}.", highlighted_at=moment)
@@ -58,7 +58,7 @@ def highlighted(*moments: datetime | None) -> Source:
     return Source("dated", "Dated", sections=tuple(sections))
 
 
-async def indexed(ctx: Context, source: Source) -> list[str]:
+async def store_indexed(ctx: Context, source: Source) -> list[str]:
     """Store a source with no pending steps, as when every job has run; return its chunk ids."""
     chunk_ids = [chunk.chunk_id for chunk in await store_sources(ctx, source)]
     for chunk_id in chunk_ids:
@@ -67,7 +67,7 @@ async def indexed(ctx: Context, source: Source) -> list[str]:
     return chunk_ids
 
 
-async def fresh(ctx: Context, source: Source) -> None:
+async def store_fresh(ctx: Context, source: Source) -> None:
     """Store a source as if its chunks had never existed."""
     for chunk in chunk_source(source).chunks:
         await ctx.database.document("chunks", chunk.chunk_id).delete()
@@ -75,13 +75,13 @@ async def fresh(ctx: Context, source: Source) -> None:
     await save(ctx, source, now=LATER)
 
 
-async def dates(ctx: Context) -> list[datetime]:
+async def read_dates(ctx: Context) -> list[datetime]:
     """Return the dates of chunks, by position."""
     stored = sorted((await read_chunks(ctx)).values(), key=lambda data: int(data["position"]))
     return [data["dated_at"] for data in stored]
 
 
-async def contents(ctx: Context) -> list[str]:
+async def read_contents(ctx: Context) -> list[str]:
     stored = (await read_chunks(ctx)).values()
     return [data["content"] for data in sorted(stored, key=lambda data: data["position"])]
 
@@ -146,11 +146,11 @@ async def test_a_source_without_chunks_is_deleted_with_its_chunks(ctx: Context) 
 
 
 async def test_a_deleted_chunk_keeps_its_indexed_state(ctx: Context) -> None:
-    chunk_id, *_ = await indexed(ctx, SAILING)
+    chunk_id, *_ = await store_indexed(ctx, SAILING)
     made: dict[str, object] = {"knowledge_card": {"summary": "Reef."}, "cluster_id": ["c-1"]}
     work: dict[str, object] = {"tries": {"embed": 2}, "parked": {"card": "too odd"}}
     await set_fields(ctx, f"chunks/{chunk_id}", {"facets": ["tag:sea"], **made, **work})
-    await save(ctx, without_first(SAILING), now=LATER)
+    await save(ctx, drop_first(SAILING), now=LATER)
     assert await read_tombstones(ctx) == {
         chunk_id: {
             "indexed": INDEXED,
@@ -172,9 +172,9 @@ async def test_a_commit_deletes_few_chunks_because_of_vectors(ctx: Context, mete
 
 
 async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
-    gone, remaining = await indexed(ctx, SAILING)
+    gone, remaining = await store_indexed(ctx, SAILING)
     vector = (await read_documents(ctx, "chunks"))[gone]["embedding"]
-    await save(ctx, without_first(SAILING))
+    await save(ctx, drop_first(SAILING))
     assert await Chunks(ctx.database).get(gone) is None
     assert [
         item.document.id for item in await Chunks(ctx.database).find_nearest(tuple(vector), 10)
@@ -182,10 +182,10 @@ async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
 
 
 async def test_a_deleted_chunk_is_no_longer_compared(ctx: Context) -> None:
-    await indexed(ctx, SAILING)
-    await save(ctx, without_first(SAILING), now=LATER)
+    await store_indexed(ctx, SAILING)
+    await save(ctx, drop_first(SAILING), now=LATER)
     before = await read_tombstones(ctx)
-    edited = replace(without_first(SAILING), tags=("sea",))
+    edited = replace(drop_first(SAILING), tags=("sea",))
     assert await save(ctx, edited) == Counter(sources=1, updated=1)
     assert await save(ctx, replace(SAILING, sections=())) == Counter(sources=1, deleted=1)
     assert await save(ctx, replace(SAILING, sections=())) == Counter()
@@ -195,16 +195,16 @@ async def test_a_deleted_chunk_is_no_longer_compared(ctx: Context) -> None:
 async def test_a_text_that_comes_back_is_a_new_chunk(
     ctx: Context,
 ) -> None:
-    chunk_id, _ = await indexed(ctx, SAILING)
-    await save(ctx, without_first(SAILING))
+    chunk_id, _ = await store_indexed(ctx, SAILING)
+    await save(ctx, drop_first(SAILING))
     assert await save(ctx, SAILING, now=LATER) == Counter(sources=1, created=1, updated=1)
     data = (await read_documents(ctx, "chunks"))[chunk_id]
-    await fresh(ctx, SAILING)
+    await store_fresh(ctx, SAILING)
     assert (await read_documents(ctx, "chunks"))[chunk_id] | {"indexed": INDEXED} == data
 
 
 async def test_a_text_that_comes_back_is_read_again(ctx: Context) -> None:
-    gone, _ = await indexed(ctx, SAILING)
+    gone, _ = await store_indexed(ctx, SAILING)
     before = await Chunks(ctx.database).get(gone)
     await save(ctx, replace(SAILING, sections=()))
     await save(ctx, SAILING)
@@ -227,7 +227,7 @@ async def test_a_text_that_comes_back_is_read_again(ctx: Context) -> None:
 async def test_a_changed_tag_is_indexed_again_but_not_embedded(
     ctx: Context, change: dict[str, Any]
 ) -> None:
-    chunk_id, _ = await indexed(ctx, SAILING)
+    chunk_id, _ = await store_indexed(ctx, SAILING)
     before = (await read_documents(ctx, "chunks"))[chunk_id]
     await save(ctx, replace(SAILING, **change), now=LATER)
     after = (await read_documents(ctx, "chunks"))[chunk_id]
@@ -238,7 +238,7 @@ async def test_a_changed_tag_is_indexed_again_but_not_embedded(
 
 
 async def test_a_changed_title_is_embedded_and_indexed_again(ctx: Context) -> None:
-    chunk_ids = await indexed(ctx, SAILING)
+    chunk_ids = await store_indexed(ctx, SAILING)
     await save(ctx, replace(SAILING, title="Under Full Sail"), now=LATER)
     stored = await read_documents(ctx, "chunks")
     expected = {"embed": LATER, "index": LATER}
@@ -259,36 +259,36 @@ async def test_an_edit_does_not_hasten_a_deferred_step(ctx: Context) -> None:
 async def test_a_step_pending_again_has_all_its_tries(
     ctx: Context,
 ) -> None:
-    (chunk_id,) = await indexed(ctx, with_texts("Odd."))
+    (chunk_id,) = await store_indexed(ctx, make_many("Odd."))
     tried: dict[str, Any] = {"embed": 5, "index": 5}
     parked: dict[str, Any] = {"embed": "too odd", "index": "too odd"}
     await set_fields(ctx, f"chunks/{chunk_id}", {"tries": tried, "parked": parked})
-    await save(ctx, replace(with_texts("Odd."), author="Ann"))
+    await save(ctx, replace(make_many("Odd."), author="Ann"))
     data = (await read_chunks(ctx))[chunk_id]
     assert (data["tries"], data["parked"]) == ({"embed": 5}, {"embed": "too odd"})
-    await save(ctx, replace(with_texts("Odd."), title="Odder"))
+    await save(ctx, replace(make_many("Odd."), title="Odder"))
     data = (await read_chunks(ctx))[chunk_id]
     assert (data["tries"], data["parked"]) == ({}, {})
 
 
 async def test_a_chunk_is_dated_by_highlight_or_arrival(ctx: Context) -> None:
-    await save(ctx, highlighted(LONG_AGO, None))
-    assert await dates(ctx) == [LONG_AGO, NOON]
+    await save(ctx, make_highlighted(LONG_AGO, None))
+    assert await read_dates(ctx) == [LONG_AGO, NOON]
 
 
 async def test_an_edit_without_a_date_keeps_the_chunks_date(ctx: Context) -> None:
-    await save(ctx, highlighted(LONG_AGO, None))
-    undated = replace(highlighted(None, None), tags=("sea",))
+    await save(ctx, make_highlighted(LONG_AGO, None))
+    undated = replace(make_highlighted(None, None), tags=("sea",))
     assert await save(ctx, undated, now=LATER) == Counter(sources=1, updated=2)
-    assert await dates(ctx) == [LONG_AGO, NOON]
+    assert await read_dates(ctx) == [LONG_AGO, NOON]
     await save(ctx, replace(undated, title="Rewritten"), now=LATER)
-    assert await dates(ctx) == [LONG_AGO, NOON]
+    assert await read_dates(ctx) == [LONG_AGO, NOON]
 
 
 async def test_a_chunk_without_a_date_is_dated_by_arrival(
     ctx: Context,
 ) -> None:
-    old = highlighted(None)
+    old = make_highlighted(None)
     await save(ctx, old)
     (chunk_id,) = await read_chunks(ctx)
     await set_fields(ctx, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": []})
@@ -298,25 +298,25 @@ async def test_a_chunk_without_a_date_is_dated_by_arrival(
 
 
 async def test_an_edit_with_a_date_changes_the_date(ctx: Context) -> None:
-    await save(ctx, highlighted(LONG_AGO, None))
-    await save(ctx, highlighted(NOON, LONG_AGO), now=LATER)
-    assert await dates(ctx) == [NOON, LONG_AGO]
+    await save(ctx, make_highlighted(LONG_AGO, None))
+    await save(ctx, make_highlighted(NOON, LONG_AGO), now=LATER)
+    assert await read_dates(ctx) == [NOON, LONG_AGO]
 
 
 async def test_a_text_that_comes_back_is_dated_by_its_return(
     ctx: Context,
 ) -> None:
-    await save(ctx, highlighted(LONG_AGO, None))
-    await save(ctx, replace(highlighted(None, None), sections=()))
-    await save(ctx, highlighted(LONG_AGO, None), now=LATER)
-    assert await dates(ctx) == [LONG_AGO, LATER]
+    await save(ctx, make_highlighted(LONG_AGO, None))
+    await save(ctx, replace(make_highlighted(None, None), sections=()))
+    await save(ctx, make_highlighted(LONG_AGO, None), now=LATER)
+    assert await read_dates(ctx) == [LONG_AGO, LATER]
 
 
 async def test_a_repeat_keeps_its_id_when_others_are_removed(ctx: Context) -> None:
-    await save(ctx, with_texts("Same.", "Other.", "Same."))
-    counts = await save(ctx, with_texts("Same.", "Same."))
+    await save(ctx, make_many("Same.", "Other.", "Same."))
+    counts = await save(ctx, make_many("Same.", "Same."))
     assert counts == Counter(sources=1, updated=2, deleted=1)
-    assert await contents(ctx) == ["Same.", "Same."]
+    assert await read_contents(ctx) == ["Same.", "Same."]
 
 
 async def test_a_chunk_keeps_the_day_it_was_made(ctx: Context) -> None:
@@ -337,16 +337,16 @@ async def test_fields_of_jobs_survive_a_change_of_the_source(ctx: Context) -> No
 
 
 async def test_many_chunks_take_several_commits_and_the_source_is_last(ctx: Context) -> None:
-    await save(ctx, with_texts(*(f"Highlight {number}." for number in range(230))))
-    assert await contents(ctx) == [f"Highlight {number}." for number in range(230)]
+    await save(ctx, make_many(*(f"Highlight {number}." for number in range(230))))
+    assert await read_contents(ctx) == [f"Highlight {number}." for number in range(230)]
     await assert_source_came_last(ctx)
 
 
 async def test_large_chunks_take_some_commits_and_the_source_is_last(ctx: Context) -> None:
     letter = "\U00010428"  # four bytes in UTF-8
     texts = [f"{number} {letter * 3000}" for number in range(180)]
-    await save(ctx, with_texts(*texts))
-    assert await contents(ctx) == texts
+    await save(ctx, make_many(*texts))
+    assert await read_contents(ctx) == texts
     await assert_source_came_last(ctx)
 
 
@@ -357,14 +357,14 @@ async def assert_source_came_last(ctx: Context) -> None:
 
 
 async def test_a_run_killed_between_commits_is_completed_later(ctx: Context, app: App) -> None:
-    source = with_texts(*(f"Highlight {number}." for number in range(230)))
+    source = make_many(*(f"Highlight {number}." for number in range(230)))
     dying = app.context(Caller(), Meter())
     moments = [NOON, NOON]  # for taking the lease and for one renewal
     await Leases(dying.database).acquire("ingest", 30, moments.pop)
     with pytest.raises(IndexError):
         await save(dying, source)
     [stored] = (await read_documents(ctx, "sources")).values()
-    assert (len(await contents(ctx)), stored["chunk_count"]) == (200, 200)
+    assert (len(await read_contents(ctx)), stored["chunk_count"]) == (200, 200)
     assert await save(ctx, source) == Counter(sources=1, created=30)
     [stored] = (await read_documents(ctx, "sources")).values()
     assert (stored["chunk_count"], stored["content_hash"]) == (
@@ -372,7 +372,7 @@ async def test_a_run_killed_between_commits_is_completed_later(ctx: Context, app
         chunk_source(source).content_hash,
     )
     assert "incomplete" not in stored
-    assert await contents(ctx) == [section.text for section in source.sections]
+    assert await read_contents(ctx) == [section.text for section in source.sections]
 
 
 async def test_a_language_is_stored_and_removed(ctx: Context) -> None:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
-KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
+KNEAD, STARTER, BAKE = (make_chunk.chunk_id for make_chunk in chunk_source(BAKING).chunks)
 CARD = KnowledgeCard("Knead until smooth.", ("Knead.", "Let it rise."))
 
 
@@ -53,14 +53,14 @@ async def save(ctx: Context, cards: Mapping[str, KnowledgeCard], model: str = "m
     return await Cards(ctx.database).save(cards, model, LATER)
 
 
-async def chunk(ctx: Context, chunk_id: str) -> dict[str, Any]:
+async def make_chunk(ctx: Context, chunk_id: str) -> dict[str, Any]:
     return (await read_documents(ctx, "chunks"))[chunk_id]
 
 
 async def test_a_card_has_its_model_and_date(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     assert await save(ctx, {KNEAD: CARD}) == 1
-    assert (await chunk(ctx, KNEAD))["knowledge_card"] == {
+    assert (await make_chunk(ctx, KNEAD))["knowledge_card"] == {
         "summary": "Knead until smooth.",
         "takeaways": ["Knead.", "Let it rise."],
         "model": "m-1",
@@ -81,7 +81,7 @@ async def test_only_indexing_is_pending_after_a_new_card(
 ) -> None:
     await put_in(ctx, BAKING)
     await save(ctx, {KNEAD: CARD})
-    pending = (await chunk(ctx, KNEAD))["pending"]
+    pending = (await make_chunk(ctx, KNEAD))["pending"]
     assert pending == {"embed": NOON, "extract": NOON, "index": LATER}
 
 
@@ -92,7 +92,7 @@ async def test_a_stored_card_keeps_jobs_from_making_another(
     await save(ctx, {KNEAD: CARD})
     await set_fields(ctx, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
     assert await save(ctx, {KNEAD: CARD}) == 1
-    stored_chunk = await chunk(ctx, KNEAD)
+    stored_chunk = await make_chunk(ctx, KNEAD)
     assert set(stored_chunk["pending"]) == {"embed", "extract", "index"}
     assert stored_chunk["tries"] == {}
     assert await save(ctx, {KNEAD: CARD}) == 0
@@ -110,8 +110,8 @@ async def test_only_cards_of_other_models_are_renewed(ctx: Context) -> None:
     before = await ChunkQueue(ctx.database).count_pending("card")
     assert await Cards(ctx.database).renew(by("m-2"), LATER) == 2
     assert await ChunkQueue(ctx.database).count_pending("card") == before + 2
-    assert "card" not in (await chunk(ctx, BAKE))["pending"]
-    assert "knowledge_card" in await chunk(ctx, KNEAD)
+    assert "card" not in (await make_chunk(ctx, BAKE))["pending"]
+    assert "knowledge_card" in await make_chunk(ctx, KNEAD)
 
 
 async def test_the_model_may_depend_on_the_text(ctx: Context) -> None:
@@ -120,9 +120,9 @@ async def test_the_model_may_depend_on_the_text(ctx: Context) -> None:
     maker = {True: "m-2", False: "extractive"}
     cards = Cards(ctx.database)
     assert await cards.renew(lambda content: maker["starter" in content], LATER) == 1
-    assert {"card": LATER} | (await chunk(ctx, BAKE))["pending"] == (await chunk(ctx, STARTER))[
-        "pending"
-    ]
+    assert {"card": LATER} | (await make_chunk(ctx, BAKE))["pending"] == (
+        await make_chunk(ctx, STARTER)
+    )["pending"]
 
 
 async def test_manual_and_pending_cards_are_left_alone(
@@ -139,7 +139,7 @@ async def test_manual_and_pending_cards_are_left_alone(
     assert [item.update_time for item in before.values()] == [
         entry.update_time for entry in after.values()
     ]
-    assert "card" not in (await chunk(ctx, KNEAD))["pending"]
+    assert "card" not in (await make_chunk(ctx, KNEAD))["pending"]
 
 
 async def test_cards_of_several_pages_are_renewed(ctx: Context) -> None:
@@ -170,7 +170,7 @@ async def test_a_card_whose_takeaways_differ_is_replaced(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await save(ctx, {KNEAD: CARD})
     assert await save(ctx, {KNEAD: replace(CARD, takeaways=("Knead.",))}) == 1
-    assert (await chunk(ctx, KNEAD))["knowledge_card"]["takeaways"] == ["Knead."]
+    assert (await make_chunk(ctx, KNEAD))["knowledge_card"]["takeaways"] == ["Knead."]
 
 
 async def test_missing_and_deleted_chunks_are_skipped(ctx: Context) -> None:
@@ -189,7 +189,7 @@ async def test_a_chunk_that_changes_meanwhile_is_skipped(app: App, ctx: Context)
     await put_in(ctx, BAKING)
     cards = Cards(Meddling(app.connection, Meter()))
     assert await cards.save({KNEAD: CARD, STARTER: CARD}, "m-1", LATER) == 1
-    assert "knowledge_card" not in await chunk(ctx, KNEAD)
+    assert "knowledge_card" not in await make_chunk(ctx, KNEAD)
 
 
 async def test_no_cards_cost_nothing(ctx: Context, meter: Meter) -> None:

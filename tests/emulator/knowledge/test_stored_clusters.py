@@ -32,14 +32,14 @@ KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
 REEF, ANCHOR = (chunk.chunk_id for chunk in chunk_source(SAILING).chunks)
 
 
-def centred(cluster_id: str, *, centroid: Vector = (1.0, 0.0)) -> ClusterWithCentroid:
+def make_cluster(cluster_id: str, *, centroid: Vector = (1.0, 0.0)) -> ClusterWithCentroid:
     cluster = Cluster(cluster_id, cluster_id.title(), "A topic.", ("one", "two"))
     return ClusterWithCentroid(cluster, centroid)
 
 
-DOUGH = centred("dough", centroid=(0.0, 1.0))
-OVENS = centred("ovens", centroid=(0.6, 0.8))
-BOATS = centred("boats")
+DOUGH = make_cluster("dough", centroid=(0.0, 1.0))
+OVENS = make_cluster("ovens", centroid=(0.6, 0.8))
+BOATS = make_cluster("boats")
 
 
 async def put_in(ctx: Context, *sources: Source) -> None:
@@ -56,27 +56,27 @@ async def save(
     return await Clusters(ctx.database).save_with_members(clusters, members, run_id, now)
 
 
-async def three_clusters(ctx: Context) -> None:
-    """Two clusters about baking, of which one has all its chunks, and one about boats."""
+async def store_clusters(ctx: Context) -> None:
+    """Store two clusters about baking and one about boats. One of the first lacks chunks."""
     await put_in(ctx, BAKING, SAILING)
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
     await save(ctx, [DOUGH, OVENS, BOATS], members)
 
 
-async def memberships(ctx: Context) -> dict[str, list[str]]:
+async def read_memberships(ctx: Context) -> dict[str, list[str]]:
     """Return the cluster ids of each chunk that has any."""
     chunks = await read_documents(ctx, "chunks")
     return {name: data["cluster_id"] for name, data in chunks.items() if data.get("cluster_id")}
 
 
-async def waiting_since(ctx: Context) -> dict[str, Any]:
+async def read_pending_since(ctx: Context) -> dict[str, Any]:
     """Return the time from which indexing is pending, by chunk id."""
     chunks = await read_documents(ctx, "chunks")
     return {name: data["pending"]["index"] for name, data in chunks.items()}
 
 
 async def test_a_cluster_is_read_as_it_was_saved_with_its_size(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     expected = replace(DOUGH.cluster, size=3, run_id="run-1", created_at=LATER)
     assert await Clusters(ctx.database).get("dough") == ClusterWithCentroid(expected, (0.0, 1.0))
 
@@ -86,7 +86,7 @@ async def test_a_missing_cluster_is_none(ctx: Context) -> None:
 
 
 async def test_clusters_are_read_in_the_order_in_which_they_are_named(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     clusters = await Clusters(ctx.database).get_many(["ovens", "nowhere", "boats"])
     assert [cluster.cluster_id for cluster in clusters] == ["ovens", "boats"]
 
@@ -94,14 +94,14 @@ async def test_clusters_are_read_in_the_order_in_which_they_are_named(ctx: Conte
 async def test_the_largest_come_first_and_equals_by_descending_id(
     ctx: Context,
 ) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     clusters = await Clusters(ctx.database).list_largest(3)
     expected = [("dough", 3), ("ovens", 1), ("boats", 1)]
     assert [(cluster.cluster_id, cluster.size) for cluster in clusters] == expected
 
 
 async def test_a_page_begins_after_a_deleted_cluster_too(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     [first] = await Clusters(ctx.database).list_largest(1)
     [second] = await Clusters(ctx.database).list_largest(1, (first.size, first.cluster_id))
     await ctx.database.document("clusters", second.cluster_id).delete()
@@ -110,7 +110,7 @@ async def test_a_page_begins_after_a_deleted_cluster_too(ctx: Context) -> None:
 
 
 async def test_the_nearest_come_first_with_their_similarity(ctx: Context, meter: Meter) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     read = meter.documents_read
     clusters = await Clusters(ctx.database).find_nearest((0.0, 1.0), 2)
     assert [(related.cluster.cluster_id, related.similarity) for related in clusters] == [
@@ -123,17 +123,17 @@ async def test_the_nearest_come_first_with_their_similarity(ctx: Context, meter:
 async def test_chunks_know_their_clusters_in_the_order_given(
     ctx: Context,
 ) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     expected = {
         KNEAD: ["dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
     }  # fmt: skip
-    assert await memberships(ctx) == expected
+    assert await read_memberships(ctx) == expected
 
 
 async def test_a_chunk_waits_for_the_index_when_its_clusters_change(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     expected = dict.fromkeys((KNEAD, STARTER, BAKE, REEF), LATER) | {ANCHOR: NOON}
-    assert await waiting_since(ctx) == expected
+    assert await read_pending_since(ctx) == expected
 
 
 async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
@@ -162,7 +162,7 @@ async def test_a_renamed_cluster_keeps_its_other_fields(ctx: Context) -> None:
 
 
 async def test_saving_stored_clusters_writes_nothing(ctx: Context, meter: Meter) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     before = meter.documents_written
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
     assert await save(ctx, [DOUGH, OVENS, BOATS], members) == 0
@@ -170,7 +170,7 @@ async def test_saving_stored_clusters_writes_nothing(ctx: Context, meter: Meter)
 
 
 async def test_a_cluster_of_another_name_is_written_without_its_chunks(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     before = await read_snapshots(ctx, "chunks")
     called = replace(BOATS, cluster=replace(BOATS.cluster, name="Ships"))
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
@@ -182,7 +182,7 @@ async def test_a_cluster_of_another_name_is_written_without_its_chunks(ctx: Cont
 
 
 async def test_an_existing_cluster_keeps_its_run_fields(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     before = await Clusters(ctx.database).get("boats")
     moved = replace(BOATS, centroid=(0.8, 0.6), min_similarity=0.1)
     assert await save(ctx, [moved], {"boats": [REEF]}, "run-2") == 0
@@ -190,13 +190,16 @@ async def test_an_existing_cluster_keeps_its_run_fields(ctx: Context) -> None:
 
 
 async def test_other_clusters_and_chunks_stay_the_same(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     before = await read_documents(ctx, "clusters")
     assert await save(ctx, [OVENS], {"ovens": [KNEAD]}, "run-2") == 1
     expected = {
         KNEAD: ["ovens", "dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
     }  # fmt: skip
-    assert (await memberships(ctx), await read_documents(ctx, "clusters")) == (expected, before)
+    assert (await read_memberships(ctx), await read_documents(ctx, "clusters")) == (
+        expected,
+        before,
+    )
 
 
 async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
@@ -209,7 +212,7 @@ async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None
 
 
 async def test_no_clusters_change_nothing(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     assert await save(ctx, [], {}) == 0
     assert len(await read_documents(ctx, "clusters")) == 3
 
@@ -218,7 +221,7 @@ async def test_missing_and_deleted_chunks_are_no_members(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[:1]))
     await save(ctx, [DOUGH, OVENS], {"dough": [KNEAD, BAKE, "nowhere"], "ovens": [BAKE]})
-    assert await memberships(ctx) == {KNEAD: ["dough"]}
+    assert await read_memberships(ctx) == {KNEAD: ["dough"]}
     assert [
         (cluster.cluster_id, cluster.size)
         for cluster in await Clusters(ctx.database).list_largest(9)
@@ -226,25 +229,25 @@ async def test_missing_and_deleted_chunks_are_no_members(ctx: Context) -> None:
 
 
 async def test_a_run_killed_after_clusters_is_completed_later(ctx: Context) -> None:
-    await three_clusters(ctx)
+    await store_clusters(ctx)
     stale = {"cluster_id": ["ovens"]}
     await ctx.database.document("chunks", KNEAD).update(stale)
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
     assert await save(ctx, [DOUGH, OVENS, BOATS], members) == 1
-    assert (await memberships(ctx))[KNEAD] == ["dough"]
+    assert (await read_memberships(ctx))[KNEAD] == ["dough"]
 
 
 async def test_more_clusters_and_chunks_than_fit_one_request(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(210)))
     await put_in(ctx, source)
     chunk_ids = [chunk.chunk_id for chunk in chunk_source(source).chunks]
-    clusters = [centred(f"c-{number}") for number in range(35)]
+    clusters = [make_cluster(f"c-{number}") for number in range(35)]
     members = {
         cluster.cluster.cluster_id: chunk_ids[place::35] for place, cluster in enumerate(clusters)
     } | {"c-0": chunk_ids}
     assert await save(ctx, clusters, members) == 245
     assert await save(ctx, clusters, members) == 0
-    assert {names[0] for names in (await memberships(ctx)).values()} == {"c-0"}
+    assert {names[0] for names in (await read_memberships(ctx)).values()} == {"c-0"}
 
 
 async def test_vectors_are_those_of_chunks_that_have_one(ctx: Context) -> None:

@@ -52,20 +52,20 @@ EXTRACTS = SampleExtractions.model_validate_json((FOLDER / "extractions.json").r
 ROWS = map_extractions_by_chunk()
 
 
-def chunks() -> dict[str, Chunk]:
+def read_chunks() -> dict[str, Chunk]:
     """Return the chunks of the export by id."""
     sources = [source for source in read(FOLDER / "readwise.json") if isinstance(source, Source)]
     return {chunk.chunk_id: chunk for source in sources for chunk in chunk_source(source).chunks}
 
 
-CHUNKS = chunks()
+CHUNKS = read_chunks()
 ABOUT_BOOKS = {
     name for name, chunk in CHUNKS.items() if {BOOK_NOTE_TAG, SUMMARY_TAG}.intersection(chunk.tags)
 }
 """The note about a book and the summaries, which have no cards and no extractions by hand."""
 
 
-def extractions(ctx: Context) -> list[Extraction]:
+def read_extractions(ctx: Context) -> list[Extraction]:
     """Return all stored extractions."""
     items = []
     for chunk_id, rows in ROWS.items():
@@ -136,7 +136,7 @@ def test_topics_are_few_and_shared() -> None:
 async def test_no_two_extractions_are_duplicates(
     ctx: Context, local_embedder: LocalEmbedder
 ) -> None:
-    items = extractions(ctx)
+    items = read_extractions(ctx)
     vectors = await local_embedder.embed(
         [extraction.content.text for extraction in items], Purpose.DOCUMENT
     )
@@ -155,7 +155,9 @@ async def test_they_are_stored_once_and_no_highlight_is_pending(
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(ROWS)}
     assert await add_extractions(word_context, sample) == expected
     stored = await read_documents(word_context, "extractions")
-    assert {extraction.extraction_id for extraction in extractions(word_context)} == set(stored)
+    assert {extraction.extraction_id for extraction in read_extractions(word_context)} == set(
+        stored
+    )
     assert {extraction["model"] for extraction in stored.values()} == {MODEL}
     assert await ChunkQueue(word_context.database).count_pending("extract") == len(ABOUT_BOOKS)
     content = word_context.meter.documents_written

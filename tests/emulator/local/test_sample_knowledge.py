@@ -160,7 +160,7 @@ async def test_only_an_edited_card_is_written(ctx: Context, sample: Path, meter:
     assert meter.documents_written - before == 1
 
 
-async def own_note(ctx: Context, *cluster_ids: str) -> str:
+async def add_note(ctx: Context, *cluster_ids: str) -> str:
     """Add a chunk of a user to these clusters, and return its id."""
     await add_sources(ctx, Source("own", "Own", sections=(Section("My own note."),)))
     [chunk_id] = [
@@ -175,7 +175,7 @@ async def test_loading_again_keeps_other_chunks_in_clusters(
     ctx: Context, sample: Path, meter: Meter
 ) -> None:
     await add_knowledge(ctx, sample)
-    own = await own_note(ctx, "flaky-tests")
+    own = await add_note(ctx, "flaky-tests")
     before, writes = await read_clustering(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
     assert (await read_clustering(ctx), meter.documents_written) == (before, writes)
@@ -187,7 +187,7 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
     ctx: Context, sample: Path, meter: Meter
 ) -> None:
     await add_knowledge(ctx, sample)
-    await own_note(ctx)
+    await add_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
     assert (await cluster(ctx, make_ample_budget())).counts["topics"]
     before, writes = await read_clustering(ctx), meter.documents_written
@@ -197,7 +197,7 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
 
 async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) -> None:
     theirs = ClusterWithCentroid(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
-    own = await own_note(ctx)
+    own = await add_note(ctx)
     await Clusters(ctx.database).save_with_members(
         [theirs], {"theirs": [own]}, "run-1", ctx.clock()
     )

@@ -63,7 +63,7 @@ def require(command: list[str]) -> None:
         pytest.skip(f"this user may not run: {shlex.join(command)}")
 
 
-def up(machine: Machine) -> subprocess.Popen[str]:
+def start_run(machine: Machine) -> subprocess.Popen[str]:
     """Start a local run and wait until it answers."""
     run = machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())])
     assert run.stdout
@@ -135,7 +135,7 @@ def test_an_invalid_setting_is_reported_before_the_start(machine: Machine) -> No
 def test_a_deleted_state_folder_is_reported_and_restored(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
-    run = up(machine)
+    run = start_run(machine)
     connect(machine.state.get_address() or "").document("papers/a").set({"title": "kept"})
     shutil.rmtree(machine.state.path)
     message = run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
@@ -149,7 +149,7 @@ def test_unsaved_data_is_retained_until_it_can_be_saved(
     machine: Machine, connect: Callable[..., Client], tmp_path: Path
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
-    run = up(machine)
+    run = start_run(machine)
     blocker = machine.state.data / "(default)" / "writing"
     blocker.parent.mkdir(parents=True)
     blocker.touch()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.support.authorization_server import AuthorizationServer
 
 
-async def registration_error(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
+async def parse_registration_error(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
     body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
     error = parse_error(await server.http.post("/register", json=body))
     assert await server.read_documents("oauth_clients") == []
@@ -91,7 +91,7 @@ async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer)
 async def test_unsupported_metadata_is_rejected(
     server: AuthorizationServer, metadata: dict[str, Any], error: str
 ) -> None:
-    assert await registration_error(server, **metadata) == (400, error)
+    assert await parse_registration_error(server, **metadata) == (400, error)
 
 
 @pytest.mark.anyio

@@ -76,7 +76,7 @@ async def make_context(
     await generator.aclose()
 
 
-def numbered_reply(number: int) -> dict[str, Any]:
+def make_numbered_reply(number: int) -> dict[str, Any]:
     return {
         **make_card_reply(f"Notes on Bread\n\n{make_note_text(number)}"),
         "model": MODEL,
@@ -101,7 +101,7 @@ async def test_each_chunk_gets_the_models_card(
     report = await cards(ctx, make_ample_budget())
     assert report == Report(Counter({"cards": 10, "by language model": 10}))
     assert {
-        make_note_text(number): numbered_reply(number) for number in range(10)
+        make_note_text(number): make_numbered_reply(number) for number in range(10)
     } == await read_cards(ctx)
     for data in (await read_chunks(ctx)).values():
         assert set(data["pending"]) == {"embed", "index", "extract"}

@@ -50,7 +50,7 @@ asyncio.run(run_job(JOB, App(Settings(), generator=generator)))
 """
 
 
-async def chunk_contents(ctx: Context) -> dict[str, Any]:
+async def read_chunk_contents(ctx: Context) -> dict[str, Any]:
     """Return all chunks, without the times at which they were written."""
     stored = await read_chunks(ctx)
     for data in stored.values():
@@ -110,6 +110,6 @@ async def test_next_run_completes_one_killed_during_a_model_call(
         report = await run(settings, server)
     assert {3: 0, 13: 8}[answered] == made
     assert PASSAGES - made == report.counts["cards"]
-    assert await chunk_contents(make_cards_context(calm)) == await chunk_contents(
+    assert await read_chunk_contents(make_cards_context(calm)) == await read_chunk_contents(
         make_cards_context(settings)
     )

@@ -29,8 +29,8 @@ LATER = ("index", "card", "extract")
 UNIT = (1.0,) + (0.0,) * (DIMENSION - 1)
 
 
-async def baking_chunks(ctx: Context) -> list[PendingChunk]:
-    """Three chunks with a pending `embed` step, in the order of their ids."""
+async def store_baking_chunks(ctx: Context) -> list[PendingChunk]:
+    """Store three chunks with a pending `embed` step; return them in the order of their ids."""
     await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON)
     return await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)
 
@@ -50,11 +50,11 @@ async def test_missing_chunk_is_none(ctx: Context) -> None:
 
 async def test_pending_chunk_has_its_embedding_text(ctx: Context) -> None:
     expected = {chunk.chunk_id: chunk.embedding_text for chunk in chunk_source(BAKING).chunks}
-    assert {chunk.chunk_id: chunk.text for chunk in await baking_chunks(ctx)} == expected
+    assert {chunk.chunk_id: chunk.text for chunk in await store_baking_chunks(ctx)} == expected
 
 
 async def test_pending_chunks_are_limited(ctx: Context, meter: Meter) -> None:
-    await baking_chunks(ctx)
+    await store_baking_chunks(ctx)
     before = meter.documents_read
     assert len(await ChunkQueue(ctx.database).load_pending("embed", NOON, 2)) == 2
     assert meter.documents_read - before == 2
@@ -69,7 +69,7 @@ async def test_longest_pending_chunks_come_first(ctx: Context) -> None:
 
 
 async def test_deferred_chunk_is_counted_but_not_due(ctx: Context) -> None:
-    await baking_chunks(ctx)
+    await store_baking_chunks(ctx)
     assert (
         await ChunkQueue(ctx.database).load_pending("embed", NOON - timedelta(seconds=1), 10) == []
     )
@@ -80,7 +80,7 @@ async def test_deferred_chunk_is_counted_but_not_due(ctx: Context) -> None:
 async def test_only_an_edited_chunk_stays_pending(
     ctx: Context,
 ) -> None:
-    read = await baking_chunks(ctx)
+    read = await store_baking_chunks(ctx)
     await set_fields(ctx, f"chunks/{read[1].chunk_id}", {"content": "New.", "content_hash": "new"})
     assert (
         await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
@@ -92,7 +92,7 @@ async def test_only_an_edited_chunk_stays_pending(
 
 
 async def test_chunk_deleted_after_its_read_stays_deleted(ctx: Context) -> None:
-    read = await baking_chunks(ctx)
+    read = await store_baking_chunks(ctx)
     await ctx.database.document("chunks", read[0].chunk_id).delete()
     assert (
         await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
@@ -101,7 +101,7 @@ async def test_chunk_deleted_after_its_read_stays_deleted(ctx: Context) -> None:
 
 
 async def test_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> None:
-    read = await baking_chunks(ctx)
+    read = await store_baking_chunks(ctx)
     await Ingestion(ctx.database).save([chunk_source(replace(BAKING, sections=()))], NOON)
     assert (
         await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 0
@@ -112,7 +112,7 @@ async def test_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> None
 
 
 async def test_failure_defers_the_step_and_counts_an_attempt(ctx: Context) -> None:
-    read = await baking_chunks(ctx)
+    read = await store_baking_chunks(ctx)
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
     data = (await read_documents(ctx, "chunks"))[read[0].chunk_id]
     assert data["pending"] == {
@@ -123,7 +123,7 @@ async def test_failure_defers_the_step_and_counts_an_attempt(ctx: Context) -> No
 
 
 async def test_failed_step_defers_no_other_step(ctx: Context) -> None:
-    odd, *others = await baking_chunks(ctx)
+    odd, *others = await store_baking_chunks(ctx)
     await ChunkQueue(ctx.database).defer("embed", odd, "too odd", NOON)
     due = {
         step: await ChunkQueue(ctx.database).load_pending(step, NOON, 10)
@@ -135,7 +135,7 @@ async def test_failed_step_defers_no_other_step(ctx: Context) -> None:
 
 
 async def test_steps_count_their_attempts_separately(ctx: Context) -> None:
-    chunk_id = (await baking_chunks(ctx))[0].chunk_id
+    chunk_id = (await store_baking_chunks(ctx))[0].chunk_id
     moment = NOON
     for step in ("embed", "index", "index"):
         due = await ChunkQueue(ctx.database).load_pending(step, moment, 10)
@@ -153,14 +153,14 @@ async def test_steps_count_their_attempts_separately(ctx: Context) -> None:
 
 async def test_storing_a_vector_ends_only_its_own_step(ctx: Context) -> None:
     await ChunkQueue(ctx.database).store_vectors(
-        await baking_chunks(ctx), [UNIT] * 3, "model-1", ctx.clock()
+        await store_baking_chunks(ctx), [UNIT] * 3, "model-1", ctx.clock()
     )
     counts = [await ChunkQueue(ctx.database).count_pending(step) for step in ("embed", "index")]
     assert counts == [0, 3]
 
 
 async def test_fifth_failure_dead_letters_the_step(ctx: Context) -> None:
-    chunk_id = (await baking_chunks(ctx))[0].chunk_id
+    chunk_id = (await store_baking_chunks(ctx))[0].chunk_id
     waits: list[timedelta | None] = []
     moment = NOON
     for _ in range(5):
@@ -177,14 +177,14 @@ async def test_fifth_failure_dead_letters_the_step(ctx: Context) -> None:
 
 
 async def test_failure_of_an_edited_chunk_is_ignored(ctx: Context) -> None:
-    read = await baking_chunks(ctx)
+    read = await store_baking_chunks(ctx)
     await set_fields(ctx, f"chunks/{read[0].chunk_id}", {"content": "Something else."})
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
     assert len(await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)) == 3
 
 
 async def test_storing_a_vector_resets_the_attempts(ctx: Context) -> None:
-    chunk = (await baking_chunks(ctx))[0]
+    chunk = (await store_baking_chunks(ctx))[0]
     await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
     due = await ChunkQueue(ctx.database).load_pending("embed", NOON + timedelta(minutes=2), 10)
     await ChunkQueue(ctx.database).store_vectors(due, [UNIT] * 3, "model-1", ctx.clock())
@@ -194,7 +194,7 @@ async def test_storing_a_vector_resets_the_attempts(ctx: Context) -> None:
 
 
 async def test_opposite_vectors_have_similarity_zero(ctx: Context) -> None:
-    read = await baking_chunks(ctx)
+    read = await store_baking_chunks(ctx)
     opposite = tuple(-value for value in UNIT)
     across = (0.0, *UNIT[:-1])
     await ChunkQueue(ctx.database).store_vectors(
@@ -206,7 +206,7 @@ async def test_opposite_vectors_have_similarity_zero(ctx: Context) -> None:
 
 
 async def test_write_of_other_fields_keeps_the_vector(ctx: Context) -> None:
-    read = await baking_chunks(ctx)
+    read = await store_baking_chunks(ctx)
     await set_fields(ctx, f"chunks/{read[0].chunk_id}", {"tags": ["new"]})
     stored = await ChunkQueue(ctx.database).store_vectors(
         read, [UNIT] * len(read), "model-1", ctx.clock()
@@ -216,7 +216,7 @@ async def test_write_of_other_fields_keeps_the_vector(ctx: Context) -> None:
 
 
 async def test_extra_writes_commit_with_their_step_or_not_at_all(ctx: Context) -> None:
-    first, second, _ = await baking_chunks(ctx)
+    first, second, _ = await store_baking_chunks(ctx)
     await set_fields(ctx, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
     made = [
         StepResult(chunk, {"mark": 1}, (note_write(ctx, chunk.chunk_id),))
@@ -234,7 +234,7 @@ def note_write(ctx: Context, name: str) -> Write:
 
 
 async def test_extraction_during_a_step_keeps_it_pending(ctx: Context) -> None:
-    first, *_ = await baking_chunks(ctx)
+    first, *_ = await store_baking_chunks(ctx)
     update = {"extracted": {"a": {"type": "decision", "topics": []}}}
     await set_fields(ctx, f"chunks/{first.chunk_id}", update)
     assert (
@@ -245,7 +245,7 @@ async def test_extraction_during_a_step_keeps_it_pending(ctx: Context) -> None:
 
 
 async def test_dead_letters_are_listed_and_can_be_retried(ctx: Context) -> None:
-    first, *_ = await baking_chunks(ctx)
+    first, *_ = await store_baking_chunks(ctx)
     await ChunkQueue(ctx.database).defer("embed", replace(first, tries=4), "too odd", NOON)
     assert await ChunkQueue(ctx.database).load_dead_letters("embed", 10) == [
         DeadLetter(first.chunk_id, "too odd")

@@ -44,7 +44,7 @@ def make_result(chunk: PendingChunk, oversized_id: str) -> StepResult:
     return StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == oversized_id else "short"})
 
 
-def extra_write(ctx: Context, name: str, text: str) -> Write:
+def make_extra_write(ctx: Context, name: str, text: str) -> Write:
     """Return a write that creates a document beside the chunks."""
     reference = ctx.database.document("extras", name)
     return lambda batch: batch.set(reference, {"text": text})
@@ -66,7 +66,7 @@ async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
 async def test_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
     chunks = await store_pending_chunks(ctx)
     results = [
-        StepResult(chunk, {"mark": 1}, (extra_write(ctx, chunk.chunk_id, LONG_TEXT),))
+        StepResult(chunk, {"mark": 1}, (make_extra_write(ctx, chunk.chunk_id, LONG_TEXT),))
         for chunk in chunks
     ]
     assert await ChunkQueue(ctx.database).complete("card", results) == len(chunks)
@@ -94,11 +94,11 @@ async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> 
 
 
 async def test_oversized_commit_is_split(ctx: Context) -> None:
-    writes = [extra_write(ctx, str(number), LONG_TEXT) for number in range(10)]
+    writes = [make_extra_write(ctx, str(number), LONG_TEXT) for number in range(10)]
     assert await ctx.database.commit_skipping_conflicts(writes) == 10
 
 
 async def test_oversized_document_is_an_error(ctx: Context) -> None:
-    write = extra_write(ctx, "oversized", TOO_LONG)
+    write = make_extra_write(ctx, "oversized", TOO_LONG)
     with pytest.raises(PlatformFault):
         await ctx.database.commit_skipping_conflicts([write])

@@ -94,7 +94,7 @@ async def test_a_vector_of_another_length_is_not_clustered(ctx: Context) -> None
         assert sum(map(bool, assigned.values())) >= len(stored) - 4
 
 
-async def cluster_id_of_theme(ctx: Context, theme: str) -> str:
+async def find_cluster_of_theme(ctx: Context, theme: str) -> str:
     """Return the id of the cluster that has most of a theme's chunks."""
     matches = [
         name for name, sources in (await read_sources_by_cluster(ctx)).items() if theme in sources
@@ -119,7 +119,7 @@ async def test_cluster_names_are_unique_and_short(ctx: Context) -> None:
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_cluster_is_described_by_words_of_its_chunks(ctx: Context) -> None:
-    cluster_id = await cluster_id_of_theme(ctx, "bees")
+    cluster_id = await find_cluster_of_theme(ctx, "bees")
     cluster = await Clusters(ctx.database).get(cluster_id)
     assert cluster
     assert set(cluster.cluster.keywords) <= {*THEMES["bees"].split()}
@@ -168,7 +168,7 @@ async def test_clusters_appear_once_there_are_enough_chunks(ctx: Context) -> Non
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_new_chunk_joins_a_cluster_unless_it_is_an_outlier(ctx: Context) -> None:
-    before = await cluster_id_of_theme(ctx, "boats")
+    before = await find_cluster_of_theme(ctx, "boats")
     await add_sources(
         ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 1)), make_unrelated_source(4)
     )
@@ -189,7 +189,7 @@ async def test_chunk_that_left_a_cluster_is_not_counted(ctx: Context) -> None:
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_empty_cluster_is_deleted(ctx: Context) -> None:
-    gone = await cluster_id_of_theme(ctx, "clouds")
+    gone = await find_cluster_of_theme(ctx, "clouds")
     await add_sources(ctx, make_themed_source("clouds", range(3)))
     await run(ctx)
     await delete_source(ctx, make_themed_source("clouds"))
@@ -218,7 +218,7 @@ async def test_reclustering_keeps_the_ids_of_old_clusters(
 async def test_run_short_of_time_assigns_new_chunks(
     ctx: Context,
 ) -> None:
-    before = await cluster_id_of_theme(ctx, "boats")
+    before = await find_cluster_of_theme(ctx, "boats")
     await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 12)))
     report = await cluster(ctx, make_hasty_budget())
     stored_sizes, counted = await read_cluster_sizes(ctx)
@@ -370,7 +370,7 @@ async def test_sample_clusters_stay_until_enough_has_changed(ctx: Context) -> No
 @pytest.mark.usefixtures("five_clusters")
 async def test_sample_cluster_keeps_its_name_and_chunks(ctx: Context) -> None:
     """The cluster has `named_by: "hand"` and no stored central chunks."""
-    bread = await cluster_id_of_theme(ctx, "bread")
+    bread = await find_cluster_of_theme(ctx, "bread")
     stored = ctx.database.document("clusters", bread)
     await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
     await ctx.database.document("meta", "clustering").update({"changed": 20})

@@ -53,7 +53,7 @@ def noon() -> datetime:
     return NOON
 
 
-async def three_clusters(ctx: Context) -> None:
+async def make_unclustered_base(ctx: Context) -> None:
     """Make a base without clusters."""
     await add_sources(
         ctx,
@@ -64,19 +64,19 @@ async def three_clusters(ctx: Context) -> None:
     )
 
 
-async def base_to_recluster(ctx: Context) -> None:
+async def make_base_to_recluster(ctx: Context) -> None:
     """Make a base to be clustered again: one cluster is new, one has lost half of its chunks."""
-    await three_clusters(ctx)
+    await make_unclustered_base(ctx)
     await cluster(ctx, make_ample_budget())
     await add_sources(
         ctx, make_themed_source("bees", range(PASSAGES_PER_THEME // 2)), make_themed_source("chess")
     )
 
 
-async def base_with_new_chunks(ctx: Context) -> None:
+async def make_base_with_new_chunks(ctx: Context) -> None:
     """Make a base with new chunks to assign, and a cluster that has lost all of its own."""
     await add_sources(ctx, make_themed_source("clouds", range(7)))
-    await three_clusters(ctx)
+    await make_unclustered_base(ctx)
     await cluster(ctx, make_ample_budget())
     await delete_source(ctx, make_themed_source("clouds"))
     await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 2)))
@@ -108,7 +108,9 @@ class opened:  # noqa: N801 - used as a function
 
 
 @SOME_OR_ALL
-@pytest.mark.parametrize("prepare", [three_clusters, base_to_recluster, base_with_new_chunks])
+@pytest.mark.parametrize(
+    "prepare", [make_unclustered_base, make_base_to_recluster, make_base_with_new_chunks]
+)
 async def test_next_run_completes_one_killed_after_any_commit(
     prepare: Prepare, settings: Settings, step: int
 ) -> None:
@@ -135,7 +137,7 @@ async def test_next_run_completes_one_killed_after_any_commit(
 async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
     app = App(settings, embedder=WordEmbedder())
     ctx = app.context(Caller(), Meter())
-    await base_to_recluster(ctx)
+    await make_base_to_recluster(ctx)
     fields = {"google_cloud_project": project, "lease_seconds": 0.001}
     with start_killable_children() as dying:
         for commits in (2, 3, 4):

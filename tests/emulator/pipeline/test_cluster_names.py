@@ -84,11 +84,11 @@ async def run(ctx: Context) -> Report:
     return await cluster(ctx, make_ample_budget())
 
 
-async def five_clusters(ctx: Context) -> None:
+async def make_five_clusters(ctx: Context) -> None:
     await add_sources(ctx, *map(make_themed_source, THEMES))
 
 
-async def theme_names(ctx: Context) -> dict[str, tuple[str, str]]:
+async def read_theme_names(ctx: Context) -> dict[str, tuple[str, str]]:
     """Return each theme's cluster name, and who gave it."""
     return {
         next(
@@ -101,10 +101,10 @@ async def theme_names(ctx: Context) -> dict[str, tuple[str, str]]:
 async def test_model_names_each_cluster_once_and_tokens_count(
     ctx: Context, namer: Namer, meter: Meter
 ) -> None:
-    await five_clusters(ctx)
+    await make_five_clusters(ctx)
     report = await run(ctx)
     expected = {theme: (f"All there is about {theme}", "namer-1") for theme in THEMES}
-    assert (await theme_names(ctx), report.counts["named"]) == (expected, 5)
+    assert (await read_theme_names(ctx), report.counts["named"]) == (expected, 5)
     drawn = await Maps(ctx.database).load()
     assert drawn
     assert {entry.name for entry in drawn.clusters} == {name for name, _ in expected.values()}
@@ -113,7 +113,7 @@ async def test_model_names_each_cluster_once_and_tokens_count(
 
 
 async def test_prompt_has_central_chunks_and_shared_words(ctx: Context, namer: Namer) -> None:
-    await five_clusters(ctx)
+    await make_five_clusters(ctx)
     await run(ctx)
     for text in namer.asked:
         assert text.count("On ") == MAX_PASSAGES
@@ -122,9 +122,9 @@ async def test_prompt_has_central_chunks_and_shared_words(ctx: Context, namer: N
 
 async def test_refused_cluster_keeps_its_word_based_name(ctx: Context, namer: Namer) -> None:
     namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": InvalidAnswer("No name.")}
-    await five_clusters(ctx)
+    await make_five_clusters(ctx)
     report = await run(ctx)
-    cluster_names = await theme_names(ctx)
+    cluster_names = await read_theme_names(ctx)
     assert [cluster_names[theme][1] for theme in ("bees", "chess")] == ["words alone"] * 2
     assert {3 <= len(name.split()) <= 6 for name, _ in cluster_names.values()} == {True}
     assert (report.counts["named"], len(report.failures)) == (3, 2)
@@ -139,27 +139,27 @@ async def test_tokens_of_unusable_answers_are_counted(
         "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
         "chess": InvalidAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
     }
-    await five_clusters(ctx)
+    await make_five_clusters(ctx)
     await run(ctx)
     assert (meter.input_tokens, meter.output_tokens) == (337, 35)
 
 
 async def test_clusters_have_word_based_names_in_an_outage(ctx: Context, namer: Namer) -> None:
     namer.refuses = {theme: Unavailable("Down.", retry_after=5) for theme in THEMES}
-    await five_clusters(ctx)
+    await make_five_clusters(ctx)
     report = await run(ctx)
     assert ([failure.name for failure in report.failures], report.finished) == (["names"], True)
-    assert {by for _, by in (await theme_names(ctx)).values()} == {"words"}
+    assert {by for _, by in (await read_theme_names(ctx)).values()} == {"words"}
     namer.refuses = {}
     await run(ctx)
-    assert {by for _, by in (await theme_names(ctx)).values()} == {"namer-1"}
+    assert {by for _, by in (await read_theme_names(ctx)).values()} == {"namer-1"}
 
 
 async def test_repeated_name_is_given_to_one_cluster_only(ctx: Context, namer: Namer) -> None:
     namer.same = True
-    await five_clusters(ctx)
+    await make_five_clusters(ctx)
     await run(ctx)
-    cluster_names = [name for name, _ in (await theme_names(ctx)).values()]
+    cluster_names = [name for name, _ in (await read_theme_names(ctx)).values()]
     assert (len(set(cluster_names)), cluster_names.count("All that there is")) == (5, 1)
 
 
@@ -182,11 +182,11 @@ async def test_word_based_names_are_replaced_by_a_later_model(
     ctx: Context, settings: Settings
 ) -> None:
     without = App(settings, embedder=WordEmbedder())
-    await five_clusters(ctx)
+    await make_five_clusters(ctx)
     await run(without.context(Caller(), Meter()))
-    assert {by for _, by in (await theme_names(ctx)).values()} == {"words"}
+    assert {by for _, by in (await read_theme_names(ctx)).values()} == {"words"}
     await run(ctx)
-    assert {by for _, by in (await theme_names(ctx)).values()} == {"namer-1"}
+    assert {by for _, by in (await read_theme_names(ctx)).values()} == {"namer-1"}
     await without.aclose()
 
 

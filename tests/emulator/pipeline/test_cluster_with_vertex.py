@@ -65,7 +65,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     await app.aclose()
 
 
-async def cluster_names(ctx: Context) -> dict[str, str]:
+async def read_cluster_names(ctx: Context) -> dict[str, str]:
     """Return the clusters' names, and who gave them."""
     stored = (await read_documents(ctx, "clusters")).values()
     return {data["name"]: data["named_by"] for data in stored}
@@ -73,7 +73,9 @@ async def cluster_names(ctx: Context) -> dict[str, str]:
 
 async def test_each_cluster_costs_one_request(cloud: Context, vertex: FakeVertex) -> None:
     await cluster(cloud, make_ample_budget())
-    assert await cluster_names(cloud) == {f"Everything about {theme}": MODEL for theme in THEMES}
+    assert await read_cluster_names(cloud) == {
+        f"Everything about {theme}": MODEL for theme in THEMES
+    }
     assert len(vertex.calls) == 5
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
 
@@ -83,7 +85,7 @@ async def test_malformed_answer_keeps_the_word_based_name(
 ) -> None:
     vertex.answers["ClusterName"] = lambda text: name_reply(text) | {"name": "Short"}
     report = await cluster(cloud, make_ample_budget())
-    assert set((await cluster_names(cloud)).values()) == {"words alone"}
+    assert set((await read_cluster_names(cloud)).values()) == {"words alone"}
     assert (len(report.failures), report.counts["named"]) == (5, 0)
 
 
@@ -95,7 +97,7 @@ async def test_outage_leaves_names_to_the_next_run(cloud: Context, vertex: FakeV
     ]
     vertex.usual = type(vertex.usual)()
     await cluster(cloud, make_ample_budget())
-    assert set((await cluster_names(cloud)).values()) == {MODEL}
+    assert set((await read_cluster_names(cloud)).values()) == {MODEL}
 
 
 async def test_hanging_request_delays_no_other(
@@ -105,4 +107,4 @@ async def test_hanging_request_delays_no_other(
     vertex.on_hang = partial(monotonic.advance_soon, 50)
     await cluster(cloud, make_ample_budget())
     await cluster(cloud, make_ample_budget())
-    assert set((await cluster_names(cloud)).values()) == {MODEL}
+    assert set((await read_cluster_names(cloud)).values()) == {MODEL}

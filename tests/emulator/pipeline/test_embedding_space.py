@@ -90,7 +90,7 @@ async def test_one_of_two_concurrent_claims_succeeds(ctx: Context, settings: Set
 FORMER, PRESENT, OTHER = Named(), Named(model="model-2", dimension=4), Named(model="model-3")
 
 
-async def migrating_space(ctx: Context) -> EmbeddingSpace:
+async def make_migrating_space(ctx: Context) -> EmbeddingSpace:
     """Make a database in a migration that no process has noticed yet."""
     space = EmbeddingSpace(ctx.database)
     await space.claim(FORMER)
@@ -105,14 +105,14 @@ def reread_space(app: App) -> EmbeddingSpace:
 
 
 async def test_migration_is_announced_beside_the_stamp(ctx: Context) -> None:
-    space = await migrating_space(ctx)
+    space = await make_migrating_space(ctx)
     state = await space.load_state()
     assert (state.space, state.migration) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
     assert await space.load_space() == ("model-1", 3)
 
 
 async def test_vectors_are_not_compared_during_a_migration(ctx: Context, app: App) -> None:
-    await migrating_space(ctx)
+    await make_migrating_space(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(ReembeddingInProgress, match="being embedded again, with model-2"):
             await reread_space(app).expect(embedder)
@@ -121,7 +121,7 @@ async def test_vectors_are_not_compared_during_a_migration(ctx: Context, app: Ap
 
 
 async def test_new_vectors_are_stored_after_the_old_are_gone(ctx: Context, app: App) -> None:
-    space = await migrating_space(ctx)
+    space = await make_migrating_space(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(ReembeddingInProgress):
             await reread_space(app).claim(embedder)
@@ -134,7 +134,7 @@ async def test_new_vectors_are_stored_after_the_old_are_gone(ctx: Context, app: 
 
 
 async def test_run_joins_only_a_migration_to_its_model(ctx: Context, app: App) -> None:
-    await migrating_space(ctx)
+    await make_migrating_space(ctx)
     assert await reread_space(app).join(PRESENT) == SpaceMigration(("model-2", 4), NOON)
     with pytest.raises(ReembeddingInProgress):
         await reread_space(app).join(FORMER)
@@ -143,7 +143,7 @@ async def test_run_joins_only_a_migration_to_its_model(ctx: Context, app: App) -
 
 
 async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
-    space = await migrating_space(ctx)
+    space = await make_migrating_space(ctx)
     await space.save_progress("clear_chunks", "chunks/a")
     await space.save_progress("clear_traces", None)
     state = await space.load_state()
@@ -152,7 +152,7 @@ async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
 
 
 async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -> None:
-    space = await migrating_space(ctx)
+    space = await make_migrating_space(ctx)
     await space.complete_migration(SpaceMigration(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
     assert await read_documents(ctx, "meta") == expected
@@ -162,7 +162,7 @@ async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -
 
 
 async def test_one_of_two_concurrent_migrations_is_announced(ctx: Context) -> None:
-    space = await migrating_space(ctx)
+    space = await make_migrating_space(ctx)
     state = await space.load_state()
     await space.start_migration(state, OTHER, NOON)
     with pytest.raises(WriteConflict):

@@ -74,7 +74,7 @@ async def logbook(ctx: Context, stored_logbook: Contents) -> None:
     await write_documents(ctx.database.client, stored_logbook)
 
 
-async def stored_queries(ctx: Context) -> tuple[GoldenQuery, ...]:
+async def read_stored_queries(ctx: Context) -> tuple[GoldenQuery, ...]:
     return (await SearchHealth(ctx.database).load_golden_set()).chosen
 
 
@@ -87,8 +87,10 @@ async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
     assert sum(done) == 5
     [night] = await SearchHealth(ctx.database).load_nights()
     assert (night.date, night.model, night.recall) == ("2026-03-10", "words", 1.0)
-    assert {query.chunk_id for query in await stored_queries(ctx)} == set(await read_chunks(ctx))
-    assert {query.name for query in await stored_queries(ctx)} == night.ranks.keys()
+    assert {query.chunk_id for query in await read_stored_queries(ctx)} == set(
+        await read_chunks(ctx)
+    )
+    assert {query.name for query in await read_stored_queries(ctx)} == night.ranks.keys()
 
 
 async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> None:
@@ -99,7 +101,7 @@ async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> 
     }
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
     await health(ctx, make_ample_budget())
-    query_texts = {query.chunk_id: query.query for query in await stored_queries(ctx)}
+    query_texts = {query.chunk_id: query.query for query in await read_stored_queries(ctx)}
     assert card["takeaways"][1] == query_texts[first.chunk_id]
 
 
@@ -108,20 +110,20 @@ async def test_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> N
     [chunk] = await store_sources(ctx, Source("rye", "Rye", sections=(Section(text),)))
     await health(ctx, make_ample_budget())
     query = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
-    assert await stored_queries(ctx) == (query,)
+    assert await read_stored_queries(ctx) == (query,)
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: SettableClock) -> None:
     await health(ctx, make_ample_budget())
-    chosen = await stored_queries(ctx)
+    chosen = await read_stored_queries(ctx)
     assert len({query.chunk_id for query in chosen}) == SET_SIZE
     await store_sources(ctx, BAKING, SAILING)
     await set_fields(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
         clock.advance(days=1)
         await health(ctx, make_ample_budget())
-    assert await stored_queries(ctx) == chosen
+    assert await read_stored_queries(ctx) == chosen
     nights = await SearchHealth(ctx.database).load_nights()
     assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
 
@@ -131,7 +133,7 @@ async def test_only_queries_of_deleted_chunks_are_replaced(
     ctx: Context, clock: SettableClock
 ) -> None:
     await health(ctx, make_ample_budget())
-    before = await stored_queries(ctx)
+    before = await read_stored_queries(ctx)
     gone = {query.chunk_id for query in before[:2]}
     sections = [
         Section(data["content"])
@@ -141,7 +143,7 @@ async def test_only_queries_of_deleted_chunks_are_replaced(
     await store_sources(ctx, replace(LOGBOOK, sections=tuple(sections)))
     clock.advance(days=1)
     await health(ctx, make_ample_budget())
-    after = await stored_queries(ctx)
+    after = await read_stored_queries(ctx)
     assert before[2:] == after[: SET_SIZE - 2]
     assert len({query.chunk_id for query in after} - gone) == SET_SIZE
     former, latter = await SearchHealth(ctx.database).load_nights()
@@ -156,7 +158,7 @@ async def test_sample_is_deterministic(settings: Settings, stored_logbook: Conte
         app = App(own, embedder=WordEmbedder())
         await write_documents(make_job_context(app).database.client, stored_logbook)
         await health(make_job_context(app), make_ample_budget())
-        samples.append(await stored_queries(make_job_context(app)))
+        samples.append(await read_stored_queries(make_job_context(app)))
         await app.aclose()
     assert samples[0] == samples[1]
 
@@ -172,7 +174,7 @@ async def test_users_queries_are_run_and_never_overwritten(ctx: Context) -> None
     await set_fields(ctx, "meta/golden_queries", {"given": given})
     assert (await health(ctx, make_ample_budget())).counts["queries"] == MAX_QUERIES
     assert (await read_documents(ctx, "meta"))["golden_queries"]["given"] == given
-    assert MAX_QUERIES - 9 <= len(await stored_queries(ctx)) <= SET_SIZE
+    assert MAX_QUERIES - 9 <= len(await read_stored_queries(ctx)) <= SET_SIZE
 
 
 @pytest.mark.usefixtures("logbook")
@@ -181,13 +183,13 @@ async def test_users_queries_do_not_change_the_chosen_ones(
 ) -> None:
     """With many queries of the user, only some of the chosen ones are run."""
     await health(ctx, make_ample_budget())
-    chosen = await stored_queries(ctx)
+    chosen = await read_stored_queries(ctx)
     [first, *_] = sorted(await read_chunks(ctx))
     given = [{"query": f"{number} nets", "chunk_id": first} for number in range(10)]
     await set_fields(ctx, "meta/golden_queries", {"given": given})
     clock.advance(days=1)
     assert (await health(ctx, make_ample_budget())).counts["queries"] == MAX_QUERIES
-    assert await stored_queries(ctx) == chosen
+    assert await read_stored_queries(ctx) == chosen
 
 
 def log_lines(printed: str) -> list[dict[str, Any]]:
@@ -204,7 +206,7 @@ async def test_worse_recall_is_logged_as_numbers_only(
         clock.advance(days=1)
     assert log_lines(capfd.readouterr().err) == []
     lost: dict[str, Any] = {"facets": [], "embedding": None}
-    for query in (await stored_queries(ctx))[:3]:
+    for query in (await read_stored_queries(ctx))[:3]:
         await ctx.database.client.document(f"chunks/{query.chunk_id}").update(lost)
     for term in await read_documents(ctx, "lexicon"):
         await ctx.database.client.document(f"lexicon/{term}").delete()
@@ -287,7 +289,7 @@ async def test_unindexed_chunks_are_not_chosen(ctx: Context) -> None:
     await set_fields(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
     await health(ctx, make_ample_budget())
     assert {*await read_chunks(ctx)} - {some} == {
-        query.chunk_id for query in await stored_queries(ctx)
+        query.chunk_id for query in await read_stored_queries(ctx)
     }
 
 
@@ -324,9 +326,9 @@ async def test_next_run_after_a_kill_measures_the_same(
         with pytest.raises(DiedError):
             await health(make_job_context(dying), make_ample_budget())
         await dying.aclose()
-    chosen = await stored_queries(make_job_context(app))
+    chosen = await read_stored_queries(make_job_context(app))
     [night] = await SearchHealth(make_job_context(app).database).load_nights()
     await health(make_job_context(app), make_ample_budget())
-    assert await stored_queries(make_job_context(app)) == chosen
+    assert await read_stored_queries(make_job_context(app)) == chosen
     [again] = await SearchHealth(make_job_context(app).database).load_nights()
     assert night.ranks == again.ranks

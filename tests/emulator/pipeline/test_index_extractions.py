@@ -55,7 +55,7 @@ async def store_extractions(ctx: Context, chunk: Chunk, *extractions: Extraction
     await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
 
 
-async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
+async def read_topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
     stored = await read_documents(ctx, "topics")
     return {data["name"]: {**data["counts"], "all": data["total"]} for data in stored.values()}
 
@@ -69,7 +69,7 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
         make_extraction(first, GALE, "weather"),
     )
     await store_extractions(ctx, second, make_extraction(second, GALE, "weather"))
-    assert await topic_counts(ctx) == {
+    assert await read_topic_counts(ctx) == {
         "sailing": {"decision": 1, "all": 1},
         "weather": {"decision": 1, "warning": 2, "all": 3},
     }
@@ -77,7 +77,7 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
     await Ingestion(ctx.database).save([chunk_source(fewer)], utc_now())
     await index(ctx, make_ample_budget())
     assert set(await read_documents(ctx, "extractions")) == {f"warning-{second.chunk_id}"}
-    assert await topic_counts(ctx) == {
+    assert await read_topic_counts(ctx) == {
         "sailing": {"decision": 0, "all": 0},
         "weather": {"decision": 0, "warning": 1, "all": 1},
     }
@@ -88,8 +88,8 @@ async def test_unlisted_extractions_of_the_chunk_are_deleted_too(ctx: Context) -
     await store_extractions(
         ctx, first, make_extraction(first, GALE, "weather", duplicate_of="another")
     )
-    assert await topic_counts(ctx) == {}
+    assert await read_topic_counts(ctx) == {}
     await Ingestion(ctx.database).save([chunk_source(replace(BAKING, sections=()))], utc_now())
     await index(ctx, make_ample_budget())
     assert await read_documents(ctx, "extractions") == {}
-    assert await topic_counts(ctx) == {}
+    assert await read_topic_counts(ctx) == {}

@@ -56,7 +56,7 @@ def settings(project: str, tmp_path: Path) -> Settings:
     return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
 
 
-def highlights(*texts: str) -> list[dict[str, Any]]:
+def make_highlights(*texts: str) -> list[dict[str, Any]]:
     return [{"id": place, "location": place, "text": text} for place, text in enumerate(texts)]
 
 
@@ -64,19 +64,19 @@ async def run_ingest(ctx: Context) -> Report:
     return await ingest(ctx, make_ample_budget())
 
 
-async def embedded(ctx: Context) -> None:
+async def embed_all(ctx: Context) -> None:
     await run_ingest(ctx)
     await embed(ctx, make_ample_budget())
 
 
 async def ingest_and_settle(ctx: Context) -> None:
     """Ingest, and clear all pending steps, as if every job had run."""
-    await embedded(ctx)
+    await embed_all(ctx)
     for chunk_id in await read_chunks(ctx):
         await ctx.database.document("chunks", chunk_id).update({"pending": {}})
 
 
-async def chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:
+async def read_chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:
     """Return the chunks' documents by their texts."""
     stored = await read_snapshots(ctx, "chunks")
     names = await read_chunks(ctx)
@@ -133,7 +133,7 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
 ) -> None:
     paragraphs = (f"Paragraph {number} says \U0001f600 this. " * 40 for number in range(30))
     write_file(tmp_path, "long.md", "# Long\n\n" + "\n\n".join(paragraphs))
-    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, DOUGH)))
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH)))
     texts = {
         source.source_id: source.text for source in read(tmp_path) if isinstance(source, Source)
     }
@@ -162,13 +162,13 @@ async def test_unchanged_source_costs_one_read_and_no_write(app: App, tmp_path: 
 
 
 async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, DOUGH, TESTS)))
-    await embedded(ctx)
-    before = await chunk_snapshots(ctx)
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH, TESTS)))
+    await embed_all(ctx)
+    before = await read_chunk_snapshots(ctx)
     edited = DOUGH.replace("well", "long")
-    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, edited, TESTS)))
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, edited, TESTS)))
     report = await run_ingest(ctx)
-    after = await chunk_snapshots(ctx)
+    after = await read_chunk_snapshots(ctx)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
     assert set(after) == {REEF, edited, TESTS}
     assert set(after[edited].get("pending")) == set(FIRST_STEPS)
@@ -177,10 +177,12 @@ async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path
 
 
 async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, TESTS)))
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, TESTS)))
     await ingest_and_settle(ctx)
     before = await read_chunks_by_text(ctx)
-    write_export(tmp_path, make_readwise_book(highlights=highlights("Something new.", REEF, TESTS)))
+    write_export(
+        tmp_path, make_readwise_book(highlights=make_highlights("Something new.", REEF, TESTS))
+    )
     await run_ingest(ctx)
     after = await read_chunks_by_text(ctx)
     assert [after[text]["position"] for text in (REEF, TESTS)] == [2, 3]
@@ -193,11 +195,11 @@ async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path
 async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Path) -> None:
     write_export(
         tmp_path,
-        make_readwise_book(highlights=highlights(REEF, DOUGH)),
+        make_readwise_book(highlights=make_highlights(REEF, DOUGH)),
         make_readwise_book(user_book_id=8),
     )
     await ingest_and_settle(ctx)
-    changed = make_readwise_book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
+    changed = make_readwise_book(title="Walden Pond", highlights=make_highlights(REEF, DOUGH))
     write_export(tmp_path, changed, make_readwise_book(user_book_id=8))
     assert (await run_ingest(ctx)).counts == {"read": 2, "sources": 1, "updated": 2}
     after = await read_chunks_by_text(ctx)
@@ -209,11 +211,11 @@ async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Pat
 
 
 async def test_changed_tags_are_indexed_but_not_embedded(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF)))
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF)))
     await ingest_and_settle(ctx)
     before = await read_chunks_by_text(ctx)
     write_export(
-        tmp_path, make_readwise_book(book_tags=[{"name": "new"}], highlights=highlights(REEF))
+        tmp_path, make_readwise_book(book_tags=[{"name": "new"}], highlights=make_highlights(REEF))
     )
     assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
     after = await read_chunks_by_text(ctx)
@@ -222,9 +224,9 @@ async def test_changed_tags_are_indexed_but_not_embedded(ctx: Context, tmp_path:
 
 
 async def test_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, DOUGH, TESTS)))
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH, TESTS)))
     await run_ingest(ctx)
-    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF)))
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF)))
     assert (await run_ingest(ctx)).counts["deleted"] == 2
     assert set(await read_chunks_by_text(ctx)) == {REEF}
     assert (await read_documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
@@ -233,7 +235,7 @@ async def test_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: 
 async def test_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
     write_export(
         tmp_path,
-        make_readwise_book(highlights=highlights(REEF, DOUGH)),
+        make_readwise_book(highlights=make_highlights(REEF, DOUGH)),
         make_readwise_book(user_book_id=8),
     )
     await run_ingest(ctx)
@@ -260,7 +262,7 @@ async def test_removed_book_costs_no_further_write(app: App, tmp_path: Path) -> 
 
 
 async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_readwise_book(highlights=highlights(REEF, DOUGH, REEF)))
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH, REEF)))
     await run_ingest(ctx)
     stored = (await read_chunks(ctx)).values()
     assert sorted(chunk["content"] for chunk in stored) == [DOUGH, REEF, REEF]
@@ -269,7 +271,7 @@ async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> N
 
 async def test_book_larger_than_a_commit_is_stored_whole(ctx: Context, tmp_path: Path) -> None:
     many = [f"Highlight {number}." for number in range(450)]
-    write_export(tmp_path, make_readwise_book(highlights=highlights(*many)))
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(*many)))
     assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "created": 450}
     assert set(await read_chunks_by_text(ctx)) == set(many)
     assert (await read_documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 450
@@ -347,7 +349,7 @@ async def test_unstorable_item_is_reported_and_the_rest_stored(
 async def test_many_long_tags_fit_a_commit(ctx: Context, tmp_path: Path) -> None:
     tags = [f"{number} {'t' * 1000}" for number in range(40)]
     many = [f"Highlight {number}." for number in range(150)]
-    write_export(tmp_path, make_readwise_book(book_tags=tags, highlights=highlights(*many)))
+    write_export(tmp_path, make_readwise_book(book_tags=tags, highlights=make_highlights(*many)))
     async with asyncio.timeout(120):  # Firestore's client tries a refused commit for a minute
         await run_ingest(ctx)
     assert set(await read_chunks_by_text(ctx)) == set(many)

@@ -84,7 +84,7 @@ def record_lines(**texts: str) -> str:
     return format_json_lines(*({"id": name, "text": text} for name, text in texts.items()))
 
 
-async def chunk_texts(ctx: Context) -> list[str]:
+async def read_chunk_texts(ctx: Context) -> list[str]:
     """Return the texts of all chunks."""
     return sorted(chunk["content"] for chunk in (await read_chunks(ctx)).values())
 
@@ -100,7 +100,7 @@ async def test_files_of_every_kind_are_ingested(app: App, ctx: Context, storage:
     report = await run_ingest(app)
     counts = Counter({"sources": 5, "created": 5, "read": 5})
     assert Report(counts, note="Not read: 1 .docx.") == report
-    assert await chunk_texts(ctx) == [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."]
+    assert await read_chunk_texts(ctx) == [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."]
     assert storage.calls["download"] == 4
 
 
@@ -143,7 +143,7 @@ async def test_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Stora
     storage.calls.clear()
     meter = Meter()
     await run_ingest(app, meter)
-    assert REEF in await chunk_texts(ctx)
+    assert REEF in await read_chunk_texts(ctx)
     # The links that are due; what is known, and the shard; the source, what was forgotten of it,
     # and its chunks, of which there are none.
     assert meter.documents_read == 6
@@ -159,7 +159,7 @@ async def test_only_an_edited_file_is_read_again(app: App, ctx: Context, storage
     upload(storage, "b.md", TESTS)
     storage.calls.clear()
     assert (await run_ingest(app)).counts["read"] == 1
-    assert await chunk_texts(ctx) == [TESTS, REEF]
+    assert await read_chunk_texts(ctx) == [TESTS, REEF]
     assert storage.calls["download"] == 1
 
 
@@ -173,11 +173,11 @@ async def test_files_missing_from_the_prefix_are_deleted(
     remove(storage, "b.md")
     remove(storage, "c.jsonl")
     assert (await run_confirmed_ingest(app)).failures == []
-    assert await chunk_texts(ctx) == [REEF]
+    assert await read_chunk_texts(ctx) == [REEF]
     assert len(await read_documents(ctx, "sources")) == 1
     upload(storage, "b.md", DOUGH)
     await run_confirmed_ingest(app)
-    assert await chunk_texts(ctx) == [DOUGH, REEF]
+    assert await read_chunk_texts(ctx) == [DOUGH, REEF]
 
 
 async def test_a_missing_file_deletes_no_note(app: App, ctx: Context, storage: Storage) -> None:
@@ -187,7 +187,7 @@ async def test_a_missing_file_deletes_no_note(app: App, ctx: Context, storage: S
     await run_confirmed_ingest(app)
     remove(storage, "b.md")
     await run_confirmed_ingest(app)
-    assert await chunk_texts(ctx) == [REEF, NOTE_TEXT]
+    assert await read_chunk_texts(ctx) == [REEF, NOTE_TEXT]
     assert note["source_id"] in await read_documents(ctx, "sources")
 
 
@@ -198,7 +198,7 @@ async def test_record_missing_from_its_file_is_deleted(
     await run_confirmed_ingest(app)
     upload(storage, "c.jsonl", record_lines(y="Two.", z="Three."))
     await run_confirmed_ingest(app)
-    assert await chunk_texts(ctx) == ["Three.", "Two."]
+    assert await read_chunk_texts(ctx) == ["Three.", "Two."]
 
 
 async def test_book_marked_as_deleted_is_removed(app: App, ctx: Context, storage: Storage) -> None:
@@ -207,7 +207,7 @@ async def test_book_marked_as_deleted_is_removed(app: App, ctx: Context, storage
     await run_ingest(app)
     upload(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
     await run_ingest(app)
-    assert await chunk_texts(ctx) == ["Book 8."]
+    assert await read_chunk_texts(ctx) == ["Book 8."]
 
 
 ALARM = (
@@ -224,9 +224,9 @@ async def test_suddenly_empty_prefix_deletes_nothing(
     remove(storage, "a.md")
     for _ in range(2):
         assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"1 of 1 files{ALARM}")]
-        assert await chunk_texts(ctx) == [REEF]
+        assert await read_chunk_texts(ctx) == [REEF]
     assert (await run_confirmed_ingest(app)).failures == []
-    assert await chunk_texts(ctx) == []
+    assert await read_chunk_texts(ctx) == []
     assert await run_ingest(app) == Report()
 
 
@@ -245,9 +245,9 @@ async def test_more_than_a_third_must_be_confirmed(
     upload(storage, "new.md", REEF)
     assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 6 files{ALARM}")]
     assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 7 files{ALARM}")]
-    assert len(await chunk_texts(ctx)) == 7
+    assert len(await read_chunk_texts(ctx)) == 7
     assert (await run_confirmed_ingest(app)).failures == []
-    assert await chunk_texts(ctx) == ["Note 6.", "Note 7.", "Note 8.", REEF]
+    assert await read_chunk_texts(ctx) == ["Note 6.", "Note 7.", "Note 8.", REEF]
     assert await run_ingest(app) == Report()
 
 
@@ -263,9 +263,9 @@ async def test_many_records_that_left_a_file_must_be_confirmed(
     upload(storage, "b.jsonl", record_lines(**moved))
     for _ in range(2):
         assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 6 texts{ALARM}")]
-        assert len(await chunk_texts(ctx)) == 6
+        assert len(await read_chunk_texts(ctx)) == 6
     assert (await run_confirmed_ingest(app)).failures == []
-    assert await chunk_texts(ctx) == ["Record 0.", "Record 4.", "Record 5."]
+    assert await read_chunk_texts(ctx) == ["Record 0.", "Record 4.", "Record 5."]
     await run_ingest(app)  # what two files had is read again
     assert await run_ingest(app) == Report()
 
@@ -279,7 +279,7 @@ async def test_partly_stored_file_is_one_warning(app: App, ctx: Context, storage
     reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; field ignored"
     report = await run_ingest(app)
     assert report.warnings == [Failure(f"{ADDRESS}/a.md", reason)]
-    assert (report.failures, await chunk_texts(ctx)) == ([], [REEF])
+    assert (report.failures, await read_chunk_texts(ctx)) == ([], [REEF])
     assert (await run_ingest(app)).warnings == []
 
 
@@ -305,7 +305,7 @@ async def test_broken_file_is_reported_once_and_blocks_no_other(
     }
     report = await run_ingest(app)
     assert {(failure.name, failure.reason) for failure in report.failures} == expected
-    assert await chunk_texts(ctx) == ["One.", REEF]
+    assert await read_chunk_texts(ctx) == ["One.", REEF]
     assert await run_ingest(app) == Report()
 
 
@@ -316,11 +316,11 @@ async def test_broken_file_deletes_nothing(app: App, ctx: Context, storage: Stor
     upload(storage, "a.md", b"caf\0")
     upload(storage, "c.jsonl", record_lines(z="Three.") + "{broken\n")
     await run_ingest(app)
-    assert await chunk_texts(ctx) == ["One.", REEF, "Three.", "Two."]
+    assert await read_chunk_texts(ctx) == ["One.", REEF, "Three.", "Two."]
     upload(storage, "c.jsonl", record_lines(z="Three."))
     remove(storage, "a.md")
     await run_confirmed_ingest(app)
-    assert await chunk_texts(ctx) == ["Three."]
+    assert await read_chunk_texts(ctx) == ["Three."]
 
 
 async def test_last_read_file_defines_a_shared_record(
@@ -331,17 +331,17 @@ async def test_last_read_file_defines_a_shared_record(
     upload(storage, "new.jsonl", record_lines(x="Two.", y="Three."))
     reason = "has a record of old.jsonl too; its text was read later and is used; keep one of them"
     assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await run_confirmed_ingest(app)).warnings
-    assert await chunk_texts(ctx) == ["Three.", "Two."]
+    assert await read_chunk_texts(ctx) == ["Three.", "Two."]
     assert await run_confirmed_ingest(app) == Report()
     remove(storage, "new.jsonl")
     await run_confirmed_ingest(app)
-    assert await chunk_texts(ctx) == ["Two."]
+    assert await read_chunk_texts(ctx) == ["Two."]
     await run_confirmed_ingest(app)  # the file that is left is read again, and its text comes back
-    assert await chunk_texts(ctx) == ["One."]
+    assert await read_chunk_texts(ctx) == ["One."]
     remove(storage, "old.jsonl")
     upload(storage, "other.md", REEF)
     await run_confirmed_ingest(app)
-    assert await chunk_texts(ctx) == [REEF]
+    assert await read_chunk_texts(ctx) == [REEF]
 
 
 async def test_shared_record_is_deleted_with_its_last_file(
@@ -352,7 +352,7 @@ async def test_shared_record_is_deleted_with_its_last_file(
         upload(storage, name, record_lines(x=f"As {name} says.", **{name: name}))
     report = await run_confirmed_ingest(app)
     assert len(report.warnings) == 10  # each says which of the others was read before
-    [text] = set(await chunk_texts(ctx)) - set(names)
+    [text] = set(await read_chunk_texts(ctx)) - set(names)
     assert await run_confirmed_ingest(app) == Report()
     for name in names:
         assert text.startswith("As ")
@@ -362,8 +362,8 @@ async def test_shared_record_is_deleted_with_its_last_file(
         await run_confirmed_ingest(app)
         left = names[names.index(name) + 1 :]
         texts = {f"As {other} says." for other in left}
-        assert bool(left) == bool(texts.intersection(await chunk_texts(ctx)))
-    assert await chunk_texts(ctx) == [REEF]
+        assert bool(left) == bool(texts.intersection(await read_chunk_texts(ctx)))
+    assert await read_chunk_texts(ctx) == [REEF]
 
 
 async def test_record_stays_while_another_file_has_it(
@@ -376,7 +376,7 @@ async def test_record_stays_while_another_file_has_it(
     upload(storage, "b.jsonl", record_lines(y="Three."))
     for _ in range(2):
         await run_ingest(app)
-    assert await chunk_texts(ctx) == ["One.", "Three."]
+    assert await read_chunk_texts(ctx) == ["One.", "Three."]
     assert await run_ingest(app) == Report()
 
 
@@ -387,11 +387,11 @@ async def test_renamed_file_keeps_its_records(app: App, ctx: Context, storage: S
     upload(storage, "new.jsonl", record_lines(x="One.", y="Two."))
     report = await run_confirmed_ingest(app)
     assert report == Report(Counter({"read": 2}))
-    assert await chunk_texts(ctx) == ["One.", "Two."]
+    assert await read_chunk_texts(ctx) == ["One.", "Two."]
     remove(storage, "new.jsonl")
     upload(storage, "other.md", REEF)
     await run_confirmed_ingest(app)
-    assert await chunk_texts(ctx) == [REEF]
+    assert await read_chunk_texts(ctx) == [REEF]
 
 
 async def test_moved_record_stays(app: App, ctx: Context, storage: Storage) -> None:
@@ -402,7 +402,7 @@ async def test_moved_record_stays(app: App, ctx: Context, storage: Storage) -> N
     for name, other in zip(names, [*names[1:], names[0]], strict=True):
         upload(storage, name, record_lines(**{other: other}))
     assert (await run_ingest(app)).failures == []
-    assert await chunk_texts(ctx) == names
+    assert await read_chunk_texts(ctx) == names
     assert await run_ingest(app) == Report()
 
 
@@ -413,9 +413,9 @@ async def test_file_changed_while_read_is_read_again_next_time(
     upload(storage, "b.md", DOUGH)
     storage.before["download"] = lambda: upload(storage, "b.md", TESTS)
     assert (await run_ingest(app)).failures == []
-    assert await chunk_texts(ctx) == [REEF]
+    assert await read_chunk_texts(ctx) == [REEF]
     await run_ingest(app)
-    assert await chunk_texts(ctx) == [TESTS, REEF]
+    assert await read_chunk_texts(ctx) == [TESTS, REEF]
 
 
 async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storage: Storage) -> None:
@@ -424,7 +424,7 @@ async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storag
     report = await ingest(ctx, make_one_step_budget())
     assert (report.finished, report.counts["read"]) == (False, 30)
     assert (await run_ingest(app)).counts == {"read": 40, "sources": 40, "created": 40}
-    assert len(await chunk_texts(ctx)) == 70
+    assert len(await read_chunk_texts(ctx)) == 70
     assert await run_ingest(app) == Report()
 
 

@@ -51,7 +51,7 @@ def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG0
     return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
 
 
-async def chunk_texts(ctx: Context) -> list[str]:
+async def read_chunk_texts(ctx: Context) -> list[str]:
     """Return the texts of all chunks."""
     return sorted(chunk["content"] for chunk in (await read_chunks(ctx)).values())
 
@@ -99,10 +99,10 @@ async def test_outage_deletes_nothing_and_the_next_run_continues(
     storage.lasting_faults["list"] = FORBIDDEN
     with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
         await run_ingest(app)
-    assert await chunk_texts(ctx) == ["Knead well.", "Reef early."]
+    assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]
     storage.lasting_faults.clear()
     await run_ingest(app)
-    assert await chunk_texts(ctx) == ["Knead well.", "Reef early.", "Trim the jib."]
+    assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early.", "Trim the jib."]
 
 
 async def test_listing_without_sizes_is_read(
@@ -110,7 +110,7 @@ async def test_listing_without_sizes_is_read(
 ) -> None:
     storage.lists_sizes = False
     assert (await run_ingest(app)).failures == []
-    assert await chunk_texts(ctx) == ["Knead well.", "Reef early."]
+    assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]
 
 
 async def test_control_characters_in_a_name_are_not_printed(
@@ -137,6 +137,6 @@ async def test_forbidden_file_is_reported_and_retried_next_time(
     storage.faults["download"].append(FORBIDDEN)
     reason = "cannot be opened: the service account of this job may not read it"
     assert [Failure(f"{ADDRESS}/b.md", reason)] == (await run_ingest(app)).failures
-    assert await chunk_texts(ctx) == ["Reef early."]
+    assert await read_chunk_texts(ctx) == ["Reef early."]
     assert (await run_ingest(app)).failures == []
-    assert await chunk_texts(ctx) == ["Knead well.", "Reef early."]
+    assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]

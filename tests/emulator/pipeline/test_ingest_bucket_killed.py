@@ -39,10 +39,10 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 @pytest.fixture
 def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
     """Settings by which ingest follows the bucket."""
-    return Settings(**fields(project))
+    return Settings(**read_fields(project))
 
 
-def fields(project: str) -> dict[str, Any]:
+def read_fields(project: str) -> dict[str, Any]:
     return {"google_cloud_project": project, "ingest_bucket": ADDRESS}
 
 
@@ -83,7 +83,7 @@ async def test_next_run_completes_one_killed_after_any_commit(
     with start_killable_children() as dying:
         # One more: `renamed.jsonl` is read again after the run that was killed before it could
         # forget `records.jsonl`.
-        assert calm.commits + 1 == dying.count_ingest_kills(fields(project))
+        assert calm.commits + 1 == dying.count_ingest_kills(read_fields(project))
     assert await run_ingest(app) == Report()
     assert await read_ingested_documents(
         calm.context(Caller(), Meter())
@@ -99,7 +99,7 @@ async def test_records_of_a_killed_run_and_deleted_file_go(
     upload(storage, "a.md", "Reef early.")
     upload_records(storage, "records.jsonl", "a", "b")
     with start_killable_children() as dying:
-        assert not dying.survives(fields(project), 2, ingest=True)
+        assert not dying.survives(read_fields(project), 2, ingest=True)
     assert len(await read_chunks(ctx)) == 3
     storage.delete(BUCKET, "notes/a.md")
     upload_records(storage, "records.jsonl", "b")

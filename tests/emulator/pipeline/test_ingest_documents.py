@@ -44,7 +44,7 @@ async def ingest_folder(ctx: Context) -> None:
     await index_all(ctx)
 
 
-async def first_hit(ctx: Context, query: str) -> Out:
+async def find_first_hit(ctx: Context, query: str) -> Out:
     """Return the passage that a search finds first, as `get_chunk` shows it."""
     hit = (await search_kb(In(query=query, limit=1), ctx)).results[0]
     return await get_chunk(ChunkIn(chunk_id=hit.chunk_id), ctx)
@@ -53,7 +53,7 @@ async def first_hit(ctx: Context, query: str) -> Out:
 async def test_a_page_is_found_with_its_heading_and_address(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "saved.html", make_article_page())
     await ingest_folder(ctx)
-    chunk = await first_hit(ctx, "a reef taken early costs a minute")
+    chunk = await find_first_hit(ctx, "a reef taken early costs a minute")
     assert (chunk.title, chunk.author) == ("Reefing early", "Ann Helm, Bob Reef")
     assert chunk.source_url == "https://sailing.example.com/reefing-early"
 
@@ -65,7 +65,7 @@ async def test_a_pdf_is_found_with_its_page_and_highlights(ctx: Context, tmp_pat
     data = make_pdf(*pages, info=info, outline=[("Knots", 1)], annotations=[highlight])
     write_file(tmp_path, "seamanship.pdf", data)
     await ingest_folder(ctx)
-    chunk = await first_hit(ctx, "practise the bowline that never slips")
+    chunk = await find_first_hit(ctx, "practise the bowline that never slips")
     assert (chunk.title, chunk.author, chunk.page, chunk.chapter) == (
         "Seamanship",
         "Ann Helm",
@@ -81,7 +81,7 @@ async def test_a_book_is_found_with_its_chapter(ctx: Context, tmp_path: Path) ->
     nav = make_nav(("text/one.xhtml", "Anchors"), ("text/two.xhtml", "Tides"))
     write_file(tmp_path, "sails.epub", make_epub(documents, nav=nav))
     await ingest_folder(ctx)
-    chunk = await first_hit(ctx, "where does the tide turn first?")
+    chunk = await find_first_hit(ctx, "where does the tide turn first?")
     assert (chunk.title, chunk.author, chunk.chapter, chunk.content) == (
         "A Handbook of Sails",
         "Ann Helm, Bob Reef",

@@ -54,7 +54,7 @@ class Folder(Origin):
         self._path = path
 
     def put(self, title: str, author: str, tags: Sequence[str]) -> None:
-        write_file(self._path, "a.md", markdown(title, author, tags))
+        write_file(self._path, "a.md", make_markdown(title, author, tags))
 
     def remove(self) -> None:
         (self._path / "a.md").unlink()
@@ -74,7 +74,7 @@ class Bucket(Origin):
         self._storage = storage
 
     def put(self, title: str, author: str, tags: Sequence[str]) -> None:
-        self._storage.put(BUCKET, "a.md", markdown(title, author, tags))
+        self._storage.put(BUCKET, "a.md", make_markdown(title, author, tags))
 
     def remove(self) -> None:
         self._storage.delete(BUCKET, "a.md")
@@ -100,7 +100,7 @@ class Library(Origin):
         self._readwise.delete_book(7)
 
 
-def markdown(title: str, author: str, tags: Sequence[str]) -> str:
+def make_markdown(title: str, author: str, tags: Sequence[str]) -> str:
     head = f"title: {title}\nauthor: {author}\ntags: [{', '.join(tags)}]"
     return f"---\n{head}\n---\nReef early."
 
@@ -141,7 +141,7 @@ async def edit(app: App, ctx: Context, revision: int, **fields: Any) -> dict[str
     return await call_result(app, "edit_source", OWNER, **arguments)
 
 
-async def fields_of_both(ctx: Context) -> list[tuple[Any, ...]]:
+async def read_fields_of_both(ctx: Context) -> list[tuple[Any, ...]]:
     """Return title, author and tags of the only source, and those of its passage."""
     [source] = (await read_documents(ctx, "sources")).values()
     [chunk] = (await read_chunks(ctx)).values()
@@ -155,13 +155,13 @@ async def test_edits_win_and_other_fields_follow(app: App, ctx: Context, origin:
     origin.put("Sails II", "A. Helm", ["sea", "wind"])
     report = await run_ingest(app)
     assert report.counts == {"read": 1, "sources": 1, "updated": 1, "edits kept": 1}
-    assert await fields_of_both(ctx) == [("Under Sail", "A. Helm", ["boats"])] * 2
+    assert await read_fields_of_both(ctx) == [("Under Sail", "A. Helm", ["boats"])] * 2
     out = await edit(app, ctx, 1, reset=["title", "tags"])
     assert "origin" not in out
-    assert await fields_of_both(ctx) == [("Sails II", "A. Helm", ["sea", "wind"])] * 2
+    assert await read_fields_of_both(ctx) == [("Sails II", "A. Helm", ["sea", "wind"])] * 2
     origin.put("Sails III", "A. Helm", ["sea"])
     assert "edits kept" not in (await run_ingest(app)).counts
-    assert await fields_of_both(ctx) == [("Sails III", "A. Helm", ["sea"])] * 2
+    assert await read_fields_of_both(ctx) == [("Sails III", "A. Helm", ["sea"])] * 2
 
 
 async def test_an_edit_survives_absence_at_the_origin(
@@ -188,7 +188,7 @@ async def test_a_renamed_file_keeps_its_edits(app: App, ctx: Context, origin: Fo
     await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
     origin.rename()
     assert (await run_ingest(app)).counts["edits kept"] == 1
-    assert await fields_of_both(ctx) == [("Under Sail", "Ann Helm", ["boats"])] * 2
+    assert await read_fields_of_both(ctx) == [("Under Sail", "Ann Helm", ["boats"])] * 2
 
 
 async def test_ingest_leaves_saved_notes_alone(app: App, ctx: Context, origin: Origin) -> None:

@@ -79,7 +79,7 @@ def settings(project: str, tmp_path: Path) -> Settings:
     return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
 
 
-async def first_hit(ctx: Context, query: str) -> dict[str, Any]:
+async def find_first_hit(ctx: Context, query: str) -> dict[str, Any]:
     """Ingest the folder, run the jobs that new passages wait for, and search."""
     report = await ingest(ctx, make_ample_budget())
     assert report.failures == []
@@ -89,15 +89,15 @@ async def first_hit(ctx: Context, query: str) -> dict[str, Any]:
     return results[0].model_dump(mode="json")
 
 
-def shown(hit: dict[str, Any], *names: str) -> dict[str, Any]:
+def read_shown(hit: dict[str, Any], *names: str) -> dict[str, Any]:
     fields = ("content", "title", "author", "date", "page", "chapter", "location", *names)
     return {name: hit[name] for name in fields if hit[name] is not None}
 
 
 async def test_highlight_of_a_readwise_csv_is_found(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "readwise-data.csv", CSV)
-    hit = await first_hit(ctx, "when to reef the mainsail")
-    assert shown(hit, "tags", "highlight_url") == {
+    hit = await find_first_hit(ctx, "when to reef the mainsail")
+    assert read_shown(hit, "tags", "highlight_url") == {
         "content": TEXT,
         "title": "On Sails",
         "author": "Ann Helm",
@@ -114,8 +114,8 @@ async def test_note_about_a_book_of_readwise_is_found(ctx: Context, tmp_path: Pa
     write_export(
         tmp_path, make_readwise_book(document_note=note, readwise_url="https://readwise.io/b/7")
     )
-    hit = await first_hit(ctx, "who borrowed it to cross the Channel?")
-    assert shown(hit, "snippet", "tags", "readwise_url") | {"date": None} == {
+    hit = await find_first_hit(ctx, "who borrowed it to cross the Channel?")
+    assert read_shown(hit, "snippet", "tags", "readwise_url") | {"date": None} == {
         "content": note,
         "snippet": note,
         "title": "Walden",
@@ -148,8 +148,8 @@ async def test_passage_forgotten_with_a_label_stays_forgotten(
 
 async def test_highlight_of_kindle_clippings_is_found(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "Meine Clippings.txt", CLIPPINGS)
-    hit = await first_hit(ctx, "when to reef the mainsail")
-    assert shown(hit, "source") == {
+    hit = await find_first_hit(ctx, "when to reef the mainsail")
+    assert read_shown(hit, "source") == {
         "content": TEXT,
         "title": "On Sails",
         "author": "Ann Helm",
@@ -162,8 +162,8 @@ async def test_highlight_of_kindle_clippings_is_found(ctx: Context, tmp_path: Pa
 
 async def test_highlight_of_a_kindle_notebook_is_found(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "On Sails - Notebook.html", NOTEBOOK)
-    hit = await first_hit(ctx, "when to reef the mainsail")
-    assert shown(hit, "source") | {"date": None} == {
+    hit = await find_first_hit(ctx, "when to reef the mainsail")
+    assert read_shown(hit, "source") | {"date": None} == {
         "content": TEXT,
         "title": "On Sails",
         "author": "Ann Helm",

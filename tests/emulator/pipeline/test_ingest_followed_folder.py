@@ -70,7 +70,7 @@ async def run_cleanly(ctx: Context, path: Path) -> Report:
     return report
 
 
-async def sources_by_text(ctx: Context) -> dict[str, str]:
+async def read_sources_by_text(ctx: Context) -> dict[str, str]:
     """Return the ids of the stored sources by their texts."""
     return {chunk["content"]: chunk["source_id"] for chunk in (await read_chunks(ctx)).values()}
 
@@ -82,7 +82,7 @@ async def add_card(ctx: Context, text: str) -> None:
     await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": CARD})
 
 
-async def card_of(ctx: Context, text: str) -> Any:
+async def read_card(ctx: Context, text: str) -> Any:
     """Return the card of the passage with this text."""
     [chunk] = [chunk for chunk in (await read_chunks(ctx)).values() if chunk["content"] == text]
     return chunk.get("knowledge_card")
@@ -91,13 +91,13 @@ async def card_of(ctx: Context, text: str) -> Any:
 async def test_missing_files_are_forgotten(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     (vault / "1.md").unlink()
     (vault / "2.md").unlink()
     report = await run_cleanly(ctx, vault)
     assert report.counts == {"read": 4, "sources": 2, "deleted": 2}
     remaining = {text: name for text, name in before.items() if text not in {"Note 1.", "Note 2."}}
-    assert await sources_by_text(ctx) == remaining
+    assert await read_sources_by_text(ctx) == remaining
     assert len(await read_documents(ctx, "forgotten_sources")) == 2
     assert (await run_cleanly(ctx, vault)).counts == {"read": 4}
 
@@ -106,13 +106,13 @@ async def test_a_returned_file_has_its_card_again(ctx: Context, tmp_path: Path) 
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
     await add_card(ctx, "Note 1.")
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     (vault / "1.md").rename(tmp_path / "1.md")
     await run_cleanly(ctx, vault)
     (tmp_path / "1.md").rename(vault / "returned.md")
     assert (await run_cleanly(ctx, vault)).counts["restored"] == 1
-    assert await sources_by_text(ctx) == before
-    assert await card_of(ctx, "Note 1.") == CARD
+    assert await read_sources_by_text(ctx) == before
+    assert await read_card(ctx, "Note 1.") == CARD
 
 
 async def test_renamed_and_moved_files_keep_ids_and_cards(ctx: Context, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_renamed_and_moved_files_keep_ids_and_cards(ctx: Context, tmp_path
     assert report.counts == {"read": 7, "sources": 1, "updated": 1}  # the title of `other`
     stored = await read_chunks(ctx)
     assert stored.keys() == before.keys()
-    assert await card_of(ctx, "Note 1.") == CARD
+    assert await read_card(ctx, "Note 1.") == CARD
     assert {chunk["title"] for chunk in stored.values()} >= {"other", "2", "twin"}
     assert (await run_cleanly(ctx, vault)).counts == {"read": 7}
 
@@ -166,7 +166,7 @@ async def test_files_that_take_each_others_names_keep_ids(
     for _ in range(2):
         assert (await run_cleanly(ctx, vault)).counts["deleted"] == 0
         assert (await read_chunks(ctx)).keys() == before.keys()
-    assert await card_of(ctx, "Note 1.") == CARD
+    assert await read_card(ctx, "Note 1.") == CARD
     assert await read_documents(ctx, "forgotten_sources") == {}
 
 
@@ -175,13 +175,13 @@ async def test_shuffled_files_keep_ids(ctx: Context, tmp_path: Path, seed: int) 
     generator = random.Random(seed)  # noqa: S311 - no secret
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     for _ in range(5):
         old_names = sorted(path.name for path in vault.iterdir())
         new_names = generator.sample([f"{number}.md" for number in range(1, 9)], len(old_names))
         rename(vault, dict(zip(old_names, new_names, strict=True)))
         await run_cleanly(ctx, vault)
-        assert await sources_by_text(ctx) == before
+        assert await read_sources_by_text(ctx) == before
 
 
 async def test_a_replaced_file_is_forgotten(ctx: Context, tmp_path: Path) -> None:
@@ -189,28 +189,28 @@ async def test_a_replaced_file_is_forgotten(ctx: Context, tmp_path: Path) -> Non
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
     await add_card(ctx, "Note 2.")
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     names = {f"{number}.md": f"{number - 1}.md" for number in range(3, 7)}
     rename(vault, names)
     changes = await compare_path(vault, ctx.database)
     assert (changes.missing, changes.edited, changes.file_count) == ([], [], 6)
     assert changes.missing_ids == {before["Note 2."]}
     await run(ctx, vault, frozenset())
-    assert await sources_by_text(ctx) == before
+    assert await read_sources_by_text(ctx) == before
     await run_cleanly(ctx, vault)
-    assert await sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 2."}
+    assert await read_sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 2."}
     assert (await run_cleanly(ctx, vault)).counts == {"read": 5}
     rename(vault, {new: old for old, new in names.items()})
     write_file(vault, "2.md", "Note 2.")
     await run_cleanly(ctx, vault)
-    assert await sources_by_text(ctx) == before
-    assert await card_of(ctx, "Note 2.") == CARD
+    assert await read_sources_by_text(ctx) == before
+    assert await read_card(ctx, "Note 2.") == CARD
 
 
 async def test_many_replaced_files_must_be_confirmed(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     rename(vault, {"1.md": "4.md", "2.md": "5.md", "3.md": "6.md"})
     reason = (
         "3 of 6 texts disappeared, and nothing is forgotten: to forget their texts, run"
@@ -218,21 +218,23 @@ async def test_many_replaced_files_must_be_confirmed(ctx: Context, tmp_path: Pat
     )
     for _ in range(2):
         assert (await run(ctx, vault)).failures == [Failure("vault", reason)]
-        assert await sources_by_text(ctx) == before
+        assert await read_sources_by_text(ctx) == before
         rename(vault, {"4.md": "5.md", "5.md": "4.md"})
     changes = await compare_path(vault, ctx.database)
     assert (await run(ctx, vault, changes.missing_ids)).failures == []
-    assert await sources_by_text(ctx) == {f"Note {n}.": before[f"Note {n}."] for n in (1, 2, 3)}
+    assert await read_sources_by_text(ctx) == {
+        f"Note {n}.": before[f"Note {n}."] for n in (1, 2, 3)
+    }
 
 
 async def test_a_note_inserted_before_others_is_new(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     rename(vault, {f"{number}.md": f"{number + 1}.md" for number in NUMBERS})
     write_file(vault, "1.md", "Inserted.")
     await run_cleanly(ctx, vault)
-    stored = await sources_by_text(ctx)
+    stored = await read_sources_by_text(ctx)
     assert {text: stored[text] for text in before} == before
     assert stored["Inserted."] not in before.values()
 
@@ -243,7 +245,7 @@ async def test_twins_that_swap_with_another_keep_their_ids(ctx: Context, tmp_pat
     write_file(vault, "0.md", "Note 2.")
     await run_cleanly(ctx, vault)
     before = await read_documents(ctx, "sources")
-    by_text = await sources_by_text(ctx)
+    by_text = await read_sources_by_text(ctx)
     rename(vault, {"1.md": "2.md", "2.md": "1.md"})
     write_file(vault, "0.md", "Edited.")
     changes = await compare_path(vault, ctx.database)
@@ -251,19 +253,19 @@ async def test_twins_that_swap_with_another_keep_their_ids(ctx: Context, tmp_pat
     assert changes.edited == [vault / "0.md"]
     await run_cleanly(ctx, vault)
     assert (await read_documents(ctx, "sources")).keys() == before.keys()
-    assert (await sources_by_text(ctx))["Note 1."] == by_text["Note 1."]
+    assert (await read_sources_by_text(ctx))["Note 1."] == by_text["Note 1."]
 
 
 async def test_a_new_file_at_a_former_path_is_another_source(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     (vault / "1.md").rename(vault / "old.md")
     await run_cleanly(ctx, vault)
     write_file(vault, "1.md", "Another text.")
     for _ in range(2):
         await run_cleanly(ctx, vault)
-    stored = await sources_by_text(ctx)
+    stored = await read_sources_by_text(ctx)
     assert stored["Note 1."] == before["Note 1."]
     assert stored["Another text."] not in before.values()
 
@@ -271,11 +273,11 @@ async def test_a_new_file_at_a_former_path_is_another_source(ctx: Context, tmp_p
 async def test_a_copy_before_an_edit_is_a_new_source(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     write_file(vault, "backup.md", "Note 1.")
     write_file(vault, "1.md", "Note 1, edited.")
     await run_cleanly(ctx, vault)
-    stored = await sources_by_text(ctx)
+    stored = await read_sources_by_text(ctx)
     assert stored["Note 1, edited."] == before["Note 1."]
     assert stored["Note 1."] != before["Note 1."]
 
@@ -284,11 +286,11 @@ async def test_two_edits_are_no_move(ctx: Context, tmp_path: Path) -> None:
     """One file is edited, and another gets its former text, as from a template."""
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     write_file(vault, "1.md", "Edited.")
     write_file(vault, "2.md", "Note 1.")
     await run_cleanly(ctx, vault)
-    stored = await sources_by_text(ctx)
+    stored = await read_sources_by_text(ctx)
     assert (stored["Edited."], stored["Note 1."]) == (before["Note 1."], before["Note 2."])
 
 
@@ -304,13 +306,13 @@ async def test_more_than_a_third_must_be_confirmed(ctx: Context, tmp_path: Path)
             " carrel ingest FOLDER --yes"
         )
         assert (await run(ctx, vault)).failures == [Failure("vault", reason)]
-        assert len(await sources_by_text(ctx)) == 7
+        assert len(await read_sources_by_text(ctx)) == 7
     changes = await compare_path(vault, ctx.database)
     some = frozenset(sorted(changes.missing_ids)[:2])
     assert (await run(ctx, vault, some)).failures == []
-    assert len(await sources_by_text(ctx)) == 5
+    assert len(await read_sources_by_text(ctx)) == 5
     await run(ctx, vault, changes.missing_ids)
-    assert set(await sources_by_text(ctx)) == {"Note 4.", "Note 5.", "Note 6.", "New."}
+    assert set(await read_sources_by_text(ctx)) == {"Note 4.", "Note 5.", "Note 6.", "New."}
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
@@ -324,10 +326,10 @@ async def test_an_empty_folder_must_be_confirmed(
         vault.mkdir()
     with pytest.raises(InvalidInput):
         await run(ctx, vault)
-    assert len(await sources_by_text(ctx)) == 6
+    assert len(await read_sources_by_text(ctx)) == 6
     changes = await compare_path(vault, ctx.database)
     await run(ctx, vault, changes.missing_ids)
-    assert await sources_by_text(ctx) == {}
+    assert await read_sources_by_text(ctx) == {}
     with pytest.raises(InvalidInput):
         await compare_path(vault, ctx.database)
     make_vault(tmp_path)
@@ -341,9 +343,9 @@ async def test_the_next_run_forgets_what_one_had_no_time_for(ctx: Context, tmp_p
     missing = (await compare_path(vault, ctx.database)).missing_ids
     report = await ingest_confirmed(str(vault), missing, ctx, make_one_step_budget())
     assert not report.finished
-    assert len(await sources_by_text(ctx)) == 6
+    assert len(await read_sources_by_text(ctx)) == 6
     await run_cleanly(ctx, vault)
-    assert len(await sources_by_text(ctx)) == 5
+    assert len(await read_sources_by_text(ctx)) == 5
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -354,14 +356,14 @@ async def test_an_unreadable_folder_is_not_missing(ctx: Context, tmp_path: Path)
     (vault / "sub").chmod(0)
     assert len((await run(ctx, vault)).failures) == 1
     (vault / "sub").chmod(0o700)
-    assert len(await sources_by_text(ctx)) == 7
+    assert len(await read_sources_by_text(ctx)) == 7
 
 
 async def test_a_file_that_cannot_be_read_stays(ctx: Context, tmp_path: Path) -> None:
     """That includes a link to nowhere, a circular link, a binary file and a folder of that name."""
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     for number in (1, 2, 3, 4):
         (vault / f"{number}.md").unlink()
     (vault / "1.md").symlink_to(vault / "nowhere.md")
@@ -369,11 +371,11 @@ async def test_a_file_that_cannot_be_read_stays(ctx: Context, tmp_path: Path) ->
     write_file(vault, "3.md", b"\0\0\0")
     (vault / "4.md").mkdir()
     await run(ctx, vault)
-    assert await sources_by_text(ctx) == before
+    assert await read_sources_by_text(ctx) == before
     write_file(vault, "4.md/inner.md", "Inner.")
     (vault / "loop").symlink_to(vault)
     await run(ctx, vault)
-    assert (await sources_by_text(ctx)).items() >= before.items()
+    assert (await read_sources_by_text(ctx)).items() >= before.items()
 
 
 async def test_records_missing_from_a_file_are_forgotten(ctx: Context, tmp_path: Path) -> None:
@@ -387,19 +389,19 @@ async def test_records_missing_from_a_file_are_forgotten(ctx: Context, tmp_path:
         docs.parent, "docs.jsonl", format_json_lines(*(lines[name] for name in "3456")) + "broken"
     )
     assert len((await run(ctx, docs.parent)).failures) == 1
-    assert len(await sources_by_text(ctx)) == 8
+    assert len(await read_sources_by_text(ctx)) == 8
     write_file(docs.parent, "docs.jsonl", format_json_lines(*(lines[name] for name in "3456")))
     await run_cleanly(ctx, docs.parent)
-    assert set(await sources_by_text(ctx)) == notes | {f"Record {name}." for name in "3456"}
+    assert set(await read_sources_by_text(ctx)) == notes | {f"Record {name}." for name in "3456"}
     docs.rename(docs.parent / "renamed.jsonl")
     write_file(docs.parent, "more.jsonl", format_json_lines(lines["2"]))
     write_file(docs.parent, "renamed.jsonl", format_json_lines(*(lines[name] for name in "345")))
     report = await run(ctx, docs.parent)
     assert report.failures == []
-    assert set(await sources_by_text(ctx)) == notes | {f"Record {name}." for name in "2345"}
+    assert set(await read_sources_by_text(ctx)) == notes | {f"Record {name}." for name in "2345"}
 
 
-async def source_ids(ctx: Context) -> set[str]:
+async def read_source_ids(ctx: Context) -> set[str]:
     return set(await read_documents(ctx, "sources"))
 
 
@@ -417,11 +419,11 @@ async def test_a_book_that_left_an_export_is_forgotten(ctx: Context, tmp_path: P
     write_export(tmp_path, *BOOKS[1:])
     report = await run_cleanly(ctx, export)
     assert (report.counts["sources"], report.note) == (1, "")
-    assert await source_ids(ctx) == BOOK_IDS - {"readwise-1"}
+    assert await read_source_ids(ctx) == BOOK_IDS - {"readwise-1"}
     assert (await run_cleanly(ctx, export)).counts == {"read": 5}
     write_export(tmp_path, *BOOKS)
     assert (await run_cleanly(ctx, export)).counts["restored"] == 1
-    assert await source_ids(ctx) == BOOK_IDS
+    assert await read_source_ids(ctx) == BOOK_IDS
 
 
 async def test_many_books_that_left_must_be_confirmed(ctx: Context, tmp_path: Path) -> None:
@@ -435,10 +437,10 @@ async def test_many_books_that_left_must_be_confirmed(ctx: Context, tmp_path: Pa
     )
     for _ in range(2):
         assert (await run(ctx, export)).failures == [Failure(export.name, reason)]
-        assert await source_ids(ctx) == BOOK_IDS
+        assert await read_source_ids(ctx) == BOOK_IDS
     changes = await compare_path(export, ctx.database)
     await run(ctx, export, changes.missing_ids)
-    assert await source_ids(ctx) == {"readwise-1", "readwise-2"}
+    assert await read_source_ids(ctx) == {"readwise-1", "readwise-2"}
 
 
 @pytest.mark.parametrize("kind", ["broken", "page"])
@@ -452,7 +454,7 @@ async def test_an_export_that_is_not_whole_forgets_no_book(
     page = {"count": 6, "nextPageCursor": cursor, "results": books}
     write_file(tmp_path, export.name, json.dumps(page))
     assert len((await run(ctx, export)).failures) == (kind == "broken")
-    assert await source_ids(ctx) == BOOK_IDS
+    assert await read_source_ids(ctx) == BOOK_IDS
 
 
 async def test_a_deleted_export_is_forgotten(ctx: Context, tmp_path: Path) -> None:
@@ -465,7 +467,7 @@ async def test_a_deleted_export_is_forgotten(ctx: Context, tmp_path: Path) -> No
     assert (await run_cleanly(ctx, vault)).counts == {"read": 8}
     (vault / "renamed.json").unlink()
     await run_cleanly(ctx, vault)
-    assert set((await sources_by_text(ctx)).keys()) == {f"Note {n}." for n in NUMBERS}
+    assert set((await read_sources_by_text(ctx)).keys()) == {f"Note {n}." for n in NUMBERS}
 
 
 async def test_a_book_of_another_export_is_not_missing(ctx: Context, tmp_path: Path) -> None:
@@ -476,10 +478,10 @@ async def test_a_book_of_another_export_is_not_missing(ctx: Context, tmp_path: P
     await run_cleanly(ctx, second.parent)
     first.unlink()
     await run_cleanly(ctx, first.parent)
-    assert await source_ids(ctx) >= BOOK_IDS
+    assert await read_source_ids(ctx) >= BOOK_IDS
     write_export(second.parent, *BOOKS[1:])
     await run_cleanly(ctx, second.parent)
-    assert BOOK_IDS - await source_ids(ctx) == {"readwise-1"}
+    assert BOOK_IDS - await read_source_ids(ctx) == {"readwise-1"}
 
 
 async def test_books_of_a_followed_library_are_left_to_it(ctx: Context, tmp_path: Path) -> None:
@@ -489,11 +491,11 @@ async def test_books_of_a_followed_library_are_left_to_it(ctx: Context, tmp_path
     report = Report()
     settings = replace_settings(ctx, readwise_token="t")
     await ingest_path(str(export), replace(ctx, settings=settings), make_ample_budget(), report)
-    assert (report.failures, await source_ids(ctx)) == ([], BOOK_IDS)
+    assert (report.failures, await read_source_ids(ctx)) == ([], BOOK_IDS)
     changes = await compare_path(export, ctx.database, follows_readwise=True)
     assert changes.missing_ids == frozenset()
     await run_cleanly(ctx, export)
-    assert await source_ids(ctx) == BOOK_IDS - {"readwise-1"}
+    assert await read_source_ids(ctx) == BOOK_IDS - {"readwise-1"}
 
 
 async def test_ingest_leaves_notes_alone(app: App, ctx: Context, tmp_path: Path) -> None:
@@ -514,7 +516,7 @@ async def test_ingest_leaves_notes_alone(app: App, ctx: Context, tmp_path: Path)
         file.unlink()
     changes = await compare_path(vault, ctx.database)
     await run(ctx, vault, changes.missing_ids)
-    stored = await sources_by_text(ctx)
+    stored = await read_sources_by_text(ctx)
     assert set(stored.values()) == {note["source_id"], "readwise-8"}
     assert NOTE_TEXT in stored
     assert (await read_documents(ctx, "sources"))[note["source_id"]] == before
@@ -527,18 +529,18 @@ async def test_one_file_or_inner_folder_forgets_nothing_else(ctx: Context, tmp_p
     await run_cleanly(ctx, vault)
     (vault / "1.md").unlink()
     (vault / "2.md").rename(vault / "sub/moved.md")
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     assert (await run_cleanly(ctx, vault / "3.md")).counts == {"read": 1}
     assert (await run_cleanly(ctx, vault / "sub")).counts["updated"] == 1
-    assert await sources_by_text(ctx) == before
+    assert await read_sources_by_text(ctx) == before
     await run_cleanly(ctx, vault)
-    assert await sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 1."}
+    assert await read_sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 1."}
 
 
 async def test_an_outer_folder_follows_the_inner_one(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     for number in range(10):
         write_file(tmp_path, f"{number}.md", f"Outer {number}.")
     await run_cleanly(ctx, tmp_path)
@@ -547,7 +549,7 @@ async def test_an_outer_folder_follows_the_inner_one(ctx: Context, tmp_path: Pat
     (vault / "3.md").unlink()
     for path in (tmp_path, vault, tmp_path):
         await run_cleanly(ctx, path)
-    stored = await sources_by_text(ctx)
+    stored = await read_sources_by_text(ctx)
     assert {name: stored[name] for name in before if name in stored} == {
         name: before[name] for name in before if name != "Note 3."
     }
@@ -568,7 +570,7 @@ async def test_folders_with_the_same_files_are_followed_apart(ctx: Context, tmp_
 async def test_a_moved_folder_keeps_ids_of_renamed_files(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path / "a")
     await run_cleanly(ctx, vault)
-    before = await sources_by_text(ctx)
+    before = await read_sources_by_text(ctx)
     for number in NUMBERS:
         (vault / f"{number}.md").rename(vault / f"renamed {number}.md")
     await run_cleanly(ctx, vault)
@@ -576,7 +578,7 @@ async def test_a_moved_folder_keeps_ids_of_renamed_files(ctx: Context, tmp_path:
     moved = vault.rename(tmp_path / "b/vault")
     (moved / "renamed 1.md").unlink()
     await run_cleanly(ctx, moved)
-    assert await sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 1."}
+    assert await read_sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 1."}
 
 
 async def test_an_export_of_carrel_is_not_followed(ctx: Context, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ async def run(ctx: Context, path: Path) -> dict[str, int]:
     return {kind: count for kind, count in report.counts.items() if kind != "read"}
 
 
-async def links_by_title(ctx: Context) -> dict[str, list[str]]:
+async def read_links_by_title(ctx: Context) -> dict[str, list[str]]:
     """Return the titles of the sources that each source links to."""
     sources = await read_documents(ctx, "sources")
     outs = [await get_source(GetSourceIn(source_id=name), ctx) for name in sorted(sources)]
@@ -94,25 +94,25 @@ async def test_links_follow_a_renamed_note(ctx: Context, vault: Path) -> None:
     await run(ctx, vault)
     after = await read_documents(ctx, "sources")
     assert after.keys() == before.keys()
-    assert await links_by_title(ctx) == {"Secale": ["Sourdough"], "Sourdough": ["Secale"]}
+    assert await read_links_by_title(ctx) == {"Secale": ["Sourdough"], "Sourdough": ["Secale"]}
 
 
 async def test_a_link_appears_when_its_file_is_ingested(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "notes/a.md", "See [the other](b.md).")
     await run(ctx, file.parent)
-    assert await links_by_title(ctx) == {"a": []}
+    assert await read_links_by_title(ctx) == {"a": []}
     write_file(tmp_path, "notes/b.md", "Words.")
     assert await run(ctx, file.parent) == {"sources": 1, "created": 1}
-    assert await links_by_title(ctx) == {"a": ["b"], "b": []}
+    assert await read_links_by_title(ctx) == {"a": ["b"], "b": []}
 
 
 async def test_a_link_by_name_appears_with_the_next_run(ctx: Context, vault: Path) -> None:
     write_file(vault, "Plan.md", "Then [[Bake]].")
     await run(ctx, vault)
-    assert (await links_by_title(ctx))["Plan"] == []
+    assert (await read_links_by_title(ctx))["Plan"] == []
     write_file(vault, "Later/bake.md", "Words.")
     await run(ctx, vault)
-    assert (await links_by_title(ctx))["Plan"] == ["bake"]
+    assert (await read_links_by_title(ctx))["Plan"] == ["bake"]
 
 
 async def test_a_changed_link_changes_the_source_alone(ctx: Context, vault: Path) -> None:
@@ -122,7 +122,7 @@ async def test_a_changed_link_changes_the_source_alone(ctx: Context, vault: Path
     before = await read_chunks(ctx)
     assert await run(ctx, vault) == {"sources": 1}
     assert await read_chunks(ctx) == before
-    assert (await links_by_title(ctx))["Plan"] == ["Sourdough"]
+    assert (await read_links_by_title(ctx))["Plan"] == ["Sourdough"]
     write_file(vault, "Plan.md", "Next: this.")
     assert await run(ctx, vault) == {"sources": 1}
     assert [data.get("links_to") for data in (await read_documents(ctx, "sources")).values()].count(
@@ -138,13 +138,13 @@ async def test_a_forgotten_note_is_not_linked_and_an_edited_one_is(
     arguments = {"source_id": ids["Sourdough"], "revision": 0, "title": "Bread"}
     await call_result(app, "edit_source", OWNER, **arguments)
     await run(ctx, vault)
-    assert await links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
+    assert await read_links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
     await call_result(app, "forget", OWNER, source_id=ids["Rye"])
-    assert await links_by_title(ctx) == {"Bread": []}
+    assert await read_links_by_title(ctx) == {"Bread": []}
     out = await get_source(GetSourceIn(source_id=ids["Sourdough"]), ctx)
     assert out.linked_from == []
     await call_result(app, "forget", OWNER, source_id=ids["Rye"], forgotten=False)
-    assert await links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
+    assert await read_links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
 
 
 async def test_an_emptied_note_is_no_failure_and_its_text_is_gone(

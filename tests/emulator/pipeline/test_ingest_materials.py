@@ -82,12 +82,12 @@ def app(open_app: Open) -> App:
     return open_app()
 
 
-def job_context(app: App) -> Context:
+def make_job_context(app: App) -> Context:
     """Return the context of a job."""
     return app.context(Caller(), Meter())
 
 
-def after_batches(fake: FakeOpenAI, batches: int) -> Budget:
+def make_budget_of_batches(fake: FakeOpenAI, batches: int) -> Budget:
     """Return a budget that is spent after this many more requests to the model."""
     enough = len(fake.calls) + batches
 
@@ -104,10 +104,10 @@ async def test_a_deferred_text_is_found_like_an_immediate_one(
 ) -> None:
     pending = await extract_result(app, QUERY, materials=TEXT)
     assert (pending["status"], pending["document"]) == ("pending", ID)
-    assert await count_waiting(job_context(app)) == 1
+    assert await count_waiting(make_job_context(app)) == 1
     report = await run_job(JOB, app)
     assert report == Report(Counter(embedded=PARAGRAPH_COUNT, ready=1))
-    assert await count_waiting(job_context(app)) == 0
+    assert await count_waiting(make_job_context(app)) == 0
     calm = open_app(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
     expected = await extract_result(calm, QUERY, materials=TEXT)
     assert await extract_result(app, QUERY, document=ID) == expected | {"known": True}
@@ -132,10 +132,10 @@ async def test_the_job_embeds_shared_passages_once(app: App, fake: FakeOpenAI) -
 
 async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: FakeOpenAI) -> None:
     await extract_result(app, QUERY, materials=TEXT)
-    first = await ingest_materials(job_context(app), after_batches(fake, 1))
+    first = await ingest_materials(make_job_context(app), make_budget_of_batches(fake, 1))
     assert (first.counts, first.finished) == ({"embedded": FIRST_BATCH}, False)
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
-    second = await ingest_materials(job_context(app), make_ample_budget())
+    second = await ingest_materials(make_job_context(app), make_ample_budget())
     assert second.counts == {"embedded": PARAGRAPH_COUNT - FIRST_BATCH, "ready": 1}
     assert TEXT.split("\n\n") == list_embedded_passages(fake)
 
@@ -154,7 +154,7 @@ async def test_an_outage_ends_a_run_and_the_next_resumes(
     with pytest.raises(Unavailable) as error:
         await run_job(JOB, open_app())
     assert error.value.retry_after
-    assert await read_leased_jobs(job_context(app)) == set()
+    assert await read_leased_jobs(make_job_context(app)) == set()
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
     fake.usual, before = OK, len(list_embedded_passages(fake))
     assert {
@@ -183,7 +183,7 @@ async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpen
         assert message in error.message
     result = await extract_result(app, QUERY, scope="task")
     assert result["considered"] == 30
-    assert await count_waiting(job_context(app)) == 0
+    assert await count_waiting(make_job_context(app)) == 0
     fake.rejected_words = ""
     second = await extract_result(app, QUERY, materials=TEXT)
     assert second["status"] == "pending"
@@ -200,7 +200,7 @@ async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: Fa
     assert isinstance(report, Report)
     assert report.counts == {"embedded": 62, "ready": 1}
     assert [failure.name for failure in report.failures] == [ID]
-    assert await count_waiting(job_context(app)) == 1
+    assert await count_waiting(make_job_context(app)) == 1
     assert await run_job(JOB, app) == Report()
     fake.words_without_vector = ""
     assert (await extract_result(app, QUERY, document=ID))["status"] == "ready"
@@ -210,7 +210,9 @@ async def test_a_text_of_another_model_must_be_uploaded_again(
     app: App, open_app: Open, fake: FakeOpenAI
 ) -> None:
     await extract_result(app, QUERY, materials=TEXT)
-    documents = job_context(app).database.collection("users/reader/rag_tasks/default/documents")
+    documents = make_job_context(app).database.collection(
+        "users/reader/rag_tasks/default/documents"
+    )
     await documents.document(ID).update({"making.model": "words-2"})
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
@@ -232,7 +234,7 @@ async def test_a_run_out_of_time_keeps_what_a_call_completed(
         answers.append(await extract_result(app, QUERY, document=ID))
 
     running = open_app(WatchedApp, call_after(1, ask_document))
-    await ingest_materials(job_context(running), after_batches(fake, 1))
+    await ingest_materials(make_job_context(running), make_budget_of_batches(fake, 1))
     assert [answer["status"] for answer in answers] == ["ready"]
     result = await extract_result(app, QUERY, scope="task")
     assert answers[0] | {"known": None} == result | {"document": ID, "known": None}
@@ -270,7 +272,7 @@ async def test_a_partly_erased_document_is_erased_for_writers(
 ) -> None:
     """Only the document is deleted so far."""
     await extract_result(app, QUERY, materials=TEXT)
-    ctx = job_context(app)
+    ctx = make_job_context(app)
     workspace = Workspace(ctx.database, "reader", "default")
     document = (await workspace.load_document(ID)).document
     assert document

@@ -50,7 +50,7 @@ async def ingest_cleanly(ctx: Context, path: Path) -> Report:
     return report
 
 
-async def stored_texts(ctx: Context) -> dict[str, str]:
+async def read_stored_texts(ctx: Context) -> dict[str, str]:
     """Return the stored sources by id."""
     return {chunk["source_id"]: chunk["content"] for chunk in (await read_chunks(ctx)).values()}
 
@@ -62,7 +62,7 @@ def make_vault(folder: Path, text: str) -> Path:
     return folder / "vault"
 
 
-def fresh_ids(path: Path) -> list[str]:
+def read_fresh_ids(path: Path) -> list[str]:
     """Return the source ids that a path gets in an empty base."""
     return [item.source_id for item in read(path) if isinstance(item, Source)]
 
@@ -74,8 +74,8 @@ async def test_folder_of_the_same_name_overwrites_nothing(ctx: Context, tmp_path
     for folder in (first, second, third, first, second):
         report = await ingest_cleanly(ctx, folder)
     assert report.note == "Another folder is called vault: this one is vault-2."
-    assert sorted((await stored_texts(ctx)).values()) == ["First.", "Second.", "Third."]
-    assert (await stored_texts(ctx))[fresh_ids(first)[0]] == "First."
+    assert sorted((await read_stored_texts(ctx)).values()) == ["First.", "Second.", "Third."]
+    assert (await read_stored_texts(ctx))[read_fresh_ids(first)[0]] == "First."
 
 
 async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
@@ -84,7 +84,7 @@ async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
     for folder in ("a", "b"):
         line = format_json_lines({"id": "7", "text": f"In {folder}."})
         await ingest_cleanly(ctx, write_file(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
-    stored = await stored_texts(ctx)
+    stored = await read_stored_texts(ctx)
     assert stored["data-7"] == "In a."
     assert sorted(stored.values()) == ["In a.", "In b."]
 
@@ -93,8 +93,8 @@ async def test_ids_of_a_namesake_folder_are_unique(ctx: Context, tmp_path: Path)
     for path, record_id in (("a/data", "2-7"), ("b/data", "7"), ("data-2", "8")):
         line = format_json_lines({"id": record_id, "text": path})
         await ingest_cleanly(ctx, write_file(tmp_path, f"{path}/docs.jsonl", line).parent)
-    assert sorted((await stored_texts(ctx)).values()) == ["a/data", "b/data", "data-2"]
-    assert {"data-2-7", "data-2-8"} < set(await stored_texts(ctx))
+    assert sorted((await read_stored_texts(ctx)).values()) == ["a/data", "b/data", "data-2"]
+    assert {"data-2-7", "data-2-8"} < set(await read_stored_texts(ctx))
 
 
 async def test_json_lines_of_an_inner_folder_overwrite_nothing(
@@ -115,7 +115,7 @@ async def test_json_lines_of_an_inner_folder_overwrite_nothing(
     for path, name in ((inner.parent, "b.jsonl"), (inner, "b.jsonl")):
         refusal = "has the id of v/a.jsonl line 1; keep one of the two"
         assert (await run(ctx, path)).failures == [Failure(f"{name} line 1", refusal)]
-    assert await stored_texts(ctx) == {"v-1": "Outer.", "v-2": "Two."}
+    assert await read_stored_texts(ctx) == {"v-1": "Outer.", "v-2": "Two."}
 
 
 async def test_inner_folder_belongs_to_the_ingested_one(ctx: Context, tmp_path: Path) -> None:
@@ -125,18 +125,18 @@ async def test_inner_folder_belongs_to_the_ingested_one(ctx: Context, tmp_path: 
     report = await ingest_cleanly(ctx, vault / "Books")
     assert report.counts == {"read": 1}
     assert report.note == "vault/Books is stored as part of vault."
-    assert set(await stored_texts(ctx)) == set(fresh_ids(vault))
+    assert set(await read_stored_texts(ctx)) == set(read_fresh_ids(vault))
 
 
 async def test_folder_keeps_its_ids_inside_a_later_root(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "vault/Books/deep/Noise.md", "Noise.").parents[2]
     write_file(vault, "Top.md", "Top.")
     await ingest_cleanly(ctx, vault / "Books")
-    before = await stored_texts(ctx)
+    before = await read_stored_texts(ctx)
     report = await ingest_cleanly(ctx, vault)
     assert report.counts == {"read": 2, "sources": 1, "created": 1}
-    assert sorted((await stored_texts(ctx)).values()) == ["Noise.", "Top."]
-    assert before.items() < (await stored_texts(ctx)).items()
+    assert sorted((await read_stored_texts(ctx)).values()) == ["Noise.", "Top."]
+    assert before.items() < (await read_stored_texts(ctx)).items()
     assert (await ingest_cleanly(ctx, vault / "Books/deep")).counts == {"read": 1}
 
 
@@ -151,9 +151,9 @@ async def test_single_file_does_not_register_its_folder(ctx: Context, tmp_path: 
     folder = write_file(tmp_path, "home/vault/note.md", "In a folder.").parent
     await ingest_cleanly(ctx, file)
     await ingest_cleanly(ctx, folder)
-    assert await stored_texts(ctx) == {
-        fresh_ids(file)[0]: "Alone.",
-        fresh_ids(folder)[0]: "In a folder.",
+    assert await read_stored_texts(ctx) == {
+        read_fresh_ids(file)[0]: "Alone.",
+        read_fresh_ids(folder)[0]: "In a folder.",
     }
     assert (await ingest_cleanly(ctx, file.parent)).counts == {"read": 2}
 
@@ -162,13 +162,13 @@ async def test_file_keeps_its_id_when_its_folder_is_ingested(ctx: Context, tmp_p
     file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
     write_file(tmp_path, "vault/Books/Walden.md", "Walden.")
     await ingest_cleanly(ctx, file)
-    before = await stored_texts(ctx)
+    before = await read_stored_texts(ctx)
     await ingest_cleanly(ctx, tmp_path / "vault")
     for path in (file, file.parent, tmp_path / "vault"):
         assert (await ingest_cleanly(ctx, path)).counts == {"read": 1 if path == file else 2}
     assert (await ingest_cleanly(ctx, file)).note == ""
-    assert before.items() < (await stored_texts(ctx)).items()
-    assert len(await stored_texts(ctx)) == 2
+    assert before.items() < (await read_stored_texts(ctx)).items()
+    assert len(await read_stored_texts(ctx)) == 2
 
 
 async def test_single_file_overwrites_nothing_elsewhere(ctx: Context, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_single_file_overwrites_nothing_elsewhere(ctx: Context, tmp_path: 
     await ingest_cleanly(ctx, folder)
     other = write_file(tmp_path, "b/notes/day.md", "Second.")
     await ingest_cleanly(ctx, other)
-    assert sorted((await stored_texts(ctx)).values()) == ["First.", "Second."]
+    assert sorted((await read_stored_texts(ctx)).values()) == ["First.", "Second."]
     assert (await ingest_cleanly(ctx, other.parent)).counts == {"read": 1}
 
 
@@ -232,7 +232,7 @@ async def test_a_copy_of_a_folder_that_is_there_is_another_one(
     shutil.copytree(vault, tmp_path / "copy")
     for _ in range(2):
         report = await ingest_cleanly(ctx, tmp_path / "copy")
-        assert (report.note, len(await stored_texts(ctx))) == ("", 8)
+        assert (report.note, len(await read_stored_texts(ctx))) == ("", 8)
         assert (await ingest_cleanly(ctx, vault)).counts == {"read": 4}
 
 
@@ -248,7 +248,7 @@ async def test_a_few_files_of_a_former_folder_are_not_the_folder(
     for number in range(1, files):
         write_file(tmp_path, f"other/{number}.md", f"Another {number}.")
     assert (await ingest_cleanly(ctx, tmp_path / "other")).note == ""
-    assert len(await stored_texts(ctx)) == 4 + files
+    assert len(await read_stored_texts(ctx)) == 4 + files
 
 
 async def test_moved_namesake_folder_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
@@ -266,19 +266,19 @@ async def test_unmounted_folder_loses_nothing_to_a_namesake(ctx: Context, tmp_pa
     assert report.note == "Another folder is called vault: this one is vault-2."
     (tmp_path / "unplugged").rename(tmp_path / "disk")
     assert (await ingest_cleanly(ctx, disk)).counts == {"read": 4}
-    assert len(await stored_texts(ctx)) == 8
+    assert len(await read_stored_texts(ctx)) == 8
 
 
 async def test_unmounted_folders_are_not_swapped(ctx: Context, tmp_path: Path) -> None:
     for name in ("a", "b"):
         await ingest_cleanly(ctx, make_vault(tmp_path / name, name))
-    before = await stored_texts(ctx)
+    before = await read_stored_texts(ctx)
     for name in ("b", "a"):
         (tmp_path / name).rename(tmp_path / f"{name}-elsewhere")
     for name in ("b", "a"):
         report = await ingest_cleanly(ctx, tmp_path / f"{name}-elsewhere/vault")
         assert report.counts == {"read": 4}
-    assert await stored_texts(ctx) == before
+    assert await read_stored_texts(ctx) == before
 
 
 @pytest.mark.parametrize(("edits", "moved"), [(2, True), (3, False)])
@@ -291,7 +291,7 @@ async def test_folder_counts_as_moved_if_half_is_stored(
     for number in range(edits):
         write_file(vault, f"{number}.md", f"Edited {number}.")
     await ingest_cleanly(ctx, vault)
-    assert len(await stored_texts(ctx)) == (4 if moved else 8)
+    assert len(await read_stored_texts(ctx)) == (4 if moved else 8)
 
 
 async def test_folder_of_json_lines_counts_as_moved_if_stored(ctx: Context, tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ async def test_exports_are_no_evidence_of_a_move(ctx: Context, tmp_path: Path) -
         write_export(folder, make_readwise_book())
         await ingest_cleanly(ctx, folder)
         shutil.rmtree(folder)
-    assert {"old.", "new."} < set((await stored_texts(ctx)).values())
+    assert {"old.", "new."} < set((await read_stored_texts(ctx)).values())
 
 
 async def test_single_file_does_not_take_over_a_root(ctx: Context, tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ async def test_concurrent_runs_get_different_names(app: App, tmp_path: Path) -> 
     await asyncio.gather(
         *(ingest_cleanly(app.context(Caller(), Meter()), folder) for folder in folders)
     )
-    stored = await stored_texts(app.context(Caller(), Meter()))
+    stored = await read_stored_texts(app.context(Caller(), Meter()))
     assert sorted(stored.values()) == ["In a.", "In b.", "In c.", "In d."]
 
 
@@ -376,7 +376,7 @@ FORMER: dict[str, str] = {
 """The ids and content hashes that the last version without `meta/roots` stored."""
 
 
-def previous_vault(folder: Path) -> Path:
+def make_previous_vault(folder: Path) -> Path:
     """Make a folder with files of each kind that that version supported."""
     tea = (
         '---\ntitle: Tea\nauthor: Ann\ntags: [drinks, "#2024"]\ndate: 2024-05-31\nlayout: post\n'
@@ -398,7 +398,7 @@ async def test_base_of_the_previous_version_is_not_rewritten(app: App, tmp_path:
     database = app.context(Caller(), Meter()).database
     for source_id, content_hash in FORMER.items():
         await database.document("sources", source_id).set({"content_hash": content_hash})
-    vault = previous_vault(tmp_path)
+    vault = make_previous_vault(tmp_path)
     meter = Meter()
     assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}
     # That this folder is called vault, its list of files, and, twice, what that is of.

@@ -72,7 +72,7 @@ async def save(app: App, url: str = URL, **arguments: Any) -> str:
     return str(out["source_id"])
 
 
-async def recent_links(app: App) -> list[dict[str, Any]]:
+async def list_recent_links(app: App) -> list[dict[str, Any]]:
     out = await call_result(app, "get_recent", EDITOR)
     return list(out.get("links", []))
 
@@ -152,13 +152,13 @@ async def test_a_saved_page_is_found_as_its_author_published_it(
 
 
 async def test_recent_links_say_what_became_of_them(app: App, ctx: Context) -> None:
-    assert await recent_links(app) == []
+    assert await list_recent_links(app) == []
     source_id = await save(app)
-    [waiting] = await recent_links(app)
+    [waiting] = await list_recent_links(app)
     assert (waiting["url"], waiting["state"]) == (URL, "waiting")
     with serve_site(essay=make_text_page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
-    [stored] = await recent_links(app)
+    [stored] = await list_recent_links(app)
     assert (stored["source_id"], stored["state"]) == (source_id, "stored")
 
 
@@ -178,7 +178,7 @@ async def test_a_failed_link_waits_longer_each_time(
             assert len(site.requests) == link.tries
             clock.now += timedelta(hours=1)
     assert pauses == [*(timedelta(minutes=minutes) for minutes in (2, 4, 8, 16)), None]
-    [failed] = await recent_links(app)
+    [failed] = await list_recent_links(app)
     assert failed["state"] == "failed"
     assert failed["error"] == "cannot be fetched: its server answers 503"
 
@@ -206,7 +206,7 @@ async def test_a_page_that_stays_unreadable_is_given_up_at_once(
     await save(app)
     with serve_site(essay=page) as site:
         await fetch_due_links(ctx, site)
-    [failed] = await recent_links(app)
+    [failed] = await list_recent_links(app)
     assert (failed["state"], failed["url"]) == ("failed", URL)
     assert reason in failed["error"]
     link = await read_only_link(ctx)
@@ -361,7 +361,7 @@ async def test_a_laptop_fetches_what_was_just_saved(app: App) -> None:
         answer = await dispatcher.call(Declaration.model_validate(tool.declaration()), request)
         assert answer.error is None
         await fetcher.wait()
-    [stored] = await recent_links(app)
+    [stored] = await list_recent_links(app)
     assert stored["state"] == "stored"
     results = await call_result(app, "search_kb", EDITOR, query="reef the mainsail")
     assert results["results"][0]["title"] == "On Reefing"

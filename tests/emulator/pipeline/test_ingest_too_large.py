@@ -82,7 +82,7 @@ def make_sparse_file(path: Path, size: int) -> Path:
     return path
 
 
-def failure_reasons(failures: list[Failure]) -> dict[str, str]:
+def list_failure_reasons(failures: list[Failure]) -> dict[str, str]:
     """Return the failed items with their reasons, without the advice."""
     return {failure.name: failure.reason.partition(":")[0] for failure in failures}
 
@@ -95,12 +95,14 @@ async def test_oversized_book_is_dead_lettered(
         readwise.put_book(number, "Reef early.")
     readwise.put_book(7, book_tags=LONG_TAGS)
     report = await run_ingest(app)
-    assert failure_reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
+    assert list_failure_reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
     assert report.counts == Counter({"read": 39, "sources": 39, "created": 39})
     assert (await read_progress(ctx)).updated_after == START - MARGIN
     for _ in range(MAX_TRIES - 1):
         assert len((await run_ingest(app)).failures) == 1
-    assert failure_reasons(list(await DEAD_LETTERS.load(ctx, 10))) == {"Readwise: Book 7": TOO_LONG}
+    assert list_failure_reasons(list(await DEAD_LETTERS.load(ctx, 10))) == {
+        "Readwise: Book 7": TOO_LONG
+    }
     assert len(await read_texts(ctx)) == 39
     readwise.advance(hours=1)
     readwise.put_book(7, book_tags=LONG_TAGS[:2])
@@ -119,7 +121,7 @@ async def test_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: 
         make_readwise_book(),
     )
     report = await ingest(ctx, make_ample_budget())
-    assert failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
+    assert list_failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
     assert [chunk["source_id"] for chunk in (await read_documents(ctx, "chunks")).values()] == [
         "readwise-7"
     ]
@@ -150,7 +152,7 @@ async def test_oversized_object_is_not_downloaded(
     storage.put(BUCKET, "diary.md", b" " * (MAX_TEXT + 1))
     storage.put(BUCKET, "note.md", "Reef early.")
     failures = (await run_ingest(app)).failures
-    assert failure_reasons(failures) == {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"}
+    assert list_failure_reasons(failures) == {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"}
     assert storage.calls["download"] == 1
     assert list((await read_texts(ctx)).values()) == [["Reef early."]]
 

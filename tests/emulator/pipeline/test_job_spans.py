@@ -103,10 +103,10 @@ async def record(job: Job, app: App, collector: FakeCollector) -> dict[str, Coll
     finally:
         await telemetry.flush()
         await app.aclose()
-    return {span.name: span for span in require_one_trace(collector)}
+    return {span.name: span for span in read_spans_of_one_trace(collector)}
 
 
-def require_one_trace(collector: FakeCollector) -> list[CollectedSpan]:
+def read_spans_of_one_trace(collector: FakeCollector) -> list[CollectedSpan]:
     """Return the spans, after checks that all belong to one job and that none has content."""
     spans = collector.spans
     ids = {span.span_id for span in spans}
@@ -131,7 +131,7 @@ async def test_every_commit_of_a_job_is_a_span_of_its_trace(
     await generator.aclose()
     await app.aclose()
     assert isinstance(report, Report)
-    names = [span.name for span in require_one_trace(collector)]
+    names = [span.name for span in read_spans_of_one_trace(collector)]
     assert names.count("commit") == report.cost.commits
 
 
@@ -203,7 +203,7 @@ async def test_the_calls_of_a_batch_job_are_spans(
             with telemetry.span("job embed", kind=SpanKind.SERVER):
                 await run_bulk_embedding(ctx, services)
             await telemetry.flush()
-    spans = {span.name: span for span in require_one_trace(collector)}
+    spans = {span.name: span for span in read_spans_of_one_trace(collector)}
     [job, *calls] = [
         spans[name]
         for name in ("job embed", f"submit_batch {BATCH_MODEL}", f"get_batch_state {BATCH_MODEL}")

@@ -46,7 +46,7 @@ MOMENTS: Final = {"created_at", "updated_at"}
 COLLECTIONS: Final = ("sources", "chunks", "lexicon", "facets", "meta", "leases")
 
 
-def bookshelf(folder: Path) -> Path:
+def make_bookshelf(folder: Path) -> Path:
     """Return ninety small books, and one that takes several commits."""
     sizes = [0] * 45 + [600] + [0] * 45
     return write_export(
@@ -63,16 +63,16 @@ def _make_numbered_book(number: int, size: int) -> dict[str, Any]:
     return make_readwise_book(user_book_id=number, title=f"Book {number}", highlights=highlights)
 
 
-async def database_contents(ctx: Context) -> dict[str, dict[str, Any]]:
+async def read_database_contents(ctx: Context) -> dict[str, dict[str, Any]]:
     """Return all documents, without the times at which they were written."""
     return {
-        f"{collection}/{name}": {key: without_times(key, value) for key, value in data.items()}
+        f"{collection}/{name}": {key: replace_times(key, value) for key, value in data.items()}
         for collection in COLLECTIONS
         for name, data in (await read_documents(ctx, collection)).items()
     }
 
 
-def without_times(key: str, value: Any) -> Any:
+def replace_times(key: str, value: Any) -> Any:
     """Return a field's value with pending steps as names and times as a constant."""
     if key == "pending":
         return set(value)
@@ -87,7 +87,7 @@ async def run_undisturbed(
     app = App(settings, embedder=embedder)
     for job in (INGEST, EMBED, INDEX):
         await run_job(job, app)
-    made = await database_contents(app.context(Caller(), Meter()))
+    made = await read_database_contents(app.context(Caller(), Meter()))
     await app.aclose()
     return made
 
@@ -134,14 +134,14 @@ def lease_sign(job: str) -> Sign:
     return sign
 
 
-async def vector_sign(ctx: Context) -> object:
+async def read_vector_sign(ctx: Context) -> object:
     """Return a value that changes when embed has stored its first vectors."""
     chunks = ctx.database.collection("chunks")
     embedded = chunks.where(filter=FieldFilter("embedding_model", "==", LocalEmbedder.model))
     return await ctx.database.count(embedded)
 
 
-async def postings_sign(ctx: Context) -> object:
+async def read_postings_sign(ctx: Context) -> object:
     """Return a value that changes when index has stored its first postings."""
     return (await read_documents(ctx, "meta")).get("lexicon", {}).get("documents")
 
@@ -153,17 +153,17 @@ async def test_next_run_completes_one_killed_at_any_moment(
     tmp_path: Path,
     kill_generator: random.Random,
 ) -> None:
-    path = bookshelf(tmp_path)
+    path = make_bookshelf(tmp_path)
     expected = await run_undisturbed(path, f"{project}-calm", local_embedder)
     kills: Counter[str] = Counter()
-    for job, sign in (("ingest", lease_sign("ingest")), ("embed", vector_sign)):
+    for job, sign in (("ingest", lease_sign("ingest")), ("embed", read_vector_sign)):
         while kills[job] < KILLS:
             kills[await run_and_kill(ctx, path, sign, kill_generator.uniform(0, MOMENT))] += 1
     assert (
         await run_and_kill(ctx, path, lease_sign("index"), kill_generator.uniform(0, MOMENT / 2))
         == "index"
     )
-    assert await run_and_kill(ctx, path, postings_sign, 0) == "index"
+    assert await run_and_kill(ctx, path, read_postings_sign, 0) == "index"
     with start_ingest(path, project) as process:
         assert process.wait(timeout=300) == 0, (path.parent / "log").read_text()
-    assert await database_contents(ctx) == expected
+    assert await read_database_contents(ctx) == expected

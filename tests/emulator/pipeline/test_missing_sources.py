@@ -66,13 +66,13 @@ async def source_id(app: App, ctx: Context, storage: FakeCloudStorage) -> str:
     return str(stored[chunk_id]["source_id"])
 
 
-async def card_of(ctx: Context, text: str) -> Any:
+async def read_card(ctx: Context, text: str) -> Any:
     """Return the card of the passage with this text."""
     [chunk] = [chunk for chunk in (await read_chunks(ctx)).values() if chunk["content"] == text]
     return chunk.get("knowledge_card")
 
 
-async def texts(ctx: Context) -> set[str]:
+async def read_texts(ctx: Context) -> set[str]:
     return {chunk["content"] for chunk in (await read_chunks(ctx)).values()}
 
 
@@ -81,13 +81,13 @@ async def test_a_missing_source_can_be_restored_by_hand(
 ) -> None:
     storage.delete(BUCKET, "a.md")
     assert (await run_ingest(app)).counts == {"sources": 1, "deleted": 1}
-    assert await texts(ctx) == OTHERS
+    assert await read_texts(ctx) == OTHERS
     record = (await read_documents(ctx, "forgotten_sources"))[source_id]
     assert (record["forgotten_by"], record["missing"]) == ("ingest", True)
     out = await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
     assert out["restored"]["cards"] == 1
     await run_ingest(app)
-    assert await texts(ctx) == OTHERS | {"Reef early."}
+    assert await read_texts(ctx) == OTHERS | {"Reef early."}
 
 
 async def test_a_returned_source_has_its_card_again(
@@ -98,7 +98,7 @@ async def test_a_returned_source_has_its_card_again(
     storage.put(BUCKET, "a.md", "Reef early.")
     report = await run_ingest(app)
     assert report.counts == {"read": 1, "sources": 1, "restored": 1}
-    assert await card_of(ctx, "Reef early.") == CARD
+    assert await read_card(ctx, "Reef early.") == CARD
     assert await read_documents(ctx, "forgotten_sources") == {}
     assert source_id in await read_documents(ctx, "sources")
 
@@ -110,7 +110,7 @@ async def test_a_source_that_returns_edited_has_its_new_text(
     await run_ingest(app)
     storage.put(BUCKET, "a.md", "Reef before you think of it.")
     await run_ingest(app)
-    assert await texts(ctx) == OTHERS | {"Reef before you think of it."}
+    assert await read_texts(ctx) == OTHERS | {"Reef before you think of it."}
     assert source_id in await read_documents(ctx, "sources")
 
 
@@ -124,9 +124,9 @@ async def test_what_a_user_forgot_does_not_return(
     assert out["changed"]
     storage.put(BUCKET, "a.md", "Reef early.")
     assert (await run_ingest(app)).counts == {"read": 1, "forgotten": 1}
-    assert await texts(ctx) == OTHERS
+    assert await read_texts(ctx) == OTHERS
     await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
-    assert await texts(ctx) == OTHERS | {"Reef early."}
+    assert await read_texts(ctx) == OTHERS | {"Reef early."}
 
 
 async def test_a_source_returns_after_it_was_deleted_for_good(
@@ -139,7 +139,7 @@ async def test_a_source_returns_after_it_was_deleted_for_good(
     assert await read_documents(ctx, "forgotten") == {}
     storage.put(BUCKET, "a.md", "Reef early.")
     await run_ingest(app)
-    assert await card_of(ctx, "Reef early.") is None
+    assert await read_card(ctx, "Reef early.") is None
     assert source_id in await read_documents(ctx, "sources")
 
 
@@ -155,6 +155,6 @@ async def test_a_source_returns_after_a_killed_forgetting(
         await MissingSources(dying.context(Caller(), ctx.meter), Report()).forget([source_id])
     await dying.aclose()
     await MissingSources(ctx, Report()).restore([source_id])
-    assert await card_of(ctx, "Reef early.") == CARD
+    assert await read_card(ctx, "Reef early.") == CARD
     assert await read_documents(ctx, "forgotten_sources") == {}
     assert (await run_ingest(app)).failures == []

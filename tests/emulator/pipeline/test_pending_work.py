@@ -65,14 +65,14 @@ class Maker:
             raise self.down
 
 
-def context_at(settings: Settings, moment: datetime = NOON) -> Context:
+def make_context(settings: Settings, moment: datetime = NOON) -> Context:
     return App(settings, clock=lambda: moment).context(Caller(), Meter())
 
 
 @pytest.fixture
 async def notes(settings: Settings) -> Context:
     """Ten pending notes."""
-    ctx = context_at(settings)
+    ctx = make_context(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
     source = chunk_source(Source("notes", "Notes", sections=sections))
     await Ingestion(ctx.database).save([source], NOON)
@@ -110,8 +110,8 @@ async def test_failing_chunk_is_deferred_and_blocks_no_other(
     assert [Failure(name, "VALIDATION_ERROR: Not this one.")] == report.failures
     assert (report.counts, maker.probes) == ({"card": 9}, 1)
     assert ({"card": 1}, NOON + timedelta(minutes=2)) == (odd["tries"], odd["pending"]["card"])
-    assert await run(context_at(settings, NOON + timedelta(minutes=1)), Maker()) == Report()
-    assert (await run(context_at(settings, NOON + timedelta(minutes=2)), Maker())).counts == {
+    assert await run(make_context(settings, NOON + timedelta(minutes=1)), Maker()) == Report()
+    assert (await run(make_context(settings, NOON + timedelta(minutes=2)), Maker())).counts == {
         "card": 1
     }
 
@@ -129,12 +129,12 @@ async def test_fifth_failure_dead_letters_the_chunk(notes: Context, settings: Se
     maker = Maker({ODD: PlatformFault("It cannot be read.")})
     for number in range(MAX_TRIES):
         assert (
-            len((await run(context_at(settings, NOON + timedelta(hours=number)), maker)).failures)
+            len((await run(make_context(settings, NOON + timedelta(hours=number)), maker)).failures)
             == 1
         )
     odd = (await read_chunks_by_text(notes))[ODD]
     assert odd["parked"] == {"card": "INTERNAL_ERROR: It cannot be read."}
-    assert await run(context_at(settings, NOON + timedelta(days=9)), maker) == Report()
+    assert await run(make_context(settings, NOON + timedelta(days=9)), maker) == Report()
 
 
 @pytest.mark.parametrize("failures", [1, 3, 4])

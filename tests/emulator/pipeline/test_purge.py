@@ -56,7 +56,7 @@ def ctx(app: App) -> Context:
     return make_job_context(app)
 
 
-async def remaining_workspaces(ctx: Context) -> set[str]:
+async def read_workspaces(ctx: Context) -> set[str]:
     return {
         path
         for path in await read_write_times(ctx)
@@ -168,7 +168,7 @@ async def test_workspace_used_after_the_query_stays(
         client.close()  # type: ignore[no-untyped-call]
 
     assert await purge(ctx, Budget(math.inf, use)) == Report(GONE)
-    assert await remaining_workspaces(ctx) == {used}
+    assert await read_workspaces(ctx) == {used}
     result = await extract_result(app, QUESTION, scope="task", task_id="second")
     assert result["contexts"][0] == MAST
 

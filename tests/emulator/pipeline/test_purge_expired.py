@@ -40,7 +40,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
     await watched.aclose()
 
 
-def context_after(app: App, **later: float) -> Context:
+def make_context_after(app: App, **later: float) -> Context:
     """Return the context of a job that runs this much after noon."""
     moment = NOON + timedelta(**later)
     app.clock = lambda: moment
@@ -52,22 +52,24 @@ async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
     await call_for_result(app, "delete_task", task_id=first)
     await call_for_result(app, "complete_task", task_id=second)
     await call_for_result(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
-    assert (await purge(context_after(app, days=30, seconds=-1), make_ample_budget())).counts[
+    assert (await purge(make_context_after(app, days=30, seconds=-1), make_ample_budget())).counts[
         "todos"
     ] == 0
-    ctx = context_after(app, days=30)
+    ctx = make_context_after(app, days=30)
     assert (await count_pending(ctx), await purge(ctx, make_ample_budget())) == (
         1,
         Report(Counter(todos=1)),
     )
     assert set(await read_documents(ctx, "users/anna/tasks")) == {"2", "3"}
-    assert await purge(context_after(app, days=31), make_ample_budget()) == Report(Counter(todos=1))
+    assert await purge(make_context_after(app, days=31), make_ample_budget()) == Report(
+        Counter(todos=1)
+    )
 
 
 async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
     [first] = await add_tasks(app, "bake")
     await call_for_result(app, "delete_task", task_id=first)
-    await purge(context_after(app, days=31), make_ample_budget())
+    await purge(make_context_after(app, days=31), make_ample_budget())
     assert await read_documents(make_job_context(app), "users/anna/tasks") == {}
     [second] = await add_tasks(app, "sail")
     assert first != second
@@ -85,7 +87,7 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
         await reference.update(changed)
 
     app = WatchedApp(settings, call_before(1, restore), embedder=WordEmbedder())
-    assert (await purge(context_after(app, days=31), make_ample_budget())).counts["todos"] == 0
+    assert (await purge(make_context_after(app, days=31), make_ample_budget())).counts["todos"] == 0
     assert set(await read_documents(make_job_context(app), "users/anna/tasks")) == {"1"}
     await app.aclose()
 
@@ -93,16 +95,16 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
 async def test_expired_answer_is_deleted(app: App) -> None:
     await call_for_result(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
-    assert await purge(context_after(app, days=2, seconds=-1), make_ample_budget()) == Report()
+    assert await purge(make_context_after(app, days=2, seconds=-1), make_ample_budget()) == Report()
     assert len(await read_documents(make_job_context(app), path)) == 1
-    assert await purge(context_after(app, days=2), make_ample_budget()) == Report(
+    assert await purge(make_context_after(app, days=2), make_ample_budget()) == Report(
         Counter(replays=1)
     )
     assert await read_documents(make_job_context(app), path) == {}
 
 
 async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
-    ctx = context_after(app)
+    ctx = make_context_after(app)
     for day in (-31, -1, 1):
         expiry = {"expires_at": NOON + timedelta(days=day)}
         await set_fields(ctx, f"runs/{day}", expiry)
@@ -132,7 +134,7 @@ async def store_expired(ctx: Context, count: int) -> None:
 
 
 async def test_next_run_continues_one_without_time(app: App) -> None:
-    ctx, count = context_after(app), 18
+    ctx, count = make_context_after(app), 18
     await store_expired(ctx, count)
     reports = [await purge(ctx, make_spent_budget())]
     while not reports[-1].finished:

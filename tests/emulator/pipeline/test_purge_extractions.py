@@ -83,13 +83,13 @@ async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
         await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
 
 
-async def visibility(ctx: Context) -> dict[str, bool]:
+async def read_visibility(ctx: Context) -> dict[str, bool]:
     """Return the stored extractions' ids, each with whether it is visible."""
     stored = await read_documents(ctx, "extractions")
     return {name: bool(data["facets"]) for name, data in stored.items()}
 
 
-async def topic_counts(ctx: Context) -> dict[str, int]:
+async def read_topic_counts(ctx: Context) -> dict[str, int]:
     """Return the number of extractions that the topics count."""
     return {data["name"]: data["total"] for data in (await read_documents(ctx, "topics")).values()}
 
@@ -101,13 +101,16 @@ async def test_orphaned_extractions_are_deleted_and_uncounted(
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
     assert await purge(ctx, make_ample_budget()) == Report(Counter(extractions=1))
-    assert (await visibility(ctx), await topic_counts(ctx)) == ({"two": True}, {"weather": 1})
+    assert (await read_visibility(ctx), await read_topic_counts(ctx)) == (
+        {"two": True},
+        {"weather": 1},
+    )
     await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
     clock.now += ROUND_INTERVAL
     await purge(ctx, make_ample_budget())
     clock.now += ROUND_INTERVAL
     await purge(ctx, make_ample_budget())
-    assert (await visibility(ctx), await topic_counts(ctx)) == ({}, {})
+    assert (await read_visibility(ctx), await read_topic_counts(ctx)) == ({}, {})
     assert await read_documents(ctx, "gone_extractions") == {}
 
 
@@ -118,9 +121,9 @@ async def test_extractions_of_a_tombstone_stay(
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     await Ingestion(ctx.database).save([chunk_source(replace(SAILING, sections=()))], NOON)
     assert await purge(ctx, make_ample_budget()) == Report()
-    assert set(await visibility(ctx)) == {"one", "two"}
+    assert set(await read_visibility(ctx)) == {"one", "two"}
     await index(ctx, make_ample_budget())
-    assert await visibility(ctx) == {}
+    assert await read_visibility(ctx) == {}
 
 
 async def test_most_confident_duplicate_replaces_a_deleted_one(
@@ -134,12 +137,12 @@ async def test_most_confident_duplicate_replaces_a_deleted_one(
         for rank, chunk in zip(sure, others, strict=True)
     ]
     await store_extractions(ctx, make_extraction("one", first), *repeating)
-    assert await topic_counts(ctx) == {"weather": 1}
+    assert await read_topic_counts(ctx) == {"weather": 1}
     await Ingestion(ctx.database).save([chunk_source(replace(SAILING, sections=()))], NOON)
     report = await index(ctx, make_ample_budget())
     assert (report.counts["shown"], report.failures) == (1, [])
-    assert await visibility(ctx) == {"again-0.5": False, "again-0.7": False, "again-0.9": True}
-    assert await topic_counts(ctx) == {"weather": 1}
+    assert await read_visibility(ctx) == {"again-0.5": False, "again-0.7": False, "again-0.9": True}
+    assert await read_topic_counts(ctx) == {"weather": 1}
     stored = await read_documents(ctx, "extractions")
     assert {stored[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")} == {"again-0.9"}
 
@@ -164,7 +167,7 @@ async def test_orphan_rewritten_during_the_run_stays(
     await purge(make_job_context(raced), make_spent_budget())
     await purge(make_job_context(raced), make_ample_budget())
     await raced.aclose()
-    assert await visibility(ctx) == {"one": True}
+    assert await read_visibility(ctx) == {"one": True}
 
 
 async def test_round_continues_page_by_page(ctx: Context) -> None:
@@ -178,7 +181,7 @@ async def test_round_continues_page_by_page(ctx: Context) -> None:
         reports.append(await purge(ctx, make_spent_budget()))
     removed = [report.counts["extractions"] for report in reports]
     assert [count for count in removed if count] == [PAGE_SIZE, 5]
-    assert await visibility(ctx) == {}
+    assert await read_visibility(ctx) == {}
 
 
 async def test_killed_run_ends_in_the_same_state(
@@ -214,5 +217,5 @@ async def test_killed_run_ends_in_the_same_state(
                 await dying.aclose()
         clock.now += ROUND_INTERVAL
     assert deaths > 3
-    assert await visibility(ctx) == {"0": True, "1": False, "2": False, "two": True}
-    assert await topic_counts(ctx) == {"weather": 2}
+    assert await read_visibility(ctx) == {"0": True, "1": False, "2": False, "two": True}
+    assert await read_topic_counts(ctx) == {"weather": 2}

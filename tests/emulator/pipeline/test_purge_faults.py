@@ -49,7 +49,7 @@ SECOND_TASK: Final = 6
 """The number of the commit that begins to erase the second workspace."""
 
 
-def failing_commit(number: int, error: Exception) -> CommitHook:
+def make_failing_hook(number: int, error: Exception) -> CommitHook:
     """Make one commit fail."""
 
     async def around(commit: int, send: Send) -> Results:
@@ -65,7 +65,7 @@ async def test_failing_workspace_blocks_no_other(
     settings: Settings, kind: Callable[[str], Exception]
 ) -> None:
     clock = await make_idle_workspaces(settings, "first", "second", "third")
-    watched = WatchedApp(settings, failing_commit(SECOND_TASK, kind("no")), clock=clock)
+    watched = WatchedApp(settings, make_failing_hook(SECOND_TASK, kind("no")), clock=clock)
     report = await purge(make_job_context(watched), make_ample_budget())
     assert [failure.name for failure in report.failures] == ["rag_tasks/second"]
     assert (report.counts["tasks"], report.counts["todos"], report.finished) == (2, 1, True)
@@ -79,7 +79,7 @@ async def test_failing_workspace_blocks_no_other(
 async def test_failing_sweep_blocks_no_other(settings: Settings) -> None:
     clock = await make_idle_workspaces(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
-    watched = WatchedApp(settings, failing_commit(SECOND_TASK, error), clock=clock)
+    watched = WatchedApp(settings, make_failing_hook(SECOND_TASK, error), clock=clock)
     report = await purge(make_job_context(watched), make_ample_budget())
     assert [failure.name for failure in report.failures] == ["todos"]
     assert (report.counts["todos"], report.counts["tasks"]) == (0, 1)

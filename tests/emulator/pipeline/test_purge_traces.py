@@ -49,7 +49,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
     await opened.aclose()
 
 
-def context_after(app: App, **passed: float) -> Context:
+def make_context_after(app: App, **passed: float) -> Context:
     """Move the clock to this much after noon, and return the context of a job."""
     app.clock = make_fixed_clock(NOON + timedelta(**passed))
     return make_job_context(app)
@@ -57,7 +57,7 @@ def context_after(app: App, **passed: float) -> Context:
 
 async def purge_counts(app: App, **passed: float) -> Counter[str]:
     """Purge, and return the deletions by kind, without expired answers."""
-    report = await purge(context_after(app, **passed), make_ample_budget())
+    report = await purge(make_context_after(app, **passed), make_ample_budget())
     assert (report.finished, report.failures) == (True, [])
     return Counter({name: n for name, n in report.counts.items() if name != "replays"})
 
@@ -85,7 +85,7 @@ async def test_trace_is_erased_thirty_days_after_withdrawal(
     await withdraw(app, trace_id)
     assert await purge_counts(app, days=30) == Counter()
     before = await read_write_times(make_job_context(app))
-    ctx = context_after(app, days=30, seconds=1)
+    ctx = make_context_after(app, days=30, seconds=1)
     assert await count_pending(ctx) == 1
     assert await purge(ctx, make_ample_budget()) == Report(Counter(traces=1, revisions=1, votes=4))
     after = await read_write_times(make_job_context(app))
@@ -114,7 +114,7 @@ async def test_erasure_keeps_the_contributors_bad_record(
 async def test_restored_trace_stays(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    context_after(app, days=29)
+    make_context_after(app, days=29)
     await withdraw(app, trace_id, withdrawn=False)
     assert await purge_counts(app, days=90) == Counter()
     assert await search_trace_ids(app, query=make_sample(0)["title"]) == [trace_id]
@@ -144,7 +144,7 @@ async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await vote(app, trace_id, "ben")
     await withdraw(app, trace_id)
-    ctx = context_after(app, days=31)
+    ctx = make_context_after(app, days=31)
     while f"traces/{trace_id}" in await trace_paths(app):
         assert not (await purge(ctx, make_spent_budget())).finished
     assert f"traces/{trace_id}/votes/ben" in await trace_paths(app)
@@ -168,7 +168,7 @@ async def contribute_chain(app: App, length: int, user: str = "anna") -> list[st
     return made
 
 
-async def links(app: App) -> dict[str, tuple[str | None, str | None]]:
+async def read_links(app: App) -> dict[str, tuple[str | None, str | None]]:
     """Return for each trace what it supersedes, and what it is superseded by."""
     fields = await read_app_documents(app, "traces")
     return {name: (data["supersedes"], data["superseded_by"]) for name, data in fields.items()}
@@ -178,12 +178,12 @@ async def test_neighbours_in_a_chain_are_linked(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
     assert (await purge_counts(app, days=31))["traces"] == 1
-    assert await links(app) == {first: (None, third), third: (first, None)}
+    assert await read_links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
     await withdraw(app, third)
-    assert await links(app) == {first: (None, None), third: (first, None)}
+    assert await read_links(app) == {first: (None, None), third: (first, None)}
     await withdraw(app, third, withdrawn=False)
-    assert await links(app) == {first: (None, third), third: (first, None)}
+    assert await read_links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
 
 
@@ -191,22 +191,26 @@ async def test_first_trace_of_a_chain_can_be_erased(app: App) -> None:
     first, second = await contribute_chain(app, 2)
     await withdraw(app, first)
     assert (await purge_counts(app, days=31))["traces"] == 1
-    assert await links(app) == {second: (None, None)}
+    assert await read_links(app) == {second: (None, None)}
 
 
 async def test_predecessor_of_the_last_trace_is_listed_again(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
-    context_after(app, days=20)
+    make_context_after(app, days=20)
     await withdraw(app, third)
-    assert await links(app) == {first: (None, second), second: (first, None), third: (second, None)}
+    assert await read_links(app) == {
+        first: (None, second),
+        second: (first, None),
+        third: (second, None),
+    }
     assert (await purge_counts(app, days=31))["traces"] == 1
-    assert await links(app) == {first: (None, None), third: (first, None)}
+    assert await read_links(app) == {first: (None, None), third: (first, None)}
     assert (await search_trace_ids(app, query=make_sample(0)["title"]))[:1] == [first]
     await assert_postings_exact(app)
-    context_after(app, days=32)
+    make_context_after(app, days=32)
     await withdraw(app, third, withdrawn=False)
-    assert await links(app) == {first: (None, third), third: (first, None)}
+    assert await read_links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
 
 
@@ -214,10 +218,10 @@ async def test_withdrawn_predecessor_stays_hidden(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
-    context_after(app, days=20)
+    make_context_after(app, days=20)
     await withdraw(app, first)
     assert (await purge_counts(app, days=31))["traces"] == 2
-    assert await links(app) == {first: (None, None)}
+    assert await read_links(app) == {first: (None, None)}
     assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
     await assert_postings_exact(app)
 
@@ -229,7 +233,7 @@ async def test_successor_of_another_contributor_loses_its_link(app: App) -> None
     await vote(app, theirs, "carl")
     await withdraw(app, new)
     assert (await purge_counts(app, days=31))["traces"] == 1
-    assert await links(app) == {old: (None, None), theirs: (None, None)}
+    assert await read_links(app) == {old: (None, None), theirs: (None, None)}
     read = await call_result(app, "get_trace", ANONYMOUS, trace_id=theirs)
     assert (read["upvotes"], "supersedes" in read) == (1, False)
 
@@ -267,7 +271,7 @@ async def test_unreadable_trace_blocks_no_other(
         await set_fields(ctx, f"traces/broken-{number}", broken)
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    report = await purge(context_after(app, days=31), make_ample_budget())
+    report = await purge(make_context_after(app, days=31), make_ample_budget())
     assert (report.counts["traces"], len(report.failures)) == (1, PAGE_SIZE + 1)
     assert {failure.reason for failure in report.failures} == {"the document is malformed"}
     assert trace_id not in await read_app_documents(app, "traces")
@@ -280,7 +284,7 @@ async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
     for trace_id in (second, third):
         await withdraw(app, trace_id)
     embedder.is_down = True
-    report = await purge(context_after(app, days=31), make_ample_budget())
+    report = await purge(make_context_after(app, days=31), make_ample_budget())
     assert report.counts["traces"] == 1
     assert [failure.name for failure in report.failures] == [f"traces/{second}"]
     embedder.is_down = False

@@ -61,7 +61,7 @@ async def make_traces(fields: dict[str, Any]) -> None:
     await app.aclose()
 
 
-async def state(app: App) -> tuple[Any, ...]:
+async def read_state(app: App) -> tuple[Any, ...]:
     """Return the number of documents by kind, the links between traces, and the records."""
     contents = await read_all_documents(app.connection.client)
     assert find_orphans(contents) == []
@@ -97,7 +97,7 @@ async def test_killed_run_ends_in_the_same_state(
     await make_traces(calm)
     app = open_app(calm)
     await purge(make_job_context(app), make_ample_budget())
-    expected = await state(app)
+    expected = await read_state(app)
     await app.aclose()
     for commits in points:
         fields = LEASE | {"google_cloud_project": f"{project}-{commits}"}
@@ -105,7 +105,7 @@ async def test_killed_run_ends_in_the_same_state(
         done = await run_ends(children, fields, commits)
         app = open_app(fields)
         assert (await purge(make_job_context(app), make_ample_budget())).failures == []
-        final = await state(app)
+        final = await read_state(app)
         del final[0]["leases"]
         assert (commits, expected) == (commits, final)
         await app.aclose()

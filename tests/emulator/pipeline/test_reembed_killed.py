@@ -61,7 +61,7 @@ def clock() -> SettableClock:
     return SettableClock(NOON)
 
 
-async def migrating_settings(project: str, clock: SettableClock) -> Settings:
+async def make_migrating_base(project: str, clock: SettableClock) -> Settings:
     """Return a base of the old model whose migration was announced long enough ago."""
     settings = Settings(google_cloud_project=project)
     app = App(settings, embedder=make_previous_model(), clock=clock)
@@ -77,8 +77,8 @@ async def test_migration_killed_after_any_commit_completes(
     project: str, clock: SettableClock
 ) -> None:
     calm, wild = (
-        await migrating_settings(f"{project}-calm", clock),
-        await migrating_settings(project, clock),
+        await make_migrating_base(f"{project}-calm", clock),
+        await make_migrating_base(project, clock),
     )
     clock.advance(minutes=2)
     undisturbed = App(calm, embedder=make_new_model(), clock=clock)
@@ -96,7 +96,7 @@ async def test_migration_killed_after_any_commit_completes(
             await app.aclose()
     assert (report, deaths > 12) == (Report(), True)
     again = App(wild, embedder=model, clock=clock)
-    assert without_random_names(await read_database(undisturbed)) == without_random_names(
+    assert drop_random_names(await read_database(undisturbed)) == drop_random_names(
         await read_database(again)
     )
     assert max(model.embedding_counts.values()) == 2  # the batch that was being embedded meanwhile
@@ -104,7 +104,7 @@ async def test_migration_killed_after_any_commit_completes(
     await undisturbed.aclose()
 
 
-def without_random_names(documents: dict[str, dict[str, object]]) -> list[str]:
+def drop_random_names(documents: dict[str, dict[str, object]]) -> list[str]:
     """Return the state without random names: those of traces and uploads."""
     chance = {"arrival", "facets", "contributor", "tally", "indexed"}
     return sorted(
@@ -150,9 +150,9 @@ async def test_next_run_completes_a_killed_migration(
     await set_fields(make_job_context(older), "meta/embedding", change)
     log = tmp_path / "log"
     for _ in range(KILLS):
-        before = await progress_sign(older)
+        before = await read_progress_sign(older)
         with start_reembed(project, log) as process:
-            while process.poll() is None and before == await progress_sign(older):
+            while process.poll() is None and before == await read_progress_sign(older):
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.02)
             with suppress(subprocess.TimeoutExpired):
@@ -173,7 +173,7 @@ async def test_next_run_completes_a_killed_migration(
     await newer.aclose()
 
 
-async def progress_sign(app: App) -> object:
+async def read_progress_sign(app: App) -> object:
     """Return a value that changes with each step of a migration."""
     return [
         target.update_time

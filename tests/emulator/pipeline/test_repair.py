@@ -72,7 +72,7 @@ async def damage(ctx: Context, chance: random.Random) -> None:
     )
 
 
-async def damaged_base(ctx: Context, seed: int, **limits: int) -> History:
+async def make_damaged_base(ctx: Context, seed: int, **limits: int) -> History:
     """Make a base with edited chunks, pending chunks and damaged postings."""
     history = History(ctx, seed, **limits)
     for _ in range(12):
@@ -92,7 +92,7 @@ async def count_writes(app: App, limits: RebuildLimits = RebuildLimits()) -> int
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_damaged_postings_equal_rebuilt_ones(ctx: Context, app: App, seed: int) -> None:
-    history = await damaged_base(ctx, seed)
+    history = await make_damaged_base(ctx, seed)
     assert (await repair(ctx, make_ample_budget())).finished
     assert await count_writes(app) == 0
     await history.index()
@@ -103,7 +103,7 @@ async def test_damaged_postings_equal_rebuilt_ones(ctx: Context, app: App, seed:
 async def test_truncated_postings_regain_their_best_entries(
     ctx: Context, app: App, seed: int
 ) -> None:
-    history = await damaged_base(ctx, seed, **CAP)
+    history = await make_damaged_base(ctx, seed, **CAP)
     await history.index()
     await repair_within(SMALL, ctx, make_ample_budget())
     assert await count_writes(app, SMALL) == 0
@@ -119,7 +119,7 @@ async def test_truncated_postings_regain_their_best_entries(
 
 
 async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -> None:
-    history = await damaged_base(ctx, 1)
+    history = await make_damaged_base(ctx, 1)
     await history.index()
     await damage(ctx, history.generator)
     for pages in range(4):
@@ -137,7 +137,7 @@ async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -
 
 
 async def test_run_without_time_continues_the_previous_one(ctx: Context, app: App) -> None:
-    history = await damaged_base(ctx, 2)
+    history = await make_damaged_base(ctx, 2)
     await history.index()
     await damage(ctx, history.generator)
     runs = 0

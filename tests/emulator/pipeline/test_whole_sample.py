@@ -110,7 +110,7 @@ def advance_clocks(readwise: FakeReadwise, clock: SettableClock, **passed: float
     clock.now = readwise.now
 
 
-async def database_contents(settings: Settings, clock: SettableClock) -> State:
+async def read_database_contents(settings: Settings, clock: SettableClock) -> State:
     """Return all documents of a base."""
     async with open_app(settings, clock) as app:
         return await read_state(make_job_context(app))
@@ -152,7 +152,7 @@ async def test_whole_sample_ends_in_the_pinned_state(
 ) -> None:
     reports = await run_all_jobs(settings, clock)
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
-    actual = shorten_state(await database_contents(settings, clock))
+    actual = shorten_state(await read_database_contents(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
         STATE_FILE.write_text(format_state(actual), encoding="utf-8")
     assert not (difference := describe_differences(read_pinned_state(), actual)), (
@@ -206,7 +206,7 @@ async def test_changed_library_equals_a_new_base(
     fresh = make_settings(f"{project}-fresh", readwise, vertex)
     await run_all_jobs(fresh, clock)
     expected, actual = [
-        remove_history(await database_contents(target, clock)) for target in (fresh, settings)
+        remove_history(await read_database_contents(target, clock)) for target in (fresh, settings)
     ]
     assert not (difference := describe_differences(expected, actual)), difference
 
@@ -221,5 +221,5 @@ async def test_sample_ends_in_the_same_state_despite_faults(
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
     sent = {(call.path, call.text) for call in vertex.calls}
     assert (len(readwise.script), len(vertex.calls) > 1.5 * len(sent)) == (0, True)
-    actual = shorten_state(await database_contents(settings, clock))
+    actual = shorten_state(await read_database_contents(settings, clock))
     assert not (difference := describe_differences(read_pinned_state(), actual)), difference

@@ -59,22 +59,22 @@ def make_tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability)
     )
 
 
-async def error_code(tool: Tool[Any, Any], app: App) -> str | None:
+async def read_error_code(tool: Tool[Any, Any], app: App) -> str | None:
     """Call a tool; return the code of its error, None if it succeeds."""
     answer = await invoke(tool, make_call_request(tool, Caller.of("anna"), {}), app)
     return answer.error.code if answer.error else None
 
 
 async def test_a_tool_embeds_only_if_it_declares_it(app: App) -> None:
-    assert await error_code(make_tool(embed), app) == "INTERNAL_ERROR"
-    assert await error_code(make_tool(embed, Effect.READ, Capability.EMBEDDING), app) is None
+    assert await read_error_code(make_tool(embed), app) == "INTERNAL_ERROR"
+    assert await read_error_code(make_tool(embed, Effect.READ, Capability.EMBEDDING), app) is None
 
 
 async def test_a_tool_that_declares_read_cannot_write(app: App, ctx: Context) -> None:
-    assert await error_code(make_tool(write), app) == "INTERNAL_ERROR"
+    assert await read_error_code(make_tool(write), app) == "INTERNAL_ERROR"
     note = await ctx.database.get(ctx.database.document("notes", "one"))
     assert not note.exists
-    assert await error_code(make_tool(write, Effect.WRITE), app) is None
+    assert await read_error_code(make_tool(write, Effect.WRITE), app) is None
 
 
 async def test_a_job_uses_a_model_only_if_it_declares_it(app: App) -> None:

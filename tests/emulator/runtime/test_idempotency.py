@@ -33,7 +33,7 @@ async def write(
     return await invoke(WRITE, make_call_request(WRITE, Caller.of(user, task=task), arguments), app)
 
 
-async def notes(app: App, user: str = "anna") -> list[str]:
+async def read_notes(app: App, user: str = "anna") -> list[str]:
     request = CallRequest(
         call_id="r", arguments={}, caller=Caller.of(user), deadline=time.time() + 20
     )
@@ -51,7 +51,7 @@ async def test_the_same_call_again_is_answered_as_the_first_time(app: App) -> No
     assert first.receipt.replayed is None
     assert repeated.receipt.replayed is True
     assert repeated.receipt.documents_written == 0
-    assert await notes(app) == ["one", "between"]
+    assert await read_notes(app) == ["one", "between"]
 
 
 async def test_a_replayed_answer_has_the_same_text(app: App) -> None:
@@ -74,7 +74,7 @@ async def test_a_key_with_other_arguments_is_a_conflict(
     other = await write(app, text="two", idempotency_key="k")
     assert other.error
     assert other.error.code == "CONFLICT"
-    assert await notes(app) == ["one"]
+    assert await read_notes(app) == ["one"]
 
 
 async def test_the_same_key_in_another_task_is_a_conflict(app: App) -> None:
@@ -87,15 +87,15 @@ async def test_the_same_key_in_another_task_is_a_conflict(app: App) -> None:
 async def test_without_a_key_each_call_takes_effect(app: App) -> None:
     for _ in range(2):
         assert (await write(app, text="one")).receipt.replayed is None
-    assert await notes(app) == ["one", "one"]
+    assert await read_notes(app) == ["one", "one"]
 
 
 async def test_keys_of_different_users_are_different_keys(app: App) -> None:
     for user in ("anna", "ben"):
         answer = await write(app, user, text=user, idempotency_key="k")
         assert answer.receipt.replayed is None
-    assert await notes(app) == ["anna"]
-    assert await notes(app, "ben") == ["ben"]
+    assert await read_notes(app) == ["anna"]
+    assert await read_notes(app, "ben") == ["ben"]
 
 
 async def test_a_call_sent_many_times_at_once_writes_once(app: App) -> None:
@@ -103,8 +103,8 @@ async def test_a_call_sent_many_times_at_once_writes_once(app: App) -> None:
     others = [write(app, text=f"other {n}") for n in range(4)]
     answers = await asyncio.gather(*same, *others)
     assert [answer.error for answer in answers] == [None] * 12
-    assert (await notes(app)).count("one") == 1
-    assert len(await notes(app)) == 5
+    assert (await read_notes(app)).count("one") == 1
+    assert len(await read_notes(app)) == 5
     assert len({str(answer.result) for answer in answers[:8]}) == 1
 
 
@@ -117,7 +117,7 @@ async def test_a_lost_answer_is_replayed(
     repeated = await write(app, **arguments)
     assert repeated.result == {"number": 1}
     assert repeated.receipt.replayed is True
-    assert await notes(app) == ["one"]
+    assert await read_notes(app) == ["one"]
 
 
 async def test_a_refused_call_may_be_repeated_with_its_key(app: App) -> None:
@@ -142,13 +142,13 @@ async def test_a_commit_with_a_lost_answer_is_recognized(
         monkeypatch.undo()
         assert answer.error is None
         assert answer.receipt.replayed is None
-    assert await notes(app) == ["one", "two"]
+    assert await read_notes(app) == ["one", "two"]
 
 
 async def test_twenty_calls_at_once_all_take_effect(app: App) -> None:
     answers = await asyncio.gather(*(write(app, text=f"{n}") for n in range(20)))
     assert [answer.error for answer in answers] == [None] * 20
-    assert {str(n) for n in range(20)} == set(await notes(app))
+    assert {str(n) for n in range(20)} == set(await read_notes(app))
 
 
 async def test_a_call_commits_once(app: App) -> None:

@@ -71,7 +71,7 @@ TOOL = Tool(
 )
 
 
-def hanging_tool(monotonic: MonotonicClock) -> Tool[In, Out]:
+def make_hanging_tool(monotonic: MonotonicClock) -> Tool[In, Out]:
     """Return a tool that never answers. A call of it advances the clock by a minute."""
 
     async def hang(_args: In, _context: Context) -> Out:
@@ -82,11 +82,11 @@ def hanging_tool(monotonic: MonotonicClock) -> Tool[In, Out]:
     return replace(TOOL, run=hang)
 
 
-def writing_tool(tool: Tool[In, Out]) -> Tool[In, Out]:
+def make_writing_tool(tool: Tool[In, Out]) -> Tool[In, Out]:
     return replace(tool, effect=Effect.WRITE)
 
 
-def failing_tool(error: Exception) -> Tool[In, Out]:
+def make_failing_tool(error: Exception) -> Tool[In, Out]:
     async def fail(_args: In, _context: Context) -> Out:
         raise error
 
@@ -156,7 +156,7 @@ async def test_a_receipt_has_the_handlers_price(app: App) -> None:
     assert answer.receipt.price == 42
 
 
-def timeout_message(error: dict[str, Any]) -> str:
+def read_timeout_message(error: dict[str, Any]) -> str:
     """Return the message of a timeout without its duration, after checking the duration."""
     pattern = r"repeat_word did not finish within (60|5\d\.\d|5\d) s"
     message, count = re.subn(pattern, "It did not finish", error["message"])
@@ -167,9 +167,10 @@ def timeout_message(error: dict[str, Any]) -> str:
 async def test_a_read_that_takes_too_long_may_be_skipped(
     app: App, monotonic: MonotonicClock
 ) -> None:
-    error = await call_error(hanging_tool(monotonic), request(60, word="so"), app)
+    error = await call_error(make_hanging_tool(monotonic), request(60, word="so"), app)
     assert (
-        timeout_message(error) == "It did not finish: continue without it, or call it again in 5 s."
+        read_timeout_message(error)
+        == "It did not finish: continue without it, or call it again in 5 s."
     )
     assert error["code"] == "UNAVAILABLE"
     assert error["details"] == {"tool": "repeat_word"}
@@ -179,27 +180,32 @@ async def test_a_read_that_takes_too_long_may_be_skipped(
 async def test_a_write_that_times_out_early_did_nothing(
     app: App, monotonic: MonotonicClock
 ) -> None:
-    error = await call_error(writing_tool(hanging_tool(monotonic)), request(60, word="so"), app)
+    error = await call_error(
+        make_writing_tool(make_hanging_tool(monotonic)), request(60, word="so"), app
+    )
     assert error["details"] == {"tool": "repeat_word", "outcome": "nothing_done"}
-    assert timeout_message(error) == "It did not finish. Nothing was stored: call it again in 5 s."
+    assert (
+        read_timeout_message(error)
+        == "It did not finish. Nothing was stored: call it again in 5 s."
+    )
 
 
 async def test_a_write_that_times_out_late_is_unknown(app: App, monotonic: MonotonicClock) -> None:
     async def write_and_hang(args: In, ctx: Context) -> Out | Outcome[Out]:
         await look_around(args, ctx)
-        return await hanging_tool(monotonic).run(args, ctx)
+        return await make_hanging_tool(monotonic).run(args, ctx)
 
-    tool = writing_tool(replace(TOOL, run=write_and_hang))
+    tool = make_writing_tool(replace(TOOL, run=write_and_hang))
     error = await call_error(tool, request(60, word="so"), app)
     assert error["details"] == {"tool": "repeat_word", "outcome": "unknown"}
     expected = (
         "It did not finish. It is unknown whether it took effect: check before you call it again."
     )
-    assert timeout_message(error) == expected
+    assert read_timeout_message(error) == expected
 
 
 async def test_a_call_past_its_deadline_is_not_run(app: App) -> None:
-    error = await call_error(writing_tool(TOOL), request(-3600, word="so"), app)
+    error = await call_error(make_writing_tool(TOOL), request(-3600, word="so"), app)
     assert error["details"] == {"tool": "repeat_word", "outcome": "nothing_done"}
     assert error["message"] == (
         "repeat_word was not run: no time was left. Nothing was stored: call it again in 5 s."
@@ -210,7 +216,7 @@ async def test_an_unavailable_read_has_advice(
     app: App,
 ) -> None:
     failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
-    error = await call_error(failing_tool(failure), request(word="so"), app)
+    error = await call_error(make_failing_tool(failure), request(word="so"), app)
     assert error["details"] == {"oven": "off"}
     assert error["retry_after"] == 9
     assert error["message"] == (
@@ -221,7 +227,7 @@ async def test_an_unavailable_read_has_advice(
 @pytest.mark.parametrize("outcome", ["nothing_done", "unknown"])
 async def test_a_write_may_state_its_outcome(app: App, outcome: str) -> None:
     failure = Unavailable("The oven is off.", details={"outcome": outcome})
-    error = await call_error(writing_tool(failing_tool(failure)), request(word="so"), app)
+    error = await call_error(make_writing_tool(make_failing_tool(failure)), request(word="so"), app)
     assert error["details"] == {"outcome": outcome}
     assert error["retry_after"] == 5
 
@@ -233,14 +239,14 @@ async def test_a_write_with_an_unknown_outcome_says_so(
         await look_around(args, ctx)
         raise Unavailable("Off.")
 
-    tool = writing_tool(replace(TOOL, run=write_and_fail))
+    tool = make_writing_tool(replace(TOOL, run=write_and_fail))
     error = await call_error(tool, request(word="so"), app)
     assert error["details"] == {"outcome": "unknown"}
     assert "Off. It is unknown whether repeat_word took effect: check before" in error["message"]
 
 
 async def test_a_timeout_inside_the_handler_is_a_fault(app: App) -> None:
-    error = await call_error(failing_tool(TimeoutError(SECRET)), request(word="so"), app)
+    error = await call_error(make_failing_tool(TimeoutError(SECRET)), request(word="so"), app)
     assert error["code"] == "INTERNAL_ERROR"
 
 
@@ -250,7 +256,7 @@ async def test_a_timeout_inside_the_handler_is_a_fault(app: App) -> None:
 async def test_a_fault_reveals_only_the_call_id(
     app: App, error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error_body = await call_error(failing_tool(error), request(word="so"), app)
+    error_body = await call_error(make_failing_tool(error), request(word="so"), app)
     assert error_body["code"] == "INTERNAL_ERROR"
     assert error_body["details"] == {"call_id": "call-7"}
     assert "call-7" in error_body["message"]
@@ -260,7 +266,7 @@ async def test_a_fault_reveals_only_the_call_id(
 async def test_a_fault_is_logged_with_its_stack(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await call_error(failing_tool(RuntimeError(SECRET)), request(word="so"), app)
+    await call_error(make_failing_tool(RuntimeError(SECRET)), request(word="so"), app)
     logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     fault = next(entry for entry in logged if entry["message"] == "fault")
     assert fault["severity"] == "ERROR"
@@ -274,7 +280,9 @@ async def test_a_fault_is_logged_with_its_stack(
     [Conflict("It is taken.", details={"word": "taken"}), RateLimited("Wait.", retry_after=9)],
 )
 async def test_a_failure_is_answered_unchanged(app: App, failure: Conflict) -> None:
-    assert await call_error(failing_tool(failure), request(word="so"), app) == failure.to_wire()
+    assert (
+        await call_error(make_failing_tool(failure), request(word="so"), app) == failure.to_wire()
+    )
 
 
 async def test_each_invalid_argument_is_reported(app: App) -> None:

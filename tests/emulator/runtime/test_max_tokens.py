@@ -83,12 +83,12 @@ async def test_short_pages_are_the_same_list(
     if name == "get_cluster":
         clusters = (await call_result(app, "list_clusters"))["clusters"]
         arguments = {"cluster_id": clusters[0]["cluster_id"]}
-    all_pages = await pages_of(app, name, **arguments)
+    all_pages = await read_pages(app, name, **arguments)
     whole = [item for result, _ in all_pages for item in result[field]]
     assert len(whole) > 1
     page_counts = []
     for max_tokens in BUDGETS:
-        pages = await pages_of(app, name, **arguments, max_tokens=max_tokens)
+        pages = await read_pages(app, name, **arguments, max_tokens=max_tokens)
         assert [item for result, _ in pages for item in result[field]] == whole
         for result, text in pages:
             size = max(len(text.encode()), len(to_compact_json(result)))
@@ -97,7 +97,7 @@ async def test_short_pages_are_the_same_list(
     assert page_counts[0] > page_counts[-1]
 
 
-async def pages_of(app: App, name: str, **arguments: Any) -> list[tuple[dict[str, Any], str]]:
+async def read_pages(app: App, name: str, **arguments: Any) -> list[tuple[dict[str, Any], str]]:
     """Return the results of all pages, each with the text that models read."""
     pages: list[tuple[dict[str, Any], str]] = []
     cursor: dict[str, Any] = {}

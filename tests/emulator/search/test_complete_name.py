@@ -1,4 +1,4 @@
-"""`complete_name`, against the emulator."""
+"""`complete_name` returns the names that begin with given letters, most common first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def store_library(ctx: Context) -> None:
-    """Three sources by two authors."""
+    """Store three sources by two authors."""
     austen_fields: dict[str, Any] = {"author": "Jane Austen", "tags": ("novel", "Deep-Work")}
     jane_eyre = make_source(
         "eyre-1", "a", title="Jane Eyre", author="Charlotte Brontë", tags=("novel",)

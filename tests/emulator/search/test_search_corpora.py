@@ -65,12 +65,14 @@ async def search(
     return await rank(SearchQuery(text, mode, selection or Selection()), make_corpus(ctx), ctx)
 
 
-def hit_ids(ranking: Ranking[Any]) -> list[str]:
+def list_hit_ids(ranking: Ranking[Any]) -> list[str]:
     """Return the ids of the hits, best first."""
     return [hit.id for hit in ranking.hits]
 
 
-async def similarities(ctx: Context, text: str, documents: list[Jotting]) -> dict[str, float]:
+async def compute_similarities(
+    ctx: Context, text: str, documents: list[Jotting]
+) -> dict[str, float]:
     """Return the similarity of each jotting to a text."""
     vector = await ctx.query_vector(text)
     return {
@@ -83,7 +85,7 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_texts(["anchor rye rye", "a storm"]))
     await save_jottings(ctx, *make_jottings(TEXTS))
     ranking = await search(ctx, "anchor rye")
-    assert (set(hit_ids(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
+    assert (set(list_hit_ids(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
     base = await rank(
         SearchQuery("anchor rye", Mode.HYBRID, Selection()), get_knowledge_corpus(ctx.database), ctx
     )
@@ -93,10 +95,13 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
 async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
     documents = make_jottings(TEXTS)
     await save_jottings(ctx, *documents)
-    expected_similarities = await similarities(ctx, "anchor rye", documents)
+    expected_similarities = await compute_similarities(ctx, "anchor rye", documents)
     lexical = await search(ctx, "anchor rye", Mode.LEXICAL)
     bm25_scores = {hit.id: hit.score for hit in lexical.hits}
-    assert (hit_ids(lexical)[0], {hit.id: hit.bm25 for hit in lexical.hits}) == ("j00", bm25_scores)
+    assert (list_hit_ids(lexical)[0], {hit.id: hit.bm25 for hit in lexical.hits}) == (
+        "j00",
+        bm25_scores,
+    )
     semantic = await search(ctx, "anchor rye", Mode.SEMANTIC)
     assert {hit.id: hit.score for hit in semantic.hits} == pytest.approx(
         expected_similarities, abs=1e-6
@@ -118,25 +123,27 @@ async def test_filters_must_all_pass(ctx: Context) -> None:
     await save_jottings(
         ctx, Jotting("both", "rye", ("sea", "food")), Jotting("sea", "rye", ("sea",))
     )
-    assert hit_ids(await search(ctx, "rye", selection=select_by_tags("sea", "food"))) == ["both"]
-    assert set(hit_ids(await search(ctx, "rye", selection=select_by_tags("sea")))) == {
+    assert list_hit_ids(await search(ctx, "rye", selection=select_by_tags("sea", "food"))) == [
+        "both"
+    ]
+    assert set(list_hit_ids(await search(ctx, "rye", selection=select_by_tags("sea")))) == {
         "both",
         "sea",
     }
     ranking = await search(ctx, "rye", selection=select_by_tags("sea", "fire"))
-    assert (hit_ids(ranking), [value for _, value in ranking.unknown]) == ([], ["fire"])
+    assert (list_hit_ids(ranking), [value for _, value in ranking.unknown]) == ([], ["fire"])
 
 
 async def test_writes_and_deletions_are_searchable_at_once(ctx: Context) -> None:
     await save_jottings(ctx, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
     await save_jottings(ctx, Jotting("a", "a storm", ("sea",)))
-    assert hit_ids(await search(ctx, "storm", Mode.LEXICAL)) == ["a"]
-    assert hit_ids(await search(ctx, "rye", Mode.LEXICAL)) == []
-    assert hit_ids(await search(ctx, "storm", selection=select_by_tags("food"))) == []
+    assert list_hit_ids(await search(ctx, "storm", Mode.LEXICAL)) == ["a"]
+    assert list_hit_ids(await search(ctx, "rye", Mode.LEXICAL)) == []
+    assert list_hit_ids(await search(ctx, "storm", selection=select_by_tags("food"))) == []
     await delete_jotting(ctx, "a")
-    assert hit_ids(await search(ctx, "storm")) == ["b"]
+    assert list_hit_ids(await search(ctx, "storm")) == ["b"]
     ranking = await search(ctx, "storm", selection=select_by_tags("sea"))
-    assert (hit_ids(ranking), [value for _, value in ranking.unknown]) == ([], ["sea"])
+    assert (list_hit_ids(ranking), [value for _, value in ranking.unknown]) == ([], ["sea"])
     assert ranking.documents == 1
     assert await make_corpus(ctx).documents.get_all(["a", "nobody"]) == []
 
@@ -147,7 +154,10 @@ async def test_words_are_searched_while_the_provider_is_down(
     await save_jottings(ctx, *make_jottings(TEXTS))
     embedder.is_down = True
     ranking = await search(ctx, "storm")
-    assert (hit_ids(ranking), ranking.degradation) == (["j02"], Degradation.EMBEDDING_UNAVAILABLE)
+    assert (list_hit_ids(ranking), ranking.degradation) == (
+        ["j02"],
+        Degradation.EMBEDDING_UNAVAILABLE,
+    )
 
 
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
@@ -164,7 +174,7 @@ async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     await truncation.truncate([(INDEX_COLLECTIONS.lexicon, "rye")])
     for arguments, ranking_before in zip(query_arguments, rankings_before, strict=True):
         ranking = await search(ctx, "rye", *arguments)
-        assert hit_ids(ranking_before) == hit_ids(ranking)
+        assert list_hit_ids(ranking_before) == list_hit_ids(ranking)
         assert [hit.bm25 for hit in ranking.hits] == pytest.approx(
             [hit.bm25 for hit in ranking_before.hits]
         )

@@ -61,14 +61,14 @@ async def check_random_search(
     arguments |= {"query": query, "mode": mode} if mode else {}
     limit = generator.choice((1, 7, 50))
     pages = await search_all_pages(ctx, limit, **arguments)
-    expected = await expected_ids(ctx, passing_chunks, base, query, mode)
+    expected = await find_expected_ids(ctx, passing_chunks, base, query, mode)
     if not pages[0].matches:
         expected = expected[: min(limit, 3)]
     assert collect_ids(pages) == expected
     assert [*range(1, len(expected) + 1)] == [hit.rank for page in pages for hit in page.results]
 
 
-async def expected_ids(
+async def find_expected_ids(
     ctx: Context,
     passing_chunks: Sequence[EmbeddedChunk],
     base: Sequence[EmbeddedChunk],

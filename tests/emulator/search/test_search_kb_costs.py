@@ -37,7 +37,7 @@ READER = Caller.of("reader")
 TAG_AND_AUTHOR: dict[str, Any] = {"tags": ("sea",), "author": "Ann"}
 
 
-async def cost(app: App, caller: Caller = READER, /, **arguments: Any) -> tuple[int, int]:
+async def measure_cost(app: App, caller: Caller = READER, /, **arguments: Any) -> tuple[int, int]:
     """Return the round trips and documents read of a call that writes nothing."""
     meter = Meter()
     await search_kb(In.model_validate(arguments), app.context(caller, meter))
@@ -58,18 +58,18 @@ async def store_anchors(ctx: Context, passages: int = DENSE_POOL + 10) -> None:
 async def test_a_semantic_search_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     arguments = {"query": "anchor", "mode": "semantic"}
-    assert await cost(app, **arguments) == (1, TOTALS + DENSE_POOL)
+    assert await measure_cost(app, **arguments) == (1, TOTALS + DENSE_POOL)
 
 
 async def test_a_lexical_search_reads_postings_and_a_page(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     arguments = {"query": "the anchors in storms", "mode": "lexical", "limit": 5}
-    assert await cost(app, **arguments) == (2, TOTALS + 2 + 5)
+    assert await measure_cost(app, **arguments) == (2, TOTALS + 2 + 5)
 
 
 async def test_a_hybrid_search_compares_lexical_hits(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
-    trips, read = await cost(app, query="anchor storm")
+    trips, read = await measure_cost(app, query="anchor storm")
     assert trips == 2
     assert TOTALS + 2 + DENSE_POOL <= read <= TOTALS + 2 + DENSE_POOL + 30
 
@@ -78,7 +78,7 @@ async def test_a_hybrid_search_sends_one_vector_query(ctx: Context, app: App) ->
     """Lexical hits are read by id, since a vector query filtered by ids takes seconds."""
     await store_anchors(ctx)
     with record_queries() as shapes:
-        await cost(app, query="anchor storm")
+        await measure_cost(app, query="anchor storm")
     assert len(shapes) == 1
 
 
@@ -87,19 +87,22 @@ async def test_the_first_search_of_a_process_checks_the_model(ctx: Context, app:
     await store_anchors(ctx)
     app.connection.caches["embedding_space"].clear()
     arguments = {"query": "anchor", "mode": "semantic"}
-    assert await cost(app, **arguments) == (1, TOTALS + DENSE_POOL + 1)
+    assert await measure_cost(app, **arguments) == (1, TOTALS + DENSE_POOL + 1)
 
 
 async def test_filters_that_leave_few_passages_read_them_all(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     filters = {"source": "notes"}
-    assert await cost(app, query="anchor", filters=filters) == (2, TOTALS + 1 + 2 + 1)
+    assert await measure_cost(app, query="anchor", filters=filters) == (2, TOTALS + 1 + 2 + 1)
 
 
 async def test_a_filter_that_leaves_many_reads_the_nearest(ctx: Context, app: App) -> None:
     await store_anchors(ctx, SMALL_SCOPE_SIZE + 20)
     arguments = {"query": "bell", "filters": {"tags": ["sea"]}}
-    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + QUEUE_COUNT)
+    assert await measure_cost(app, **arguments) == (
+        2 + 1,
+        TOTALS + 1 + 1 + DENSE_POOL + QUEUE_COUNT,
+    )
 
 
 async def test_filters_that_leave_many_use_the_narrowest_one(ctx: Context, app: App) -> None:
@@ -107,7 +110,7 @@ async def test_filters_that_leave_many_use_the_narrowest_one(ctx: Context, app: 
     filters = {"tags": ["sea"], "category": "books"}
     arguments = {"query": "bell", "filters": filters}
     pool = int(SPARE * DENSE_POOL)
-    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + QUEUE_COUNT)
+    assert await measure_cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + QUEUE_COUNT)
 
 
 def make_tagged_and_authored(
@@ -133,7 +136,7 @@ async def test_two_broad_filters_read_the_nearest_where_enough_pass(ctx: Context
     await store_sources(ctx, *make_tagged_and_authored(130, 40, 40, "anchor"))
     pool = math.ceil(SPARE * DENSE_POOL * 170 / 130)
     arguments = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}}
-    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + QUEUE_COUNT)
+    assert await measure_cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + QUEUE_COUNT)
 
 
 async def test_filters_that_few_pass_together_read_those_by_id(ctx: Context, app: App) -> None:
@@ -142,7 +145,10 @@ async def test_filters_that_few_pass_together_read_those_by_id(ctx: Context, app
     filters = {"tags": ["sea"], "author": "Ann"}
     arguments = {"query": "bell", "filters": filters, "mode": "semantic"}
     for caller in (READER, Caller()):
-        assert await cost(app, caller, **arguments) == (2 + 1, TOTALS + 2 + 130 + QUEUE_COUNT)
+        assert await measure_cost(app, caller, **arguments) == (
+            2 + 1,
+            TOTALS + 2 + 130 + QUEUE_COUNT,
+        )
 
 
 async def test_all_that_pass_are_read_if_the_nearest_fail(ctx: Context, app: App) -> None:
@@ -151,7 +157,7 @@ async def test_all_that_pass_are_read_if_the_nearest_fail(ctx: Context, app: App
     filters = {"tags": ["sea"], "author": "Ann"}
     arguments = {"query": "a bell", "filters": filters, "mode": "semantic"}
     pool = math.ceil(SPARE * DENSE_POOL * 250 / 140)
-    trips, documents = await cost(app, **arguments)
+    trips, documents = await measure_cost(app, **arguments)
     assert (trips, documents) == (3 + 1, TOTALS + 2 + pool + 140 + QUEUE_COUNT)
 
 
@@ -160,7 +166,9 @@ async def test_an_anonymous_search_reads_the_nearest_only(ctx: Context, app: App
     await store_sources(ctx, *make_tagged_and_authored(160, 200, 200, "a bell"))
     filters = {"tags": ["sea"], "author": "Ann"}
     arguments = {"query": "bell", "filters": filters, "mode": "semantic"}
-    documents = {caller: (await cost(app, caller, **arguments))[1] for caller in (READER, Caller())}
+    documents = {
+        caller: (await measure_cost(app, caller, **arguments))[1] for caller in (READER, Caller())
+    }
     assert documents == {
         READER: TOTALS + 2 + 160 + QUEUE_COUNT,
         Caller(): TOTALS + 2 + MAX_CHECKED_ANONYMOUS + QUEUE_COUNT,
@@ -186,7 +194,7 @@ async def test_few_passages_with_cards_are_read_by_id(
 ) -> None:
     await store_with_cards(ctx, 5, 200)
     arguments = {"query": "bell", "search_cards_only": True}
-    assert await cost(app, caller, **arguments) == (2 + 1, TOTALS + 1 + 1 + 5 + QUEUE_COUNT)
+    assert await measure_cost(app, caller, **arguments) == (2 + 1, TOTALS + 1 + 1 + 5 + QUEUE_COUNT)
     out = await search_kb(In.model_validate(arguments), ctx)
     assert {hit.source_id for hit in out.results} == {"carded"}
 
@@ -198,13 +206,13 @@ async def test_cards_with_truncated_postings_need_one_wide_search(ctx: Context, 
     arguments = {"query": "anchor", "search_cards_only": True, "mode": "semantic"}
     pool = math.ceil(SPARE * DENSE_POOL * 120 / 60)
     assert pool > 120
-    assert await cost(app, **arguments) == (2, TOTALS + 1 + 120)
+    assert await measure_cost(app, **arguments) == (2, TOTALS + 1 + 120)
 
 
 async def test_a_date_filter_reads_the_postings_of_its_months(ctx: Context, app: App) -> None:
     await store_anchors(ctx, 3)
     filters = {"date_range": {"start": "2024-01-31", "end": "2024-03-01"}}
-    assert await cost(app, query="...", filters=filters, mode="lexical") == (
+    assert await measure_cost(app, query="...", filters=filters, mode="lexical") == (
         1 + 1,
         TOTALS + 3 + QUEUE_COUNT,
     )
@@ -213,20 +221,20 @@ async def test_a_date_filter_reads_the_postings_of_its_months(ctx: Context, app:
 async def test_a_listing_reads_its_postings_and_a_page(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     arguments = {"filters": {"tags": ["sea"], "author": "ann"}, "limit": 7}
-    assert await cost(app, **arguments) == (2, TOTALS + 2 + 7)
+    assert await measure_cost(app, **arguments) == (2, TOTALS + 2 + 7)
 
 
 async def test_a_listing_by_date_alone_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     arguments = {"filters": {"period": "today"}, "limit": 7}
-    assert await cost(app, **arguments) == (1, 7 + 1)
+    assert await measure_cost(app, **arguments) == (1, 7 + 1)
 
 
 async def test_a_filter_with_truncated_postings_runs_on_the_server(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     await truncate_postings(ctx, "facets", cap=20)
     arguments = {"filters": {"tags": ["sea"], "period": "last_3_days"}, "limit": 7}
-    trips, read = await cost(app, **arguments)
+    trips, read = await measure_cost(app, **arguments)
     assert trips == 2
     assert read <= TOTALS + 3 + 7 + 1
 
@@ -244,7 +252,7 @@ async def test_no_search_is_deeper_than_three_round_trips(
     arguments = {"query": "anchor", "mode": mode} if mode else {}
     app.connection.caches.clear()  # as in a new process
     if arguments or filters:
-        trips, _ = await cost(app, filters=filters, **arguments)
+        trips, _ = await measure_cost(app, filters=filters, **arguments)
         assert trips <= 3
 
 
@@ -255,7 +263,7 @@ async def test_the_names_of_clusters_are_read_once_a_minute(
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
     await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     arguments = {"query": "anchor", "mode": "semantic"}
-    trips, documents = await cost(app, **arguments)
-    assert await cost(app, **arguments) == (trips - 1, documents - 1)
+    trips, documents = await measure_cost(app, **arguments)
+    assert await measure_cost(app, **arguments) == (trips - 1, documents - 1)
     monkeypatch.setattr("shared.knowledge.cluster_repository.FRESH_SECONDS", 0.0)
-    assert await cost(app, **arguments) == (trips, documents)
+    assert await measure_cost(app, **arguments) == (trips, documents)

@@ -57,14 +57,14 @@ def clock() -> SettableClock:
     return SettableClock(NOW)
 
 
-async def matching_sources(ctx: Context, mode: str | None, **arguments: Any) -> set[str]:
+async def find_matching_sources(ctx: Context, mode: str | None, **arguments: Any) -> set[str]:
     """Return the source ids of all hits for the query `anchor`, or without a query if no mode."""
     query_arguments = {"query": "anchor", "mode": mode} if mode else {}
     pages = await search_all_pages(ctx, 50, **query_arguments, **arguments)
     return {hit.source_id for hit in collect_hits(pages)}
 
 
-def with_date(source: Source, date: datetime) -> Source:
+def copy_with_date(source: Source, date: datetime) -> Source:
     """Return a copy of a source whose passages were all highlighted at one time."""
     sections = [replace(section, highlighted_at=date) for section in source.sections]
     return replace(source, sections=tuple(sections))
@@ -95,7 +95,7 @@ async def dated_base(new_base: NewBase) -> Context:
     """A source for each date, stored in another order than that of the dates."""
     ctx = new_base(NOW)
     sources = [
-        with_date(make_source_of_text(f"An anchor of {source_id}.", source_id), date)
+        copy_with_date(make_source_of_text(f"An anchor of {source_id}.", source_id), date)
         for source_id, date in reversed(DATES.items())
     ]
     await store_sources(ctx, *sources)
@@ -130,7 +130,7 @@ async def base_with_truncated_facets(new_base: NewBase) -> Context:
     texts = ["anchor anchor " * 2 + f"{number}" for number in range(NEAR_COUNT // 2)]
     tagged_source = make_source_of_texts(texts, "tagged", tags=("big",))
     authored_source = make_source_of_texts(texts, "authored", author="Ann")
-    both_source = with_date(
+    both_source = copy_with_date(
         make_source_of_text(OFF_TOPIC_TEXT, "both", tags=("big",), author="Ann"), DATES["long_ago"]
     )
     await store_sources(ctx, tagged_source, authored_source, both_source)
@@ -189,14 +189,16 @@ async def base_with_long_book(new_base: NewBase) -> Context:
 async def test_hits_pass_all_filters(
     library: Context, mode: str | None, filters: dict[str, Any], expected: set[str]
 ) -> None:
-    assert await matching_sources(library, mode, filters=filters) == expected
+    assert await find_matching_sources(library, mode, filters=filters) == expected
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_only_passages_with_a_card_are_found(library: Context, mode: str | None) -> None:
-    assert await matching_sources(library, mode, search_cards_only=True) == {"rope-book"}
+    assert await find_matching_sources(library, mode, search_cards_only=True) == {"rope-book"}
     filters = {"author": "Ida Loaf"}  # of the book without a card
-    assert await matching_sources(library, mode, search_cards_only=True, filters=filters) == set()
+    assert (
+        await find_matching_sources(library, mode, search_cards_only=True, filters=filters) == set()
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -230,7 +232,7 @@ async def test_only_passages_with_a_card_are_found(library: Context, mode: str |
 async def test_days_begin_at_midnight_utc(
     dated_base: Context, mode: str | None, filters: dict[str, Any], expected: list[str]
 ) -> None:
-    assert await matching_sources(dated_base, mode, filters=filters) == set(expected)
+    assert await find_matching_sources(dated_base, mode, filters=filters) == set(expected)
 
 
 async def test_a_range_that_ends_before_it_starts_is_refused(ctx: Context) -> None:
@@ -258,7 +260,7 @@ async def test_an_edited_passage_is_found_by_its_new_fields(
     await store_sources(ctx, edited_source, unchanged_source)
     new_source = replace(edited_source, tags=("c",))
     await Ingestion(ctx.database).save([chunk_source(new_source)], ctx.clock())
-    assert await matching_sources(ctx, mode, filters=filters) == {"unchanged"}
+    assert await find_matching_sources(ctx, mode, filters=filters) == {"unchanged"}
 
 
 # The mode None is left out, because a call without a query does not rank.
@@ -267,7 +269,7 @@ async def test_a_filter_finds_a_passage_behind_300_nearer_ones(
     base_with_low_ranked_passage: Context, mode: str
 ) -> None:
     for filters in ({"tags": ["rare"]}, {"tags": ["big"], "source": "far"}):
-        sources = await matching_sources(base_with_low_ranked_passage, mode, filters=filters)
+        sources = await find_matching_sources(base_with_low_ranked_passage, mode, filters=filters)
         assert sources == {"far"}
 
 
@@ -276,7 +278,9 @@ async def test_filters_find_a_passage_missing_from_postings(
     base_with_truncated_facets: Context, mode: str | None
 ) -> None:
     filters = {"tags": ["big"], "author": "Ann"}
-    assert await matching_sources(base_with_truncated_facets, mode, filters=filters) == {"both"}
+    assert await find_matching_sources(base_with_truncated_facets, mode, filters=filters) == {
+        "both"
+    }
 
 
 # In lexical mode, the passages would not be found, since they do not contain the query.
@@ -285,7 +289,7 @@ async def test_two_filters_find_passages_behind_nearer_ones(
     base_with_low_ranked_scope: Context, mode: str
 ) -> None:
     filters = {"tags": ["big"], "author": "ann"}
-    assert await matching_sources(base_with_low_ranked_scope, mode, filters=filters) == {"far"}
+    assert await find_matching_sources(base_with_low_ranked_scope, mode, filters=filters) == {"far"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -308,6 +312,6 @@ async def test_passages_are_filtered_by_language(ctx: Context, mode: str | None)
         make_source_of_text("anchor", "german", language="de"),
         make_source_of_text("anchor", "without-language"),
     )
-    assert await matching_sources(ctx, mode, filters={"language": "EN"}) == {"english"}
+    assert await find_matching_sources(ctx, mode, filters={"language": "EN"}) == {"english"}
     page, *_ = await search_all_pages(ctx, 5, filters={"language": "eng"})
     assert page.message == "There is no language 'eng'. Nearest: 'en'."

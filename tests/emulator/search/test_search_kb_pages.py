@@ -73,7 +73,7 @@ async def base_of_nine(new_base: NewBase) -> Context:
     """Nine passages."""
     ctx = new_base(None)
     chance = random.Random(2)  # noqa: S311 - no secret
-    await store_sources(ctx, *(passage(number, chance) for number in range(9)))
+    await store_sources(ctx, *(make_passage(number, chance) for number in range(9)))
     return ctx
 
 
@@ -108,7 +108,7 @@ async def page(ctx: Context, **arguments: Any) -> Out:
     return await search_kb(In.model_validate(arguments), ctx)
 
 
-def passage(number: int, chance: random.Random) -> Source:
+def make_passage(number: int, chance: random.Random) -> Source:
     """Return a source with one passage about an anchor in a storm."""
     text = " ".join(["anchor storm", *chance.choices(WORDS, k=8), str(number)])
     return make_source_of_text(text, f"s{number}", tags=("sea",))
@@ -124,7 +124,7 @@ async def test_unchanged_passages_appear_once_over_changing_pages(
     ctx: Context, call_arguments: dict[str, Any]
 ) -> None:
     chance = random.Random(str(call_arguments))  # noqa: S311 - no secret
-    sources = [passage(number, chance) for number in range(14)]
+    sources = [make_passage(number, chance) for number in range(14)]
     unchanged_ids = {chunk.chunk_id for chunk in await store_sources(ctx, *sources[:9])}
     await store_sources(ctx, *sources[9:])
     returned_ids: list[str] = []
@@ -142,7 +142,7 @@ async def test_unchanged_passages_appear_once_over_changing_pages(
 
 async def _disturb(ctx: Context, number: int, chance: random.Random, sources: list[Source]) -> None:
     """Add a passage, delete one and give one a card."""
-    [chunk] = await store_sources(ctx, passage(number, chance))
+    [chunk] = await store_sources(ctx, make_passage(number, chance))
     if len(sources) > 9:
         await remove(ctx, sources.pop())
     await update_and_index_chunk(
@@ -155,7 +155,7 @@ async def test_a_page_is_full_although_first_hits_are_gone(
     ctx: Context, call_arguments: dict[str, Any]
 ) -> None:
     chance = random.Random(1)  # noqa: S311 - no secret
-    sources = [passage(number, chance) for number in range(12)]
+    sources = [make_passage(number, chance) for number in range(12)]
     await store_sources(ctx, *sources)
     best = [hit.source_id for hit in (await page(ctx, limit=12, **call_arguments)).results]
     for source in sources:

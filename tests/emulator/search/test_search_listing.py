@@ -44,24 +44,24 @@ def make_dated_source(day: int, source_id: str, **fields: object) -> Source:
     return replace(source, sections=(replace(source.sections[0], highlighted_at=moment),))
 
 
-async def newest(
+async def list_by_date(
     selection: Selection, limit: int, after: DateCursor | None, ctx: Context
 ) -> Listing[Chunk]:
     """List the knowledge base by date."""
     return await newest_in(selection, limit, after, get_knowledge_corpus(ctx.database))
 
 
-async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
+async def read_pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
     """Return all pages."""
     listings: list[Listing[Chunk]] = []
     cursor: DateCursor | None = None
     while not listings or cursor:
-        listings.append(await newest(selection, limit, cursor, ctx))
+        listings.append(await list_by_date(selection, limit, cursor, ctx))
         cursor = listings[-1].next
     return listings
 
 
-def sources(listings: list[Listing[Chunk]]) -> list[str]:
+def list_sources(listings: list[Listing[Chunk]]) -> list[str]:
     """Return the source ids of listed passages."""
     return [chunk.source_id for listing in listings for chunk in listing.documents]
 
@@ -70,14 +70,14 @@ async def test_an_unindexed_date_repeats_and_loses_nothing(ctx: Context) -> None
     await store_sources(
         ctx, *(make_dated_source(day, f"s{day}", tags=("sea",)) for day in range(6))
     )
-    first_page = await newest(Selection((SEA,)), 2, None, ctx)
+    first_page = await list_by_date(Selection((SEA,)), 2, None, ctx)
     for number, day in ((2, 50), (4, -50)):
         changed_source = chunk_source(make_dated_source(day, f"s{number}", tags=("sea",)))
         await Ingestion(ctx.database).save([changed_source], ctx.clock())
     listings = [first_page]
     while listings[-1].next:
-        listings.append(await newest(Selection((SEA,)), 2, listings[-1].cursors[-1], ctx))
-    assert sources(listings) == ["s5", "s4", "s3", "s2", "s1", "s0"]
+        listings.append(await list_by_date(Selection((SEA,)), 2, listings[-1].cursors[-1], ctx))
+    assert list_sources(listings) == ["s5", "s4", "s3", "s2", "s1", "s0"]
 
 
 async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: Meter) -> None:
@@ -90,11 +90,11 @@ async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: M
         [chunk_source(replace(deleted_source, sections=()))], ctx.clock()
     )
     trips_before = meter.round_trips
-    listings = [await newest(Selection((SEA,)), 2, None, ctx)]
+    listings = [await list_by_date(Selection((SEA,)), 2, None, ctx)]
     assert 8 >= meter.round_trips - trips_before
     while listings[-1].next:
-        listings.append(await newest(Selection((SEA,)), 2, listings[-1].next, ctx))
-    assert sources(listings) == ["s4", "s3", "s2", "s1", "s0"]
+        listings.append(await list_by_date(Selection((SEA,)), 2, listings[-1].next, ctx))
+    assert list_sources(listings) == ["s4", "s3", "s2", "s1", "s0"]
 
 
 async def test_an_empty_span_lists_and_reads_nothing(ctx: Context, meter: Meter) -> None:
@@ -102,7 +102,7 @@ async def test_an_empty_span_lists_and_reads_nothing(ctx: Context, meter: Meter)
     read = meter.documents_read
     no_day = DateSpan(date(2024, 2, 2), date(2024, 2, 1))
     for selection in (Selection(span=no_day), Selection((SEA,), no_day)):
-        assert (await newest(selection, 5, None, ctx)).documents == []
+        assert (await list_by_date(selection, 5, None, ctx)).documents == []
     assert read == meter.documents_read
 
 
@@ -113,7 +113,10 @@ async def test_truncated_postings_list_their_newest_first(ctx: Context, meter: M
     await truncate_postings(ctx, "facets", cap=5)
     last_days = DateSpan(first=FIRST_DAY.date() + timedelta(days=9))
     read = meter.documents_read
-    assert sources([await newest(Selection((SEA,), last_days), 2, None, ctx)]) == ["s11", "s10"]
+    assert list_sources([await list_by_date(Selection((SEA,), last_days), 2, None, ctx)]) == [
+        "s11",
+        "s10",
+    ]
     assert meter.documents_read - read == 2 + 2
 
 
@@ -130,22 +133,22 @@ async def test_a_short_page_has_a_next_one(ctx: Context) -> None:
     ]
     await store_sources(ctx, repetitive_source, authored_source, *passing_sources)
     await truncate_postings(ctx, "facets", cap=20)
-    listings = await pages(ctx, Selection((SEA, ANN)), 2)
+    listings = await read_pages(ctx, Selection((SEA, ANN)), 2)
     assert [len(item.documents) for item in listings] == [0, 2, 1]
-    assert sources(listings) == ["s2", "s1", "s0"]
+    assert list_sources(listings) == ["s2", "s1", "s0"]
 
 
 async def test_the_last_page_knows_that_it_is_the_last(ctx: Context) -> None:
     await store_sources(
         ctx, *(make_dated_source(day, f"s{day}", tags=("sea",)) for day in range(4))
     )
-    listings = await pages(ctx, Selection((SEA,)), 2)
+    listings = await read_pages(ctx, Selection((SEA,)), 2)
     assert [len(item.documents) for item in listings] == [2, 2]
-    listings = await pages(ctx, Selection(span=DateSpan(first=FIRST_DAY.date())), 2)
+    listings = await read_pages(ctx, Selection(span=DateSpan(first=FIRST_DAY.date())), 2)
     assert [len(entry.documents) for entry in listings] == [2, 2]
 
 
 async def test_unknown_values_are_returned(ctx: Context) -> None:
     await store_sources(ctx, make_dated_source(0, "s0", tags=("sea",)))
-    listing = await newest(Selection((SEA, ANN)), 2, None, ctx)
+    listing = await list_by_date(Selection((SEA, ANN)), 2, None, ctx)
     assert (listing.documents, listing.unknown) == ([], ((ANN, "Ann"),))

@@ -1,4 +1,4 @@
-"""`add_task`, against the emulator."""
+"""`add_task` adds one or several tasks to the list of its caller."""
 
 from __future__ import annotations
 

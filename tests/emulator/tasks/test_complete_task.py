@@ -1,4 +1,4 @@
-"""`complete_task`, against the emulator."""
+"""`complete_task` completes or reopens a task of its caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`delete_task`, against the emulator."""
+"""`delete_task` deletes a task of its caller, which can be restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`list_tasks`, against the emulator."""
+"""`list_tasks` returns the tasks of its caller that match all filters, page by page."""
 
 from __future__ import annotations
 

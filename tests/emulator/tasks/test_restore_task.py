@@ -1,4 +1,4 @@
-"""`restore_task`, against the emulator."""
+"""`restore_task` restores a deleted task of its caller within 30 days."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def apply_call(model: Model, name: str, arguments: dict[str, Any]) -> dict[str, 
     return task
 
 
-def expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
+def list_expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
     """Return the ids that `list_tasks` must return."""
     status = arguments.get("status", "all")
     overdue = arguments.get("overdue")
@@ -132,7 +132,7 @@ async def test_stored_list_equals_its_model(
             await check_call(app, user, model, undo["tool"], undo["arguments"])
             assert states == [visible(task) for task in model]
     for query in queries:
-        assert await list_ids(app, user, **query) == expected_ids(model, query)
+        assert await list_ids(app, user, **query) == list_expected_ids(model, query)
 
 
 async def check_call(

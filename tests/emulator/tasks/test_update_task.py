@@ -1,4 +1,4 @@
-"""`update_task`, against the emulator."""
+"""`update_task` changes only the given fields of a task."""
 
 from __future__ import annotations
 

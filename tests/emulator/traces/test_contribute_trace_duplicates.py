@@ -20,14 +20,14 @@ NUMBER = 2
 """The number of the sample that has a copy."""
 
 
-def similar_trace(kind: str, name: str) -> dict[str, Any]:
+def find_similar_trace(kind: str, name: str) -> dict[str, Any]:
     """Return a trace of the test set that is similar to a sample."""
     [text] = [row for row in read_trace_set()[kind] if row["id"] == name]
     return {field: text[field] for field in FIELDS}
 
 
-COPY = similar_trace("duplicates", "e03")
-SIBLING_TRACE = similar_trace("siblings", "s03")
+COPY = find_similar_trace("duplicates", "e03")
+SIBLING_TRACE = find_similar_trace("siblings", "s03")
 
 
 async def test_edited_copy_returns_the_existing_trace(app: App) -> None:

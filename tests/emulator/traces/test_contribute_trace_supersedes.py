@@ -28,7 +28,7 @@ async def is_found(app: App, *trace_ids: str) -> list[bool]:
     return [trace_id in ids_by_tags for trace_id in trace_ids]
 
 
-async def chain(app: App, length: int) -> list[str]:
+async def contribute_chain(app: App, length: int) -> list[str]:
     """Contribute traces that each supersede the previous one."""
     trace_ids: list[str] = []
     for number in range(length):
@@ -39,7 +39,7 @@ async def chain(app: App, length: int) -> list[str]:
 
 
 async def test_own_superseded_trace_leaves_search(app: App) -> None:
-    superseded_id, successor_id = await chain(app, 2)
+    superseded_id, successor_id = await contribute_chain(app, 2)
     assert await is_found(app, superseded_id, successor_id) == [False, True]
     assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id))[
         "trace_id"
@@ -47,7 +47,7 @@ async def test_own_superseded_trace_leaves_search(app: App) -> None:
 
 
 async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
-    superseded_id, successor_id = await chain(app, 2)
+    superseded_id, successor_id = await contribute_chain(app, 2)
     await withdraw(app, successor_id)
     assert await is_found(app, superseded_id, successor_id) == [True, False]
     assert "superseded_by" not in await call_result(
@@ -58,7 +58,7 @@ async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
 
 
 async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
-    [superseded_id] = await chain(app, 1)
+    [superseded_id] = await contribute_chain(app, 1)
     result = await call_result(
         app, "contribute_trace", **make_sample(1, tags=["orange"], supersedes=superseded_id)
     )
@@ -68,7 +68,7 @@ async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
 
 
 async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
-    trace_ids = await chain(app, 3)
+    trace_ids = await contribute_chain(app, 3)
     assert await is_found(app, *trace_ids) == [False, False, True]
     await withdraw(app, trace_ids[2])
     assert await is_found(app, *trace_ids) == [False, True, False]
@@ -80,7 +80,7 @@ async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
 
 
 async def test_withdrawn_middle_of_a_chain_changes_nothing(app: App) -> None:
-    trace_ids = await chain(app, 3)
+    trace_ids = await contribute_chain(app, 3)
     await withdraw(app, trace_ids[1])
     assert await is_found(app, *trace_ids) == [False, False, True]
     text = await call_text(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)
@@ -91,7 +91,7 @@ async def test_withdrawn_middle_of_a_chain_changes_nothing(app: App) -> None:
 async def test_superseding_twice_names_the_successor(
     app: App,
 ) -> None:
-    [superseded_id] = await chain(app, 1)
+    [superseded_id] = await contribute_chain(app, 1)
     successor = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=superseded_id)
     error = await call_error(app, "contribute_trace", **make_sample(2, supersedes=superseded_id))
     assert error.code == "CONFLICT"
@@ -100,7 +100,7 @@ async def test_superseding_twice_names_the_successor(
 
 
 async def test_superseded_trace_of_another_user_stays(app: App) -> None:
-    [superseded_id] = await chain(app, 1)
+    [superseded_id] = await contribute_chain(app, 1)
     successor = await contribute(
         app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=superseded_id
     )
@@ -117,7 +117,7 @@ async def test_superseded_trace_of_another_user_stays(app: App) -> None:
 
 
 async def test_missing_trace_cannot_be_superseded(app: App) -> None:
-    [only_id] = await chain(app, 1)
+    [only_id] = await contribute_chain(app, 1)
     error = await call_error(app, "contribute_trace", **make_sample(1, supersedes="missing"))
     assert error.code == "NOT_FOUND"
     assert list(await read_app_documents(app, "traces")) == [only_id]
@@ -125,7 +125,7 @@ async def test_missing_trace_cannot_be_superseded(app: App) -> None:
 
 
 async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
-    [superseded_id] = await chain(app, 1)
+    [superseded_id] = await contribute_chain(app, 1)
     await withdraw(app, superseded_id)
     error = await call_error(
         app, "contribute_trace", "ben", **make_sample(1, supersedes=superseded_id)
@@ -134,7 +134,7 @@ async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
 
 
 async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
-    [superseded_id] = await chain(app, 1)
+    [superseded_id] = await contribute_chain(app, 1)
     await withdraw(app, superseded_id)
     error = await call_error(app, "contribute_trace", **make_sample(1, supersedes=superseded_id))
     assert error.code == "CONFLICT"
@@ -143,14 +143,14 @@ async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
 
 async def test_rewording_may_supersede_the_own_trace(app: App) -> None:
     """A trace is no duplicate of the one that it supersedes."""
-    [superseded_id] = await chain(app, 1)
+    [superseded_id] = await contribute_chain(app, 1)
     better: dict[str, Any] = {"title": f"Oranges: {make_sample(0)['title']}", "tags": ["orange"]}
     successor = await contribute(app, 0, **better, supersedes=superseded_id)
     assert await is_found(app, superseded_id, successor) == [False, True]
 
 
 async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
-    [superseded_id] = await chain(app, 1)
+    [superseded_id] = await contribute_chain(app, 1)
     await add_votes(app, superseded_id, 2, **SPAM)
     error = await call_error(app, "contribute_trace", **make_sample(1, supersedes=superseded_id))
     assert error.code == "CONFLICT"
@@ -158,7 +158,7 @@ async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
 
 
 async def test_restoring_a_successor_cannot_hide_a_flagged_trace(app: App) -> None:
-    trace_ids = await chain(app, 2)
+    trace_ids = await contribute_chain(app, 2)
     await withdraw(app, trace_ids[1])
     await add_votes(app, trace_ids[0], 2, **SPAM)
     error = await call_error(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)

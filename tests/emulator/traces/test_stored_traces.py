@@ -49,7 +49,7 @@ class History:
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.trace_ids: list[str] = []
 
-    async def event(self) -> None:
+    async def make_event(self) -> None:
         """Make one to three random calls at once."""
         count = self.chance.choice((1, 1, 1, 2, 3))
         await asyncio.gather(*(self._make_call() for _ in range(count)))
@@ -131,7 +131,7 @@ async def test_postings_are_exact_after_any_history(app: App, seed: int) -> None
     history = History(app, seed)
     for _ in range(6):
         for _ in range(6):
-            await history.event()
+            await history.make_event()
         await assert_postings_exact(app)
 
 

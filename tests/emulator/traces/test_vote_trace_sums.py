@@ -53,7 +53,7 @@ class History:
         for number, user in enumerate(("anna", "ben", "anna", "ben")):
             self.owners[await contribute(self.app, number, user)] = user
 
-    async def event(self) -> None:
+    async def make_event(self) -> None:
         """Make one random call."""
         trace_id = self.chance.choice(sorted(self.owners))
         action = self.chance.choices(
@@ -130,7 +130,7 @@ async def test_tallies_equal_the_votes_after_any_history(app: App, seed: int) ->
     await history.begin()
     for _ in range(8):
         for _ in range(8):
-            await history.event()
+            await history.make_event()
         await history.assert_shown()
         await assert_tallies(app)
 

@@ -93,7 +93,7 @@ async def erase(app: App, task: str = "default") -> None:
 async def erase_and_begin(erasing_app: App, broken_app: App) -> None:
     """Erase the workspace, then begin an upload that cannot be completed."""
     await erase(erasing_app)
-    assert await error_code(broken_app, materials=TEXT) == "UNAVAILABLE"
+    assert await get_error_code(broken_app, materials=TEXT) == "UNAVAILABLE"
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ async def test_a_document_erased_while_deferred_is_gone(
             break
         assert await read_workspaces(other_app) == {}, commits
         assert answer.error is None or answer.error.code == "CONFLICT"
-        assert await error_code(other_app, document=ID) == "NOT_FOUND"
+        assert await get_error_code(other_app, document=ID) == "NOT_FOUND"
     assert commits > 4
 
 
@@ -397,7 +397,7 @@ async def test_an_erasure_ends_beside_an_upload(
     assert commits > 4
 
 
-async def error_code(app: App, **arguments: Any) -> str | None:
+async def get_error_code(app: App, **arguments: Any) -> str | None:
     """Return the code of the error, if the call fails."""
     answer = await call_extract_with_deadline(app, **arguments)
     return answer.error.code if answer.error else None

@@ -84,11 +84,11 @@ async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
     """A function that makes more apps for the same database, with other settings."""
     apps: list[App] = []
 
-    def instance(**fields: Any) -> App:
+    def make_instance(**fields: Any) -> App:
         apps.append(App(make_openai_settings(fake, project, **fields)))
         return apps[-1]
 
-    yield instance
+    yield make_instance
     for app in apps:
         await app.aclose()
 

@@ -89,7 +89,7 @@ async def open_app(project: str, embedder: RecordingEmbedder) -> AsyncIterator[C
         await app.aclose()
 
 
-async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
+async def read_stored(app: App, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
     """Return the documents of a collection in a workspace of the reader."""
     ctx = app.context(Caller(), Meter())
     return await read_documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
@@ -118,9 +118,9 @@ async def test_shared_passages_are_embedded_and_stored_once(
     await extract_result(app, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
     expected = sorted((MAST, BREAD, COMET, BRIDGE))
     assert sorted(embedder.passages) == expected
-    passages = await stored(app, "passages")
+    passages = await read_stored(app, "passages")
     assert sorted(passage["text"] for passage in passages.values()) == expected
-    assert len(await stored(app, "documents")) == 2
+    assert len(await read_stored(app, "documents")) == 2
 
 
 async def test_known_passages_have_the_positions_of_the_new_text(
@@ -139,8 +139,8 @@ async def test_workspaces_share_nothing(app: App, embedder: RecordingEmbedder) -
     await extract_result(app, "rye", materials=TEXT, task_id="one")
     await extract_result(app, "rye", materials=TEXT, task_id="two")
     assert len(embedder.passages) == 8
-    assert len(await stored(app, "passages", "one")) == 4
-    assert len(await stored(app, "passages", "two")) == 4
+    assert len(await read_stored(app, "passages", "one")) == 4
+    assert len(await read_stored(app, "passages", "two")) == 4
 
 
 async def test_passages_are_embedded_thirty_two_at_a_time(
@@ -172,9 +172,9 @@ async def test_no_passage_of_a_workspace_is_embedded_twice(
         await extract_result(app, "passage", materials=text, task_id=task)
     different = {letter for letters in uploads for letter in letters}
     assert len(different) == len(embedder.passages) - before
-    assert len(different) == len(await stored(app, "passages", task))
+    assert len(different) == len(await read_stored(app, "passages", task))
     texts = {"\n\n".join(letters) for letters in uploads}
-    assert len(texts) == len(await stored(app, "documents", task))
+    assert len(texts) == len(await read_stored(app, "documents", task))
 
 
 LONG = "\n\n".join(f"Line {number} of a long log." for number in range(100))
@@ -197,7 +197,7 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
     assert result["passages"] == []
     assert result["known"] is False
     assert 0 < result["ask_again_after"] <= 600
-    assert result["document"] in str(await stored(app, "documents"))
+    assert result["document"] in str(await read_stored(app, "documents"))
     assert embedder.passages == []
     assert "document" in result["message"]
     report = await ingest_materials(app.context(Caller(), Meter()), make_ample_budget())
@@ -320,7 +320,7 @@ async def test_the_stored_fields_of_a_document_keep_their_names(
 ) -> None:
     """Databases of users have these names, which differ from those in the code."""
     await extract_result(app, "bread", materials=TEXT)
-    [fields] = (await stored(app, "documents")).values()
+    [fields] = (await read_stored(app, "documents")).values()
     assert fields.keys() == {
         *("document_id", "arrival", "status", "making", "passage_characters", "cutting"),
         *("characters", "passages", "parts", "brought_at", "prepaid", "reason", "worked_until"),
@@ -328,7 +328,7 @@ async def test_the_stored_fields_of_a_document_keep_their_names(
     }
     profile = {"model": embedder.model, "dimension": embedder.dimension}
     assert profile | {"analysis": ANALYZER_VERSION} == fields["making"]
-    passages = await stored(app, "passages")
+    passages = await read_stored(app, "passages")
     assert {passage["embedding_model"] for passage in passages.values()} == {embedder.model}
 
 

@@ -73,7 +73,7 @@ async def open_app(project: str) -> AsyncIterator[Open]:
         await app.aclose()
 
 
-async def status_and_price(app: App, **arguments: Any) -> tuple[str, int | None]:
+async def read_status_and_price(app: App, **arguments: Any) -> tuple[str, int | None]:
     """Return the status or error code of a call, and its price."""
     answer = await call_extract_with_deadline(app, **arguments)
     if answer.error:
@@ -84,21 +84,21 @@ async def status_and_price(app: App, **arguments: Any) -> tuple[str, int | None]
 
 async def upload_and_ask(app: App) -> None:
     """Upload the text and get an answer."""
-    assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
-    assert await status_and_price(app, document=ID) == ("ready", FREE)
+    assert await read_status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
+    assert await read_status_and_price(app, document=ID) == ("ready", FREE)
 
 
 async def ask_and_append(app: App, answers: list[tuple[str, int | None]]) -> None:
     """Ask about the document, and append the status and the price."""
-    answers.append(await status_and_price(app, document=ID))
+    answers.append(await read_status_and_price(app, document=ID))
 
 
 async def test_an_immediate_answer_costs_each_time(open_app: Open) -> None:
     app = open_app()
     text = make_text(5)
-    assert await status_and_price(app, materials=text) == ("ready", FULL_PRICE)
-    assert await status_and_price(app, materials=text) == ("ready", FULL_PRICE)
-    assert await status_and_price(app, document=content_id(text)) == ("ready", FULL_PRICE)
+    assert await read_status_and_price(app, materials=text) == ("ready", FULL_PRICE)
+    assert await read_status_and_price(app, materials=text) == ("ready", FULL_PRICE)
+    assert await read_status_and_price(app, document=content_id(text)) == ("ready", FULL_PRICE)
 
 
 @pytest.mark.parametrize("target", [{"document": ID}, {"materials": TEXT}])
@@ -106,28 +106,28 @@ async def test_the_first_answer_of_a_deferred_text_is_prepaid(
     open_app: Open, target: dict[str, str]
 ) -> None:
     app = open_app()
-    assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
+    assert await read_status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
     await run_job(INGEST_MATERIALS, app)
-    assert await status_and_price(app, **target) == ("ready", FREE)
-    assert await status_and_price(app, **target) == ("ready", FULL_PRICE)
+    assert await read_status_and_price(app, **target) == ("ready", FREE)
+    assert await read_status_and_price(app, **target) == ("ready", FULL_PRICE)
 
 
 async def test_a_pending_text_is_asked_again_for_free(open_app: Open) -> None:
     app = open_app()
-    assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
-    assert await status_and_price(open_app(down=True), document=ID) == ("UNAVAILABLE", FREE)
-    assert await status_and_price(app, document=ID) == ("ready", FREE)
-    assert await status_and_price(app, document=ID) == ("ready", FULL_PRICE)
+    assert await read_status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
+    assert await read_status_and_price(open_app(down=True), document=ID) == ("UNAVAILABLE", FREE)
+    assert await read_status_and_price(app, document=ID) == ("ready", FREE)
+    assert await read_status_and_price(app, document=ID) == ("ready", FULL_PRICE)
 
 
 async def test_one_of_many_simultaneous_answers_is_prepaid(
     open_app: Open,
 ) -> None:
     app = open_app()
-    await status_and_price(app, materials=TEXT)
+    await read_status_and_price(app, materials=TEXT)
     await run_job(INGEST_MATERIALS, app)
     answers = await asyncio.gather(
-        *(status_and_price(caller, document=ID) for caller in (app, open_app()) * 3)
+        *(read_status_and_price(caller, document=ID) for caller in (app, open_app()) * 3)
     )
     assert [answer for answer in answers if answer != ("ready", FULL_PRICE)] == [("ready", FREE)]
 
@@ -139,7 +139,7 @@ async def test_a_resumed_call_never_restores_a_prepayment(
 ) -> None:
     for commits in range(1, 20, step):
         other_app = open_app(commits)
-        assert await status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
+        assert await read_status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
         answers: list[tuple[str, int | None]] = []
         asking_app = open_app(
             commits, call_after(commits, partial(ask_and_append, other_app, answers))
@@ -150,7 +150,7 @@ async def test_a_resumed_call_never_restores_a_prepayment(
         # A call during the embedding by another one is pending and free.
         assert {("pending", FREE), ("ready", FREE), ("ready", FULL_PRICE)}.issuperset(answers)
         assert answers.count(("ready", FREE)) == 1, commits
-        assert await status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
+        assert await read_status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
     assert commits > 3
 
 
@@ -162,7 +162,7 @@ async def test_an_overtaken_upload_leaves_the_document_ready(
     for commits in range(2, 20, step):
         other_app = open_app(commits)
         uploading_app = open_app(commits, call_after(commits, partial(upload_and_ask, other_app)))
-        await status_and_price(uploading_app, materials=TEXT)
+        await read_status_and_price(uploading_app, materials=TEXT)
         if uploading_app.commits < commits:
             break
         stored = (await read_workspaces(other_app))[f"default/documents/{ID}"]
@@ -174,7 +174,7 @@ async def test_an_overtaken_upload_leaves_the_document_ready(
 async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other_app = open_app(commits)
-        assert await status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
+        assert await read_status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
         await run_job(INGEST_MATERIALS, other_app)
         killed_app = open_app(commits, call_after(commits, die))
         await call_extract_with_deadline(killed_app, document=ID, idempotency_key="k")
@@ -182,7 +182,7 @@ async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
             break
         answer = await call_extract_with_deadline(other_app, document=ID, idempotency_key="k")
         assert answer.receipt.price == FREE, commits
-        assert await status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
+        assert await read_status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
     assert commits > 1
 
 
@@ -194,15 +194,15 @@ async def test_a_repeated_commit_changes_nothing(
     """Google's client repeats commits by itself."""
     calm_app = open_app(-1)
     costs = [
-        await status_and_price(calm_app, materials=TEXT),
-        await status_and_price(calm_app, document=ID),
+        await read_status_and_price(calm_app, materials=TEXT),
+        await read_status_and_price(calm_app, document=ID),
     ]
     expected_documents = await read_workspaces(calm_app)
     for commits in range(1, 20, step):
         app = open_app(commits, send_commit_twice(commits))
         actual = [
-            await status_and_price(app, materials=TEXT),
-            await status_and_price(app, document=ID),
+            await read_status_and_price(app, materials=TEXT),
+            await read_status_and_price(app, document=ID),
         ]
         assert costs == actual, commits
         assert await read_workspaces(app) == expected_documents
@@ -214,14 +214,14 @@ async def test_a_repeated_commit_changes_nothing(
 async def test_one_payment_buys_one_text(open_app: Open) -> None:
     """The gateway accepts a call with the idempotency key of a paid call without payment."""
     app = open_app()
-    assert await status_and_price(app, materials=TEXT, idempotency_key="k") == (
+    assert await read_status_and_price(app, materials=TEXT, idempotency_key="k") == (
         "pending",
         FULL_PRICE,
     )
     for arguments in ({"materials": make_text(first=100)}, {"document": ID}):
-        costs = await status_and_price(app, idempotency_key="k", **arguments)
+        costs = await read_status_and_price(app, idempotency_key="k", **arguments)
         assert costs == ("CONFLICT", FREE)
-    assert await status_and_price(app, materials=TEXT, idempotency_key="k") == (
+    assert await read_status_and_price(app, materials=TEXT, idempotency_key="k") == (
         "pending",
         FULL_PRICE,
     )
@@ -231,7 +231,7 @@ async def test_of_many_texts_with_one_key_one_is_paid(open_app: Open) -> None:
     app = open_app()
     texts = [make_text(first=100 * number) for number in range(4)]
     costs = await asyncio.gather(
-        *(status_and_price(app, materials=text, idempotency_key="k") for text in texts)
+        *(read_status_and_price(app, materials=text, idempotency_key="k") for text in texts)
     )
     assert [cost for cost in costs if cost[0] == "pending"] == [("pending", FULL_PRICE)]
     stored = await read_workspaces(app)
@@ -241,8 +241,8 @@ async def test_of_many_texts_with_one_key_one_is_paid(open_app: Open) -> None:
 
 async def test_one_call_at_a_time_embeds_a_deferred_text(open_app: Open) -> None:
     app = open_app()
-    await status_and_price(app, materials=TEXT)
-    costs = await asyncio.gather(*(status_and_price(app, document=ID) for _ in range(5)))
+    await read_status_and_price(app, materials=TEXT)
+    costs = await asyncio.gather(*(read_status_and_price(app, document=ID) for _ in range(5)))
     embedded = {("ready", FREE), ("pending", FREE), ("ready", FULL_PRICE)}
     assert embedded.issuperset(costs)
     assert costs.count(("ready", FREE)) == 1
@@ -250,11 +250,11 @@ async def test_one_call_at_a_time_embeds_a_deferred_text(open_app: Open) -> None
 
 async def test_a_failed_text_is_uploaded_again_for_free(open_app: Open) -> None:
     app = open_app()
-    assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
+    assert await read_status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
     store = Workspace(app.context(READER, Meter()).database, "reader", "default")
     await store.mark_failed(await store.load_document(ID), "it was refused")
-    assert await status_and_price(app, document=ID) == ("VALIDATION_ERROR", FREE)
-    assert await status_and_price(app, materials=TEXT) == ("pending", FREE)
+    assert await read_status_and_price(app, document=ID) == ("VALIDATION_ERROR", FREE)
+    assert await read_status_and_price(app, materials=TEXT) == ("pending", FREE)
     await run_job(INGEST_MATERIALS, app)
-    assert await status_and_price(app, document=ID) == ("ready", FREE)
-    assert await status_and_price(app, document=ID) == ("ready", FULL_PRICE)
+    assert await read_status_and_price(app, document=ID) == ("ready", FREE)
+    assert await read_status_and_price(app, document=ID) == ("ready", FULL_PRICE)

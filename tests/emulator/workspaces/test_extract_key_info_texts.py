@@ -162,7 +162,7 @@ in_any_language = pytest.mark.parametrize(
 )
 
 
-def text_with_answer(answer: str, others: tuple[str, ...]) -> str:
+def make_text_with_answer(answer: str, others: tuple[str, ...]) -> str:
     """Return a text whose third passage answers."""
     return "\n\n".join((*others[:2], answer, *others[2:]))
 
@@ -171,7 +171,7 @@ def text_with_answer(answer: str, others: tuple[str, ...]) -> str:
 async def test_words_alone_find_the_answer_in_any_language(
     lexical_app: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
-    result = await call_twice(lexical_app, query, text_with_answer(answer, others))
+    result = await call_twice(lexical_app, query, make_text_with_answer(answer, others))
     assert result["contexts"][0] == answer
     assert result["passages"][0]["position"] == 3
     assert result["considered"] == 4
@@ -189,7 +189,7 @@ async def test_words_alone_find_the_answer_in_any_language(
 async def test_an_english_model_keeps_the_answer_first(
     app: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
-    result = await call_twice(app, query, text_with_answer(answer, others))
+    result = await call_twice(app, query, make_text_with_answer(answer, others))
     assert result["contexts"][0] == answer
 
 

@@ -129,7 +129,9 @@ class WorkspaceModel:
             self.app, query, Caller.of(user), top_k=20, **task_id, **arguments
         )
 
-    async def step(self, user: str, name: str | None, action: str, number: int, query: str) -> None:
+    async def take_step(
+        self, user: str, name: str | None, action: str, number: int, query: str
+    ) -> None:
         """Take one step in a workspace, and check the answer."""
         task = safe_id(name or "default")
         expected_texts = self.tasks[user, task]
@@ -138,7 +140,7 @@ class WorkspaceModel:
         match action:
             case "upload" | "upload in task":
                 is_known = text in expected_texts
-                self.embedded.update(passages(text) - passages(*expected_texts))
+                self.embedded.update(split_passages(text) - split_passages(*expected_texts))
                 expected_texts.add(text)
                 answer = await self.ask(user, name, query, materials=text, **scope)
                 assert answer.result
@@ -154,26 +156,26 @@ class WorkspaceModel:
                     assert_answers(answer, task, expected_texts if scope else matching_texts)
                 else:
                     never = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
-                    assert error_code(answer) == "NOT_FOUND"
+                    assert get_error_code(answer) == "NOT_FOUND"
                     assert answer.error == never.error
             case "task":
                 answer = await self.ask(user, name, query, scope="task")
                 if expected_texts:
                     assert_answers(answer, task, expected_texts)
                 else:
-                    assert error_code(answer) == "NOT_FOUND"
+                    assert get_error_code(answer) == "NOT_FOUND"
             case _:
                 if expected_texts:
                     await erase_workspace(make_job_context(self.app), task, user)
                     expected_texts.clear()
 
 
-def passages(*texts: str) -> Counter[str]:
+def split_passages(*texts: str) -> Counter[str]:
     """Return the different passages of texts."""
     return Counter({passage.strip() for text in texts for passage in text.split("\n\n")})
 
 
-def error_code(answer: CallAnswer) -> str | None:
+def get_error_code(answer: CallAnswer) -> str | None:
     return answer.error.code if answer.error else None
 
 
@@ -181,8 +183,8 @@ def assert_answers(answer: CallAnswer, task: str, texts: set[str]) -> None:
     """Assert that an answer has exactly the passages of these texts, at their positions."""
     assert answer.result, answer.error
     assert task == answer.result["task_id"]
-    assert passages(*texts) == Counter(answer.result["contexts"])
-    assert len(passages(*texts)) == answer.result["considered"]
+    assert split_passages(*texts) == Counter(answer.result["contexts"])
+    assert len(split_passages(*texts)) == answer.result["considered"]
     by_id = {content_id(text): text for text in texts}
     assert answer.result["contexts"] == [
         by_id[passage["document"]][passage["start"] : passage["end"]]
@@ -212,7 +214,7 @@ async def test_each_workspace_answers_from_its_own_texts(
     settings = Settings(google_cloud_project=f"{project}-{next(_ROUNDS)}")
     model = WorkspaceModel(App(settings, embedder=embedder))
     for step in script:
-        await model.step(*step)
+        await model.take_step(*step)
     assert model.embedded == embedder.embedded
     await assert_stored(model)
     await model.app.aclose()
@@ -233,7 +235,7 @@ async def assert_stored(model: WorkspaceModel) -> None:
         expected |= {
             f"{task}/parts/{content_id(text)}{suffix}" for text in texts for suffix in ("", ".0")
         }
-        expected |= {f"{task}/passages/{content_id(passage)}" for passage in passages(*texts)}
+        expected |= {f"{task}/passages/{content_id(passage)}" for passage in split_passages(*texts)}
     assert {UPLOAD_ID.sub("", path) for path in contents} == expected
 
 

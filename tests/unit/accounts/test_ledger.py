@@ -31,7 +31,7 @@ END_BY_HOLDER = st.fixed_dictionaries(
 )
 
 
-def balances(ledger: Ledger, now: datetime = NOON) -> tuple[int, int]:
+def read_balances(ledger: Ledger, now: datetime = NOON) -> tuple[int, int]:
     """Return the balance of the account, and the part of it that is not on hold."""
     assert ledger.account
     return ledger.account.balance, ledger.account.compute_available(now)
@@ -66,7 +66,7 @@ def test_successful_call_is_charged_once_in_any_order(
                 continue  # The call is paid already, so this sending has nothing to settle.
             started_holders.add(holder)
     assert ledger.record.charged == (30 if "settle" in past_ends else 0)
-    balance, available = balances(ledger)
+    balance, available = read_balances(ledger)
     assert 100 - ledger.record.charged == balance
     assert (balance - 30 if ledger.record.holders else balance) == available
 
@@ -85,7 +85,7 @@ def test_call_that_outlives_its_hold_is_not_charged() -> None:
     ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON + HOLD_LIFETIME)
     assert ledger.record.state == PaymentState.SETTLED
     assert ledger.record.charged == 0
-    assert balances(ledger) == (100, 100)
+    assert read_balances(ledger) == (100, 100)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_earlier_payment_is_kept_when_a_call_is_repeated() -> None:
     ledger = ledger.reserve(BILL, "two", after_expiry).settle(20, ENTRY, after_expiry)
     assert ledger.record.attempt == 2
     assert ledger.record.charged == 50
-    assert balances(ledger, after_expiry) == (50, 50)
+    assert read_balances(ledger, after_expiry) == (50, 50)
 
 
 def test_rejected_call_changes_nothing() -> None:
@@ -135,4 +135,4 @@ def test_stored_answer_of_a_paid_call_costs_nothing() -> None:
         30, REPLAYED_ENTRY, after_expiry
     )
     assert repeated_ledger.record.charged == 30
-    assert balances(repeated_ledger, after_expiry) == (70, 70)
+    assert read_balances(repeated_ledger, after_expiry) == (70, 70)

@@ -30,7 +30,7 @@ class Plant(BaseModel):
     made: Literal["grown"]
 
 
-def fields() -> dict[str, Any]:
+def list_fields() -> dict[str, Any]:
     properties: dict[str, Any] = build_answer_schema(Plant)["properties"]
     return properties
 
@@ -45,27 +45,27 @@ def test_a_schema_has_the_shapes_name_and_description() -> None:
 
 def test_definitions_are_inlined() -> None:
     assert "$" not in str(build_answer_schema(Plant))
-    assert fields()["kind"] == {
+    assert list_fields()["kind"] == {
         "type": "string",
         "enum": ["fruit", "nut"],
         "description": "What it bears.",
     }
-    assert fields()["main"]["description"] == "Its main part."
+    assert list_fields()["main"]["description"] == "Its main part."
 
 
 def test_limits_are_stated_in_descriptions() -> None:
     title = {"type": "string", "description": "At most 20 characters."}
-    assert fields()["main"]["properties"]["title"] == title
-    assert fields()["parts"]["description"] == "At least 1 entries. At most 9 entries."
-    assert fields()["height"] == {"type": "number", "description": "At least 0. At most 100."}
+    assert list_fields()["main"]["properties"]["title"] == title
+    assert list_fields()["parts"]["description"] == "At least 1 entries. At most 9 entries."
+    assert list_fields()["height"] == {"type": "number", "description": "At least 0. At most 100."}
 
 
 def test_a_field_may_have_the_name_of_a_keyword() -> None:
-    assert fields()["pattern"] == {
+    assert list_fields()["pattern"] == {
         "anyOf": [{"type": "string"}, {"type": "null"}],
         "description": "Of its leaves.",
     }
 
 
 def test_a_constant_is_the_only_choice() -> None:
-    assert fields()["made"] == {"type": "string", "enum": ["grown"]}
+    assert list_fields()["made"] == {"type": "string", "enum": ["grown"]}

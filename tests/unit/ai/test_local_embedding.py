@@ -24,7 +24,7 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
     return local_embedder
 
 
-def similarity(first_vector: Vector, second_vector: Vector) -> float:
+def compute_similarity(first_vector: Vector, second_vector: Vector) -> float:
     return sum(a * b for a, b in zip(first_vector, second_vector, strict=True))
 
 
@@ -57,7 +57,7 @@ async def test_a_query_is_nearest_to_its_answer(embedder: LocalEmbedder) -> None
         Purpose.DOCUMENT,
     )
     (question,) = await embedder.embed(["How do bees communicate?"], Purpose.QUERY)
-    assert similarity(question, answer) > similarity(question, unrelated) + 0.3
+    assert compute_similarity(question, answer) > compute_similarity(question, unrelated) + 0.3
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\x00\u200b", "\U000e0001"])

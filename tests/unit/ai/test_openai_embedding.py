@@ -74,7 +74,7 @@ async def expect_failure(
         return await embed_with_error(embedder.on_behalf_of(callers) if callers else embedder)
 
 
-def expected(text: str, dimension: int = 8) -> Vector:
+def compute_expected(text: str, dimension: int = 8) -> Vector:
     return unit_vector(hash_words(text, dimension), dimension)
 
 
@@ -85,7 +85,7 @@ def make_texts(count: int) -> list[str]:
 async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
     with FakeOpenAI() as server:
         (vector,) = await embed(server, ["Bees dance."])
-    assert vector == pytest.approx(expected("Bees dance."))
+    assert vector == pytest.approx(compute_expected("Bees dance."))
     assert math.hypot(*vector) == pytest.approx(1.0)
 
 
@@ -114,7 +114,7 @@ async def test_key_and_dimension_are_optional() -> None:
             "api_key": None,
         }
         (vector,) = await embed(server, ["Bees dance."], **native)
-    assert vector == pytest.approx(expected("Bees dance.", openai.DIMENSION))
+    assert vector == pytest.approx(compute_expected("Bees dance.", openai.DIMENSION))
     assert server.calls[0].key is None
     assert "dimensions" not in server.calls[0].body
 
@@ -124,7 +124,7 @@ async def test_texts_are_sent_in_batches_of_32() -> None:
     with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
         vectors = await embed(server, texts)
     assert sorted(server.text_counts) == [6, 32, 32]
-    assert vectors == [pytest.approx(expected(text)) for text in texts]
+    assert vectors == [pytest.approx(compute_expected(text)) for text in texts]
 
 
 async def test_concurrency_is_limited_over_two_calls() -> None:
@@ -294,7 +294,7 @@ async def test_a_batch_that_is_too_large_is_halved() -> None:
     with FakeOpenAI() as server:
         server.max_characters = 1_000
         vectors = await embed(server, texts)
-    assert vectors == [pytest.approx(expected(text)) for text in texts]
+    assert vectors == [pytest.approx(compute_expected(text)) for text in texts]
     assert [call.texts for call in server.calls].count([PROBE]) == 1
 
 

@@ -109,7 +109,7 @@ def make_client(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
     )
 
 
-async def written(*blocks: bytes) -> AsyncIterator[bytes]:
+async def read_written(*blocks: bytes) -> AsyncIterator[bytes]:
     for block in blocks:
         yield block
 
@@ -122,7 +122,7 @@ def answer(**fields: Any) -> bytes:
     return json.dumps({"key": "hash:chunk", "status": ""} | fields).encode()
 
 
-def embedding(values: list[float]) -> dict[str, Any]:
+def make_embedding(values: list[float]) -> dict[str, Any]:
     return {"embedding": {"values": values}}
 
 
@@ -317,12 +317,12 @@ def test_a_request_has_its_key_and_configuration(offline: VertexBatch) -> None:
 
 
 def test_an_answers_vector_is_scaled_to_length_one(offline: VertexBatch) -> None:
-    row = offline.parse_answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
+    row = offline.parse_answer(answer(response=make_embedding([3.0, 0.0, 4.0, 0.0])))
     assert row == BatchRow("hash:chunk", (0.6, 0.0, 0.8, 0.0))
 
 
 def test_a_longer_vector_is_cut_to_the_dimension(offline: VertexBatch) -> None:
-    row = offline.parse_answer(answer(response=embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
+    row = offline.parse_answer(answer(response=make_embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
     assert row
     assert row.vector
     assert row.vector == pytest.approx((0.5, 0.5, 0.5, 0.5))
@@ -342,8 +342,8 @@ def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     [
         answer(status="INVALID_ARGUMENT: too long", response={}),
         answer(error={"code": 3}),
-        answer(response=embedding([1.0])),
-        answer(response=embedding([0.0] * 4)),
+        answer(response=make_embedding([1.0])),
+        answer(response=make_embedding([0.0] * 4)),
         answer(response={"embedding": {"values": ["a", "b", "c", "d"]}}),
         answer(response={"embedding": {"values": 7}}),
         answer(response=None),
@@ -363,7 +363,7 @@ async def test_a_file_is_written_and_read_in_blocks(
     files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     line = b"x" * 999_999 + b"\n"
-    await files.write("task/input.jsonl", written(*[line] * 10))
+    await files.write("task/input.jsonl", read_written(*[line] * 10))
     assert storage.list_names("bulk") == ["work/task/input.jsonl"]
     assert storage.calls["upload"] == 4  # the session and three pieces
     assert await read_lines(files, "task/input.jsonl") == [line] * 10
@@ -400,7 +400,7 @@ async def test_transient_failures_are_retried(
 ) -> None:
     for operation in ("list", "download", "upload", "delete"):
         storage.faults[operation].append(fault)
-    await files.write("task/output/a.jsonl", written(b'{"a": 1}\n{"b": 2}\n'))
+    await files.write("task/output/a.jsonl", read_written(b'{"a": 1}\n{"b": 2}\n'))
     assert await files.list_names("task/output") == ["task/output/a.jsonl"]
     assert await read_lines(files, "task/output/a.jsonl") == [b'{"a": 1}\n', b'{"b": 2}\n']
     await files.delete("task")
@@ -415,7 +415,7 @@ async def test_storage_that_stays_down_is_unavailable(
     with pytest.raises(Unavailable):
         await files.list_names("task")
     with pytest.raises(Unavailable):
-        await files.write("task/input.jsonl", written(b"x"))
+        await files.write("task/input.jsonl", read_written(b"x"))
 
 
 async def test_a_denied_bucket_is_logged_with_advice(
@@ -426,7 +426,7 @@ async def test_a_denied_bucket_is_logged_with_advice(
     with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
         await files.list_names("task")
     with pytest.raises(PlatformFault, match="403"):
-        await files.write("task/input.jsonl", written(b"x"))
+        await files.write("task/input.jsonl", read_written(b"x"))
 
 
 async def test_only_the_files_in_a_folder_are_deleted(

@@ -17,7 +17,7 @@ def main_source(name: str) -> str:
     return function.main
 
 
-def imported_files(source: str, *excluded_modules: str) -> set[str]:
+def find_imported_files(source: str, *excluded_modules: str) -> set[str]:
     """Return Carrel's own files that `source` imports, as paths relative to the repository."""
     return {
         path.relative_to(ROOT).as_posix() for path in follow_imports(source, excluded_modules).files
@@ -25,23 +25,25 @@ def imported_files(source: str, *excluded_modules: str) -> set[str]:
 
 
 def test_only_imported_files_are_included() -> None:
-    task_files = imported_files(main_source("list_tasks"))
+    task_files = find_imported_files(main_source("list_tasks"))
     assert "shared/tasks/repository.py" in task_files
     assert "shared/pipeline/index_repair.py" not in task_files
-    assert "shared/pipeline/index_repair.py" in imported_files(main_source("repair"))
+    assert "shared/pipeline/index_repair.py" in find_imported_files(main_source("repair"))
 
 
 def test_imports_inside_functions_are_included() -> None:
     source = "def outer():\n    def inner():\n        import shared.screening.screen\n"
-    assert {"shared/screening/screen.py", "shared/screening/scan.py"} <= imported_files(source)
+    assert {"shared/screening/screen.py", "shared/screening/scan.py"} <= find_imported_files(source)
 
 
 def test_imports_for_type_checking_are_excluded() -> None:
     # `invocation` imports `caller` only for type checking, but `messages`, which it imports at run
     # time, needs it. Nothing that `idempotency` needs imports `context` at run time.
-    invocation_files = imported_files("import shared.runtime.invocation")
+    invocation_files = find_imported_files("import shared.runtime.invocation")
     assert "shared/core/caller.py" in invocation_files
-    assert "shared/runtime/context.py" not in imported_files("import shared.runtime.idempotency")
+    assert "shared/runtime/context.py" not in find_imported_files(
+        "import shared.runtime.idempotency"
+    )
 
 
 def test_third_party_modules_have_full_names() -> None:
@@ -53,13 +55,13 @@ def test_third_party_modules_have_full_names() -> None:
 
 
 def test_data_files_of_a_module_are_included() -> None:
-    gateway_files = imported_files(main_source("gateway"))
+    gateway_files = find_imported_files(main_source("gateway"))
     assert {
         "functions/gateway/catalog.json",
         "functions/gateway/oauth/page.css",
         "functions/gateway/oauth/consent.html",
     } <= gateway_files
-    assert "shared/text/data/stop-words.german.txt" in imported_files(main_source("search_kb"))
+    assert "shared/text/data/stop-words.german.txt" in find_imported_files(main_source("search_kb"))
     assert "shared/text/data/stop-words.german.txt" not in gateway_files
 
 
@@ -75,7 +77,7 @@ def test_every_module_that_reads_files_declares_them() -> None:
 def test_imports_of_excluded_modules_are_not_followed() -> None:
     tool_source = main_source("search_kb")
     local_embedding_files = {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"}
-    assert local_embedding_files <= imported_files(tool_source)
+    assert local_embedding_files <= find_imported_files(tool_source)
     assert local_embedding_files.isdisjoint(
-        imported_files(tool_source, "shared.ai.local_embedding")
+        find_imported_files(tool_source, "shared.ai.local_embedding")
     )

@@ -74,7 +74,7 @@ def accounts() -> Accounts:
 async def make_client(
     function: str, accounts: Accounts, seconds: float = 20
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of the function's service."""
+    """Make a client of the function's service."""
     service = Service(url=URL, function=function, invokers=(GATEWAY,), seconds=seconds)
     front = FrontEnd({4430: service}, accounts)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(front), base_url=URL) as client:
@@ -94,7 +94,9 @@ def authorization(accounts: Accounts) -> str:
     return f"Bearer {accounts.issue_token(GATEWAY, URL)}"
 
 
-async def received_headers(client: httpx2.AsyncClient, headers: dict[str, str]) -> dict[str, str]:
+async def read_received_headers(
+    client: httpx2.AsyncClient, headers: dict[str, str]
+) -> dict[str, str]:
     """Return the headers that the function received."""
     response = await client.post("/", content=b"x", headers=headers)
     return {name.lower(): value for name, value in response.json()["headers"]}
@@ -116,7 +118,9 @@ async def test_requests_and_answers_pass_unchanged(
 async def test_the_function_gets_the_token_without_its_signature(
     client: httpx2.AsyncClient, authorization: str, accounts: Accounts
 ) -> None:
-    headers = (await received_headers(client, {"authorization": authorization}))["authorization"]
+    headers = (await read_received_headers(client, {"authorization": authorization}))[
+        "authorization"
+    ]
     content, _, signature = headers.removeprefix("Bearer ").rpartition(".")
     assert authorization.rpartition(".")[0] == f"Bearer {content}"
     assert signature == REMOVED_SIGNATURE
@@ -128,7 +132,7 @@ async def test_a_token_in_the_serverless_header_counts(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     application_headers = {"authorization": "Bearer of-the-functions-own"}
-    headers = await received_headers(
+    headers = await read_received_headers(
         client, {**application_headers, "x-serverless-authorization": authorization}
     )
     assert headers["authorization"] == application_headers["authorization"]
@@ -141,7 +145,7 @@ async def test_the_callers_address_is_appended_to_forwarded_for(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     content = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
-    headers = await received_headers(client, content)
+    headers = await read_received_headers(client, content)
     assert headers["x-forwarded-for"] == "1.2.3.4, 127.0.0.1"
     assert headers["x-forwarded-proto"] == "https"
 

@@ -37,20 +37,20 @@ def laptop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(folder: Path) -> set[str]:
+def list_names(folder: Path) -> set[str]:
     """Return the names in a folder."""
     return {path.name for path in folder.iterdir()}
 
 
-def keys(*requirements: str) -> set[str]:
+def list_keys(*requirements: str) -> set[str]:
     """Return the names of environments."""
     return {compute_environment_key(requirement.encode()) for requirement in requirements}
 
 
 def test_unused_environments_are_deleted(laptop: Path) -> None:
     delete_unused_bundles(laptop, {"now", "before"})
-    assert names(laptop / "unpacked") == {"now", "before"}
-    assert names(laptop / "environments") == keys("now", "before")
+    assert list_names(laptop / "unpacked") == {"now", "before"}
+    assert list_names(laptop / "environments") == list_keys("now", "before")
     sources = {path.read_text() for path in (laptop / "files").glob("*.py")}
     assert sources == {"", "NAME = 'now'", "NAME = 'before'"}
     assert len(list((laptop / "files").glob("*.pyc"))) == len(sources)
@@ -59,8 +59,8 @@ def test_unused_environments_are_deleted(laptop: Path) -> None:
 def test_environments_used_within_a_day_stay(laptop: Path) -> None:
     os.utime(laptop / "unpacked" / "older")
     delete_unused_bundles(laptop, {"now"})
-    assert names(laptop / "unpacked") == {"now", "older"}
-    assert names(laptop / "environments") == keys("now", "older")
+    assert list_names(laptop / "unpacked") == {"now", "older"}
+    assert list_names(laptop / "environments") == list_keys("now", "older")
     assert (laptop / "unpacked" / "older" / "main.py").read_text() == "NAME = 'older'"
 
 
@@ -68,7 +68,7 @@ def test_using_an_environment_renews_it(laptop: Path) -> None:
     python = install_environment(b"older", laptop / "environments")
     delete_unused_bundles(laptop, {"now"})
     assert python.parent.is_dir()
-    assert names(laptop / "unpacked") == {"now"}
+    assert list_names(laptop / "unpacked") == {"now"}
 
 
 def test_unfinished_environments_are_deleted(laptop: Path) -> None:
@@ -77,10 +77,10 @@ def test_unfinished_environments_are_deleted(laptop: Path) -> None:
         unfinished_folder.mkdir()
         os.utime(unfinished_folder, (LONG_AGO, LONG_AGO))
     delete_unused_bundles(laptop, {"now", "before", "older"})
-    assert names(laptop / "unpacked") == {"now", "before", "older"}
-    assert names(laptop / "environments") == keys("now", "before", "older")
+    assert list_names(laptop / "unpacked") == {"now", "before", "older"}
+    assert list_names(laptop / "environments") == list_keys("now", "before", "older")
 
 
 def test_an_empty_cache_needs_no_pruning(tmp_path: Path) -> None:
     delete_unused_bundles(tmp_path, set())
-    assert names(tmp_path) == set()
+    assert list_names(tmp_path) == set()

@@ -27,7 +27,7 @@ WORDS = st.sampled_from(["oak", "ash", "elm", "fir", "yew", "bay", "box", "fig",
 TEXTS = st.lists(st.lists(WORDS, min_size=3, max_size=12).map(" ".join), min_size=1, max_size=5)
 
 
-def passages(texts: list[str], title: str = "Notes") -> list[TitledText]:
+def make_passages(texts: list[str], title: str = "Notes") -> list[TitledText]:
     return [TitledText(title, text) for text in texts]
 
 
@@ -53,7 +53,7 @@ def test_chinese_texts_have_keywords() -> None:
 
 
 def test_name_has_a_capital_and_description_its_source() -> None:
-    clusters = [passages(BREAD, "Bread at Home"), passages(BOATS, "Under Sail")]
+    clusters = [make_passages(BREAD, "Bread at Home"), make_passages(BOATS, "Under Sail")]
     bread, _ = describe_clusters(clusters, [None, None])
     assert bread.name.startswith("Sourdough starter, ")
     assert bread.description.startswith("Passages about sourdough starter, ")
@@ -70,7 +70,8 @@ def test_existing_description_stays_unique() -> None:
     [[*words], _] = find_distinctive_words([BREAD, BOATS], 3)
     kept_description = ClusterDescription(", ".join(words).capitalize(), "By hand.", ("hand",))
     descriptions = describe_clusters(
-        [passages(BREAD), passages(BREAD), passages(BOATS)], [kept_description, None, None]
+        [make_passages(BREAD), make_passages(BREAD), make_passages(BOATS)],
+        [kept_description, None, None],
     )
     assert descriptions[0] == kept_description
     assert len({description.name.casefold() for description in descriptions}) == 3
@@ -81,7 +82,7 @@ def test_names_differ_and_have_three_to_six_words_if_possible(
     clusters: list[list[str]],
 ) -> None:
     descriptions = describe_clusters(
-        [passages(texts) for texts in clusters], [None] * len(clusters)
+        [make_passages(texts) for texts in clusters], [None] * len(clusters)
     )
     assert len({description.name.casefold() for description in descriptions}) == len(clusters)
     for description in descriptions:
@@ -90,6 +91,6 @@ def test_names_differ_and_have_three_to_six_words_if_possible(
 
 
 def test_cluster_without_words_has_a_name() -> None:
-    descriptions = describe_clusters([passages(["?!"]), passages(["..."])], [None, None])
+    descriptions = describe_clusters([make_passages(["?!"]), make_passages(["..."])], [None, None])
     assert len({description.name for description in descriptions}) == 2
     assert [description.name for description in descriptions] == ["Notes", "Notes, 2"]

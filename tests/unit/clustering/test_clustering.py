@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 SEEDS = st.integers(0, 2**16)
 
 
-def members(clusters: list[VectorCluster]) -> list[set[int]]:
+def list_members(clusters: list[VectorCluster]) -> list[set[int]]:
     """Return the rows of each cluster, in the order of their first."""
     return sorted((set(map(int, cluster.members)) for cluster in clusters), key=min)
 
 
-def member_sets(clusters: list[VectorCluster]) -> list[set[int]]:
+def list_member_sets(clusters: list[VectorCluster]) -> list[set[int]]:
     """Return the groups that each cluster has passages of; some of a group may lie too far out."""
-    assert all(len(cluster) > GROUP_SIZE / 2 for cluster in members(clusters))
-    return [{row // GROUP_SIZE for row in cluster} for cluster in members(clusters)]
+    assert all(len(cluster) > GROUP_SIZE / 2 for cluster in list_members(clusters))
+    return [{row // GROUP_SIZE for row in cluster} for cluster in list_members(clusters)]
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
 def test_each_group_is_a_cluster(count: int) -> None:
-    assert member_sets(find_clusters(make_groups(count))) == [{n} for n in range(count)]
+    assert list_member_sets(find_clusters(make_groups(count))) == [{n} for n in range(count)]
 
 
 def test_strays_belong_to_no_cluster() -> None:
     vectors = np.concatenate([make_groups(6), make_outliers(5)])
-    assert member_sets(find_clusters(vectors)) == [{n} for n in range(6)]
+    assert list_member_sets(find_clusters(vectors)) == [{n} for n in range(6)]
 
 
 @settings(max_examples=15)
@@ -55,9 +55,10 @@ def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
     vectors = np.concatenate([make_groups(5, seed), make_outliers(20, seed + 1)])
     order = np.random.default_rng(seed).permutation(len(vectors))
     shuffled_members = [
-        {int(order[row]) for row in cluster} for cluster in members(find_clusters(vectors[order]))
+        {int(order[row]) for row in cluster}
+        for cluster in list_members(find_clusters(vectors[order]))
     ]
-    assert members(find_clusters(vectors)) == sorted(shuffled_members, key=min)
+    assert list_members(find_clusters(vectors)) == sorted(shuffled_members, key=min)
 
 
 @settings(max_examples=15)
@@ -71,8 +72,8 @@ def test_clusters_are_disjoint_and_leave_noise(seed: int) -> None:
 
 def test_copies_belong_to_the_same_cluster() -> None:
     vectors = make_groups(5)
-    once = members(find_clusters(vectors))
-    twice = members(find_clusters(np.concatenate([vectors, vectors])))
+    once = list_members(find_clusters(vectors))
+    twice = list_members(find_clusters(np.concatenate([vectors, vectors])))
     assert [cluster | {row + len(vectors) for row in cluster} for cluster in once] == twice
 
 
@@ -93,7 +94,7 @@ def test_too_few_distinct_vectors_make_no_cluster() -> None:
 
 
 def test_large_sets_are_clustered_with_few_eigenvectors() -> None:
-    assert member_sets(find_clusters(make_groups(50))) == [{n} for n in range(50)]
+    assert list_member_sets(find_clusters(make_groups(50))) == [{n} for n in range(50)]
 
 
 def test_new_vector_joins_only_a_near_cluster() -> None:

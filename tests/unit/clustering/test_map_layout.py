@@ -42,7 +42,7 @@ def draw(vectors: Matrix, numbers: Rows) -> tuple[Discs, NDArray[np.int64]]:
     return discs, discs.place(passages)
 
 
-def neighbours_in_cluster(places: NDArray[np.float64], numbers: Rows) -> float:
+def measure_neighbours_in_cluster(places: NDArray[np.float64], numbers: Rows) -> float:
     """Return the share of the ten nearest on the map that have a passage's cluster."""
     members = np.flatnonzero(numbers != NOISE)
     distances = np.linalg.norm(places[members, None] - places, axis=2)
@@ -94,8 +94,8 @@ def test_neighbours_on_the_map_share_a_cluster_more_often_than_by_pca(
     centred = vectors - vectors.mean(axis=0)
     components = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
     _, places = draw(vectors, numbers)
-    on_map = neighbours_in_cluster(places.astype(np.float64), numbers)
-    assert on_map > max(0.85, neighbours_in_cluster(components, numbers))
+    on_map = measure_neighbours_in_cluster(places.astype(np.float64), numbers)
+    assert on_map > max(0.85, measure_neighbours_in_cluster(components, numbers))
 
 
 def test_the_map_fills_the_square_and_its_smaller_extent_is_centred(

@@ -53,7 +53,7 @@ def breaker(seconds: SettableMonotonicClock) -> CircuitBreaker:
     return CircuitBreaker("The oven", seconds)
 
 
-def passes(breaker: CircuitBreaker) -> bool:
+def lets_call_pass(breaker: CircuitBreaker) -> bool:
     """Return whether a call passes, without a result that the breaker learns from."""
     try:
         Call(breaker).end(healthy=None)
@@ -69,7 +69,7 @@ def fail(breaker: CircuitBreaker, times: int) -> None:
 
 def test_four_failures_in_a_row_leave_it_closed(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURE_THRESHOLD - 1)
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
 
 
 def test_five_failures_in_a_row_open_it_for_a_pause(
@@ -82,22 +82,22 @@ def test_five_failures_in_a_row_open_it_for_a_pause(
     assert caught.value.retry_after == 13
     assert caught.value.message == "The oven is temporarily unavailable: try again in 13 s."
     seconds.now += 12.5
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
 
 
 def test_a_success_resets_the_count(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURE_THRESHOLD - 1)
     Call(breaker).end(healthy=True)
     fail(breaker, FAILURE_THRESHOLD - 1)
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
 
 
 def test_an_abandoned_call_does_not_change_the_count(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURE_THRESHOLD - 1)
     Call(breaker).end(healthy=None)
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
     fail(breaker, 1)
-    assert not passes(breaker)
+    assert not lets_call_pass(breaker)
 
 
 def test_calls_during_a_probe_are_refused_briefly(
@@ -117,7 +117,7 @@ def test_a_successful_probe_closes_it(
     seconds.now += OPEN_SECONDS
     Call(breaker).end(healthy=True)
     fail(breaker, FAILURE_THRESHOLD - 1)
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
 
 
 def test_a_failed_probe_begins_another_pause(
@@ -127,9 +127,9 @@ def test_a_failed_probe_begins_another_pause(
     seconds.now += OPEN_SECONDS
     fail(breaker, 1)
     seconds.now += OPEN_SECONDS - 1
-    assert not passes(breaker)
+    assert not lets_call_pass(breaker)
     seconds.now += 1
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
 
 
 def test_an_abandoned_probe_is_replaced_at_once(
@@ -139,7 +139,7 @@ def test_an_abandoned_probe_is_replaced_at_once(
     seconds.now += OPEN_SECONDS
     Call(breaker).end(healthy=None)
     with breaker.attempt():
-        assert not passes(breaker)
+        assert not lets_call_pass(breaker)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
@@ -150,7 +150,7 @@ def test_a_probe_that_raises_is_replaced(
     seconds.now += OPEN_SECONDS
     with pytest.raises(error), breaker.attempt():
         raise error
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
 
 
 @pytest.mark.parametrize("healthy", [None, False])
@@ -164,15 +164,15 @@ def test_an_old_call_ending_during_a_probe_admits_no_other(
     with breaker.attempt():
         early_call.end(healthy=healthy)
         seconds.now += 10 * OPEN_SECONDS
-        assert not passes(breaker)
-    assert passes(breaker)
+        assert not lets_call_pass(breaker)
+    assert lets_call_pass(breaker)
 
 
 def test_a_late_success_closes_it(breaker: CircuitBreaker) -> None:
     early_call = Call(breaker)
     fail(breaker, FAILURE_THRESHOLD)
     early_call.end(healthy=True)
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
 
 
 def test_a_late_failure_does_not_prolong_the_pause(
@@ -183,7 +183,7 @@ def test_a_late_failure_does_not_prolong_the_pause(
     seconds.now += OPEN_SECONDS - 1
     early_call.end(healthy=False)
     seconds.now += 1
-    assert passes(breaker)
+    assert lets_call_pass(breaker)
 
 
 class History(RuleBasedStateMachine):

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def leaves(root: type[CarrelError]) -> Iterator[type[CarrelError]]:
+def find_leaves(root: type[CarrelError]) -> Iterator[type[CarrelError]]:
     """Yield the errors of the module that have no subclasses in it."""
     below = [kind for kind in root.__subclasses__() if kind.__module__ == errors.__name__]
     for kind in below:
-        yield from leaves(kind)
+        yield from find_leaves(kind)
     if not below:
         yield root
 
 
-LEAVES = sorted(leaves(CarrelError), key=lambda kind: kind.__name__)
+LEAVES = sorted(find_leaves(CarrelError), key=lambda kind: kind.__name__)
 
 every_leaf = pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__name__)
 

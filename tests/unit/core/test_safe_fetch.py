@@ -180,7 +180,7 @@ def server(certificate: Path) -> Iterator[PublicWebServer]:
         yield document_server
 
 
-async def rejection_reason(fetch: SafeFetch) -> str:
+async def get_rejection_reason(fetch: SafeFetch) -> str:
     with pytest.raises(DocumentRejected) as error:
         await fetch.get(PublicUrl.parse(DOCUMENT_URL))
     return error.value.reason
@@ -274,7 +274,7 @@ async def test_request_has_the_host_name_and_exact_target(
 async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
     certificate = write_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
     with PublicWebServer(certificate) as server:
-        assert await rejection_reason(make_fetcher(server, certificate)) == "unreachable"
+        assert await get_rejection_reason(make_fetcher(server, certificate)) == "unreachable"
         assert server.requests == []
 
 
@@ -283,7 +283,8 @@ async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
     write_certificate(tmp_path / "address.pem")
     with PublicWebServer(tmp_path / "address.pem") as server:
         assert (
-            await rejection_reason(make_fetcher(server, tmp_path / "address.pem")) == "unreachable"
+            await get_rejection_reason(make_fetcher(server, tmp_path / "address.pem"))
+            == "unreachable"
         )
         assert server.requests == []
 
@@ -305,7 +306,7 @@ async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
 @pytest.mark.anyio
 async def test_untrusted_certificate_is_rejected(server: PublicWebServer) -> None:
     assert (
-        await rejection_reason(SafeFetch(FETCH_RULES, make_resolver(server.endpoint)))
+        await get_rejection_reason(SafeFetch(FETCH_RULES, make_resolver(server.endpoint)))
         == "unreachable"
     )
     assert server.requests == []
@@ -322,7 +323,7 @@ async def test_a_host_with_a_dead_first_address_is_reached_at_another(
     )
     assert document.body == b"{}"
     assert (
-        await rejection_reason(
+        await get_rejection_reason(
             SafeFetch(FETCH_RULES, make_resolver(dead, dead, dead, server.endpoint), tls)
         )
     ) == "unreachable"
@@ -335,7 +336,7 @@ async def test_any_other_status_is_refused_and_no_redirect_followed(
 ) -> None:
     server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
     reason = "status" if status < 500 else "server_error"
-    assert await rejection_reason(make_fetcher(server, certificate)) == reason
+    assert await get_rejection_reason(make_fetcher(server, certificate)) == reason
     assert len(server.requests) == 1
 
 
@@ -345,7 +346,7 @@ async def test_busy_server_is_not_a_missing_document(
     server: PublicWebServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status)
-    assert await rejection_reason(make_fetcher(server, certificate)) == "server_busy"
+    assert await get_rejection_reason(make_fetcher(server, certificate)) == "server_busy"
 
 
 @pytest.mark.anyio
@@ -367,7 +368,7 @@ async def test_only_json_is_accepted(
     server.page = Page(headers={"Content-Type": content_type})
     fetch = make_fetcher(server, certificate)
     if reason:
-        assert await rejection_reason(fetch) == reason
+        assert await get_rejection_reason(fetch) == reason
     else:
         assert (await fetch.get(PublicUrl.parse(DOCUMENT_URL))).body == b"{}"
 
@@ -375,7 +376,7 @@ async def test_only_json_is_accepted(
 @pytest.mark.anyio
 async def test_a_compressed_body_is_refused(server: PublicWebServer, certificate: Path) -> None:
     server.page = Page(headers={"Content-Encoding": "gzip"})
-    assert await rejection_reason(make_fetcher(server, certificate)) == "content_encoding"
+    assert await get_rejection_reason(make_fetcher(server, certificate)) == "content_encoding"
 
 
 @pytest.mark.anyio
@@ -384,16 +385,18 @@ async def test_document_size_is_limited(server: PublicWebServer, certificate: Pa
     fetch = make_fetcher(server, certificate)
     assert len((await fetch.get(PublicUrl.parse(DOCUMENT_URL))).body) == FETCH_RULES.max_bytes
     server.page = Page(b" " * (FETCH_RULES.max_bytes + 1))
-    assert await rejection_reason(fetch) == "too_large"
+    assert await get_rejection_reason(fetch) == "too_large"
     server.page = Page(b" " * 1000, is_endless=True)
-    assert await rejection_reason(fetch) == "too_large"
+    assert await get_rejection_reason(fetch) == "too_large"
 
 
 @pytest.mark.anyio
 async def test_slowly_sending_server_times_out(server: PublicWebServer, certificate: Path) -> None:
     server.page = Page(b" ", is_endless=True, pause=0.05)
     async with asyncio.timeout(60):
-        assert await rejection_reason(make_fetcher(server, certificate, seconds=0.5)) == "too_slow"
+        assert (
+            await get_rejection_reason(make_fetcher(server, certificate, seconds=0.5)) == "too_slow"
+        )
 
 
 @pytest.mark.anyio

@@ -40,7 +40,7 @@ with replace_folder(target, "manifest", ["*"]) as new:
 """
 
 
-def names_in(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
@@ -53,7 +53,7 @@ def test_a_new_folder_is_private(tmp_path: Path) -> None:
     write(tmp_path / "a/export", "first")
     assert (tmp_path / "a/export" / MANIFEST).read_text() == "first"
     assert (tmp_path / "a/export").stat().st_mode & 0o777 == 0o700
-    assert names_in(tmp_path / "a") == ["export"]
+    assert list_names(tmp_path / "a") == ["export"]
 
 
 def test_an_empty_folder_and_an_earlier_one_are_replaced(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_an_empty_folder_and_an_earlier_one_are_replaced(tmp_path: Path) -> None
     write(target, "first")
     (target / "gone").touch()
     write(target, "second")
-    assert names_in(target) == [MANIFEST]
+    assert list_names(target) == [MANIFEST]
     assert (target / MANIFEST).read_text() == "second"
 
 
@@ -80,7 +80,7 @@ def test_other_folders_and_files_are_rejected(tmp_path: Path) -> None:
     for name in ("mine", "mine/note.md"):
         with pytest.raises(InvalidInput, match=r"new or an? empty"):
             write(tmp_path / name, "first")
-    assert names_in(tmp_path / "mine") == ["note.md"]
+    assert list_names(tmp_path / "mine") == ["note.md"]
 
 
 def test_files_added_to_an_earlier_folder_are_not_deleted(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_an_error_leaves_the_earlier_folder(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), replace_folder(tmp_path / "export", MANIFEST, ["*"]):
         raise ZeroDivisionError
     assert (tmp_path / "export" / MANIFEST).read_text() == "first"
-    assert names_in(tmp_path) == ["export"]
+    assert list_names(tmp_path) == ["export"]
 
 
 def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -124,4 +124,4 @@ def test_a_kill_loses_nothing(tmp_path: Path, moment: str) -> None:
         raise ZeroDivisionError
     assert (target / MANIFEST).read_text() == "first"
     write(target, "third")
-    assert names_in(tmp_path) == ["export"]
+    assert list_names(tmp_path) == ["export"]

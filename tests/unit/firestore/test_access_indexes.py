@@ -19,7 +19,7 @@ EXPIRING_COLLECTIONS = {"calls", "limits", "oauth_clients", "oauth_grants"}
 """Keys are listed after their end, and accounts have none."""
 
 
-def collections_in(source: str) -> set[str]:
+def find_collections(source: str) -> set[str]:
     """Return the top-level collections that a module names."""
     names = set()
     for node in ast.walk(ast.parse(source)):
@@ -35,7 +35,7 @@ def collections_in(source: str) -> set[str]:
 
 
 def test_the_index_file_names_existing_collections() -> None:
-    collections = set[str]().union(*(collections_in(path.read_text("utf-8")) for path in CODE))
+    collections = set[str]().union(*(find_collections(path.read_text("utf-8")) for path in CODE))
     assert collections == EXPIRING_COLLECTIONS | {"accounts", "keys"}
     assert {entry["collectionGroup"] for entry in OVERRIDES} <= collections
 

@@ -46,14 +46,14 @@ SHAPES = st.builds(
 )
 
 
-def composite(*fields: dict[str, Any]) -> dict[str, Any]:
+def make_composite(*fields: dict[str, Any]) -> dict[str, Any]:
     """Make an entry of `indexes`."""
     return {"collectionGroup": "cities", "queryScope": "COLLECTION", "fields": list(fields)}
 
 
 A = {"fieldPath": "a", "order": "ASCENDING"}
-A_THEN_B = composite(A, {"fieldPath": "b", "order": "DESCENDING"})
-A_THEN_VECTOR = composite(
+A_THEN_B = make_composite(A, {"fieldPath": "b", "order": "DESCENDING"})
+A_THEN_VECTOR = make_composite(
     A, {"fieldPath": "embedding", "vectorConfig": {"dimension": 768, "flat": {}}}
 )
 A_IN_GROUP = {
@@ -70,14 +70,14 @@ EXEMPT = {"collectionGroup": "cities", "fieldPath": "x", "indexes": []}
 TTL_OVERRIDE = {"collectionGroup": "cities", "fieldPath": "y", "ttl": True, "indexes": []}
 
 
-def file(*indexes: dict[str, Any], overrides: tuple[dict[str, Any], ...] = ()) -> IndexFile:
+def make_file(*indexes: dict[str, Any], overrides: tuple[dict[str, Any], ...] = ()) -> IndexFile:
     """Make a file with these entries."""
     return IndexFile.parse(json.dumps({"indexes": indexes, "fieldOverrides": overrides}))
 
 
 def test_added_indexes_make_the_file_valid() -> None:
     shapes = {SORTED_QUERY, SIMILAR_QUERY, GROUP_QUERY}
-    verdict = check(shapes, file(), 768)
+    verdict = check(shapes, make_file(), 768)
     addition = verdict.file.build_additions(verdict.missing)
     assert addition == {"indexes": [A_THEN_B, A_THEN_VECTOR], "fieldOverrides": [A_IN_GROUP]}
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).is_correct
@@ -85,7 +85,7 @@ def test_added_indexes_make_the_file_valid() -> None:
 
 @given(st.sets(SHAPES, max_size=4))
 def test_added_indexes_are_always_enough(shapes: set[QueryShape]) -> None:
-    verdict = check(shapes, file(), 768)
+    verdict = check(shapes, make_file(), 768)
     addition = verdict.file.build_additions(verdict.missing)
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).missing == {}
 
@@ -96,7 +96,7 @@ def test_a_shape_survives_serialization(shape: QueryShape) -> None:
 
 
 def test_an_existing_override_is_extended() -> None:
-    exempt = file(overrides=({"collectionGroup": "cities", "fieldPath": "a", "indexes": []},))
+    exempt = make_file(overrides=({"collectionGroup": "cities", "fieldPath": "a", "indexes": []},))
     entry = {"queryScope": "COLLECTION_GROUP", "order": "ASCENDING"}
     (addition,) = exempt.build_additions(check({GROUP_QUERY}, exempt, 768).missing)[
         "fieldOverrides"
@@ -105,30 +105,32 @@ def test_an_existing_override_is_extended() -> None:
 
 
 def test_a_missing_index_names_the_queries_that_need_it() -> None:
-    verdict = check({SORTED_QUERY}, file(), 768)
+    verdict = check({SORTED_QUERY}, make_file(), 768)
     assert list(verdict.missing.values()) == [frozenset({SORTED_QUERY})]
     assert "needed by: cities where a = order by b DESCENDING" in verdict.report()
 
 
 def test_an_index_that_no_query_reads_is_unused() -> None:
-    verdict = check({SIMILAR_QUERY}, file(A_THEN_B, A_THEN_VECTOR), 768)
+    verdict = check({SIMILAR_QUERY}, make_file(A_THEN_B, A_THEN_VECTOR), 768)
     assert verdict.report() == "unused: cities (COLLECTION): a ASCENDING, b DESCENDING"
 
 
 def test_a_vector_index_of_another_dimension_is_unused() -> None:
-    verdict = check({SIMILAR_QUERY}, file(A_THEN_VECTOR), 384)
+    verdict = check({SIMILAR_QUERY}, make_file(A_THEN_VECTOR), 384)
     assert len(verdict.unused) == len(verdict.missing) == 1
 
 
 def test_an_index_for_a_collection_group_can_be_unused() -> None:
-    assert check({GROUP_QUERY}, file(overrides=(A_IN_GROUP,)), 768).is_correct
-    assert len(check((), file(overrides=(A_IN_GROUP,)), 768).unused) == 1
+    assert check({GROUP_QUERY}, make_file(overrides=(A_IN_GROUP,)), 768).is_correct
+    assert len(check((), make_file(overrides=(A_IN_GROUP,)), 768).unused) == 1
 
 
 def test_exemptions_and_ttl_policies_are_never_unused() -> None:
-    assert check((), file(overrides=(EXEMPT, TTL_OVERRIDE)), 768).is_correct
+    assert check((), make_file(overrides=(EXEMPT, TTL_OVERRIDE)), 768).is_correct
 
 
 def test_one_of_two_equivalent_indexes_is_unused() -> None:
-    equivalent_index = composite({"fieldPath": "a", "order": "DESCENDING"}, A_THEN_B["fields"][1])
-    assert len(check({SORTED_QUERY}, file(A_THEN_B, equivalent_index), 768).unused) == 1
+    equivalent_index = make_composite(
+        {"fieldPath": "a", "order": "DESCENDING"}, A_THEN_B["fields"][1]
+    )
+    assert len(check({SORTED_QUERY}, make_file(A_THEN_B, equivalent_index), 768).unused) == 1

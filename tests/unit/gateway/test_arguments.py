@@ -17,7 +17,7 @@ NUMBER = "not a finite number"
 DEEP = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
-def nested(depth: int) -> Any:
+def make_nested(depth: int) -> Any:
     """Return a number inside `depth` nested lists."""
     value: Any = 0
     for _ in range(depth):
@@ -25,7 +25,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-def error_details(arguments: dict[str, Any]) -> dict[str, Any] | None:
+def get_error_details(arguments: dict[str, Any]) -> dict[str, Any] | None:
     error = check_arguments("try_out", arguments)
     return error.details if error else None
 
@@ -33,27 +33,27 @@ def error_details(arguments: dict[str, Any]) -> dict[str, Any] | None:
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
 def test_a_number_that_is_not_finite_is_named_by_its_path(number: float) -> None:
     arguments = {"a": number, "b": {"c": [1.5, {"d": number}]}, "e": 1e308}
-    assert error_details(arguments) == {"a": NUMBER, "b.c.1.d": NUMBER}
+    assert get_error_details(arguments) == {"a": NUMBER, "b.c.1.d": NUMBER}
 
 
 @pytest.mark.parametrize(("depth", "details"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, {"a": DEEP})])
 def test_nesting_depth_is_limited(depth: int, details: dict[str, str] | None) -> None:
-    assert error_details({"a": nested(depth)}) == details
+    assert get_error_details({"a": make_nested(depth)}) == details
 
 
 def test_depth_limit_is_independent_of_the_stack() -> None:
-    deep = nested(100_000)
-    assert error_details({"a": deep, "b": 1}) == {"a": DEEP}
+    deep = make_nested(100_000)
+    assert get_error_details({"a": deep, "b": 1}) == {"a": DEEP}
 
 
 def test_first_of_many_bad_values_are_named() -> None:
-    details = error_details({"a": [math.inf] * 10_000})
+    details = get_error_details({"a": [math.inf] * 10_000})
     assert details
     assert len(details) == 20
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("value", "problem"), [(math.inf, NUMBER), (nested(900), DEEP)])
+@pytest.mark.parametrize(("value", "problem"), [(math.inf, NUMBER), (make_nested(900), DEEP)])
 async def test_invalid_arguments_reach_no_tool(value: Any, problem: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: {})
     visitor = Visitor(Caller.of("anna"), None)

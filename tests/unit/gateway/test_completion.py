@@ -49,7 +49,7 @@ TWO_ADAS: list[dict[str, Any]] = [
 ]
 
 
-def names_reply(items: list[dict[str, Any]], total: int) -> Reply:
+def make_names_reply(items: list[dict[str, Any]], total: int) -> Reply:
     """Return the answer of the completing tool's function."""
     return Reply(body=json.dumps({"result": {"names": items, "total": total}}).encode())
 
@@ -88,14 +88,14 @@ async def complete_with_error(
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_gateway_announces_completion(mode: str) -> None:
-    with FakeToolServer(names_reply(TWO_ADAS, 2)) as server:
+    with FakeToolServer(make_names_reply(TWO_ADAS, 2)) as server:
         async with connect_client(server, mode) as client:
             result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
     assert result.completion.values == ["Ada", "Adam"]
 
 
 async def test_an_argument_of_a_prompt_is_completed_to_names() -> None:
-    completion, sent_arguments = await complete(names_reply(TWO_ADAS, 2), PROMPT, "by", "ad")
+    completion, sent_arguments = await complete(make_names_reply(TWO_ADAS, 2), PROMPT, "by", "ad")
     assert completion.values == ["Ada", "Adam"]
     assert completion.total == 2
     assert not completion.has_more
@@ -104,7 +104,7 @@ async def test_an_argument_of_a_prompt_is_completed_to_names() -> None:
 
 async def test_a_variable_of_a_template_is_completed_to_ids() -> None:
     completion, sent_arguments = await complete(
-        names_reply(TWO_ADAS, 2), TEMPLATE, "shelf_id", "ad"
+        make_names_reply(TWO_ADAS, 2), TEMPLATE, "shelf_id", "ad"
     )
     assert completion.values == ["a-1"]
     assert sent_arguments == [{"kind": "shelf", "prefix": "ad"}]
@@ -112,21 +112,23 @@ async def test_a_variable_of_a_template_is_completed_to_ids() -> None:
 
 async def test_at_most_a_hundred_values_are_sent_with_their_total() -> None:
     items = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
-    completion, _ = await complete(names_reply(items, 500), PROMPT, "by", "")
+    completion, _ = await complete(make_names_reply(items, 500), PROMPT, "by", "")
     assert len(completion.values) == 100
     assert completion.total == 500
     assert completion.has_more
 
 
 async def test_common_name_is_suggested_once() -> None:
-    completion, _ = await complete(names_reply([TWO_ADAS[0], TWO_ADAS[0]], 2), PROMPT, "by", "")
+    completion, _ = await complete(
+        make_names_reply([TWO_ADAS[0], TWO_ADAS[0]], 2), PROMPT, "by", ""
+    )
     assert completion.values == ["Ada"]
     assert completion.total == 1
     assert not completion.has_more
 
 
 async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
-    completion, sent_arguments = await complete(names_reply(TWO_ADAS, 2), PROMPT, "tone", "lo")
+    completion, sent_arguments = await complete(make_names_reply(TWO_ADAS, 2), PROMPT, "tone", "lo")
     assert completion.values == ["loud", "low"]
     assert sent_arguments == []
 
@@ -144,7 +146,7 @@ async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
 async def test_argument_without_a_completer_has_no_suggestions(
     ref: PromptReference | ResourceTemplateReference, argument: str
 ) -> None:
-    completion, sent_arguments = await complete(names_reply(TWO_ADAS, 2), ref, argument, "a")
+    completion, sent_arguments = await complete(make_names_reply(TWO_ADAS, 2), ref, argument, "a")
     assert completion.values == []
     assert completion.total == 0
     assert not completion.has_more
@@ -164,7 +166,7 @@ async def test_argument_without_a_completer_has_no_suggestions(
 async def test_unknown_reference_error_lists_the_valid_ones(
     ref: PromptReference | ResourceTemplateReference, message: str
 ) -> None:
-    error = await complete_with_error(names_reply([], 0), ref, "a")
+    error = await complete_with_error(make_names_reply([], 0), ref, "a")
     assert error.code == INVALID_PARAMS
     assert message in error.message
 

@@ -13,31 +13,31 @@ from shared.core.errors import Unauthorized
 KEY = "carrel_0123456789ab_" + "k" * 51
 
 
-def credential_from(*headers: tuple[str, str]) -> Credential | None:
+def read_from_headers(*headers: tuple[str, str]) -> Credential | None:
     """Return the credential in a request with these headers."""
     raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
     return read_credential(Headers(raw=raw))
 
 
 def test_a_request_without_credential_headers_has_none() -> None:
-    assert credential_from(("accept", "*/*")) is None
+    assert read_from_headers(("accept", "*/*")) is None
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_the_bearer_scheme_is_read_in_any_case(scheme: str) -> None:
-    assert credential_from(("authorization", f"{scheme} abc.def")) == Credential("abc.def")
+    assert read_from_headers(("authorization", f"{scheme} abc.def")) == Credential("abc.def")
 
 
 @pytest.mark.parametrize("header", [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)])
 def test_a_key_is_read_from_either_header(header: tuple[str, str]) -> None:
-    credential = credential_from(header)
+    credential = read_from_headers(header)
     assert credential == Credential(KEY)
     assert credential.is_key
 
 
 @pytest.mark.parametrize("task", ["notes", "a@b", "Project-7"])
 def test_the_part_before_a_key_names_a_task(task: str) -> None:
-    credential = credential_from(("authorization", f"Bearer {task}@{KEY}"))
+    credential = read_from_headers(("authorization", f"Bearer {task}@{KEY}"))
     assert credential == Credential(KEY, task)
 
 
@@ -61,7 +61,7 @@ def test_the_part_before_a_key_names_a_task(task: str) -> None:
 )
 def test_invalid_credential_is_rejected_with_advice(header: tuple[str, str]) -> None:
     with pytest.raises(Unauthorized, match="X-API-Key"):
-        credential_from(header)
+        read_from_headers(header)
 
 
 def test_two_credentials_are_rejected() -> None:
@@ -69,13 +69,13 @@ def test_two_credentials_are_rejected() -> None:
     authorization, api_key = both_headers
     for headers in (both_headers, [authorization] * 2, [api_key] * 2):
         with pytest.raises(Unauthorized, match="more than one"):
-            credential_from(*headers)
+            read_from_headers(*headers)
 
 
 @given(st.text(st.characters(max_codepoint=255)))
 def test_any_header_is_a_credential_or_rejected(value: str) -> None:
     try:
-        credential = credential_from(("authorization", value))
+        credential = read_from_headers(("authorization", value))
     except Unauthorized:
         return
     assert credential

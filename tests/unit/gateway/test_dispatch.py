@@ -50,7 +50,7 @@ class NoTokens(IdTokens):
         raise OSError(url)
 
 
-def error_reply(status: int, code: str) -> Reply:
+def make_error_reply(status: int, code: str) -> Reply:
     """Return an error in the format of a tool's function."""
     return Reply(status, b'{"error": {"code": "%s", "message": "", "details": {}}}' % code.encode())
 
@@ -228,8 +228,8 @@ async def fail(
     [
         BROKEN,
         Reply(200, SUCCESS, missing=10),
-        error_reply(503, "UNAVAILABLE"),
-        error_reply(500, "INTERNAL_ERROR"),
+        make_error_reply(503, "UNAVAILABLE"),
+        make_error_reply(500, "INTERNAL_ERROR"),
     ],
     ids=["an error page", "a cut connection", "UNAVAILABLE", "INTERNAL_ERROR"],
 )
@@ -282,9 +282,9 @@ async def test_timeouts_open_the_breaker(
 @pytest.mark.parametrize(
     "reply",
     [
-        error_reply(400, "VALIDATION_ERROR"),
-        error_reply(404, "NOT_FOUND"),
-        error_reply(429, "RATE_LIMITED"),
+        make_error_reply(400, "VALIDATION_ERROR"),
+        make_error_reply(404, "NOT_FOUND"),
+        make_error_reply(429, "RATE_LIMITED"),
         Reply(403, GOOGLES_ERROR),
         Reply(200, b""),
     ],
@@ -301,7 +301,7 @@ async def test_success_resets_the_failure_count(call_request: CallRequest) -> No
     with FakeToolServer(BROKEN) as server:
         async with open_dispatcher(server.url) as dispatcher:
             await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
-            server.reply = error_reply(404, "NOT_FOUND")
+            server.reply = make_error_reply(404, "NOT_FOUND")
             await fail(dispatcher, call_request, 1)
             server.reply = BROKEN
             await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)

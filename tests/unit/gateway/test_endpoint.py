@@ -196,7 +196,7 @@ def post_headers(body: Mapping[str, Any], version: str) -> list[tuple[str, str]]
 
 
 @asynccontextmanager
-async def sdk_app() -> AsyncIterator[ASGIApp]:
+async def open_sdk_app() -> AsyncIterator[ASGIApp]:
     """Open the SDK's own app for the same server."""
     app = make_server().streamable_http_app(
         stateless_http=True, json_response=True, transport_security=SECURITY
@@ -205,19 +205,19 @@ async def sdk_app() -> AsyncIterator[ASGIApp]:
         yield app
 
 
-async def answers(body: object, headers: list[tuple[str, str]]) -> list[httpx2.Response]:
+async def get_answers(body: object, headers: list[tuple[str, str]]) -> list[httpx2.Response]:
     """Return the responses of the endpoint and of the SDK's app."""
     endpoint = make_endpoint()
-    async with sdk_app() as app:
+    async with open_sdk_app() as app:
         return [await post_to(endpoint, body, headers), await post_to(app, body, headers)]
 
 
-def rpc_error(response: httpx2.Response) -> dict[str, Any]:
+def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
     """Return the JSON-RPC error of a response."""
     return dict(response.json()["error"])
 
 
-def comparable(response: httpx2.Response) -> object:
+def get_comparable(response: httpx2.Response) -> object:
     """Return the body of a response without the words of an error."""
     if not response.content:
         return None
@@ -234,41 +234,41 @@ async def test_a_message_is_answered_as_by_the_sdk(name: str, version: str) -> N
     body = REQUESTS[name]
     if version == MODERN and "params" in body:
         body = body | {"params": body["params"] | {"_meta": CLIENT_META}}
-    response, sdk_response = await answers(body, post_headers(body, version))
+    response, sdk_response = await get_answers(body, post_headers(body, version))
     assert response.status_code == sdk_response.status_code
-    assert comparable(response) == comparable(sdk_response)
+    assert get_comparable(response) == get_comparable(sdk_response)
 
 
 @pytest.mark.parametrize("name", WRONG_MESSAGES)
 async def test_a_wrong_message_has_the_code_of_the_sdk(name: str) -> None:
-    response, sdk_response = await answers(WRONG_MESSAGES[name], [*LIST.items()])
+    response, sdk_response = await get_answers(WRONG_MESSAGES[name], [*LIST.items()])
     assert response.status_code == 400
     assert sdk_response.status_code == 400
-    assert rpc_error(response)["code"] == rpc_error(sdk_response)["code"]
-    assert "Send one object" in rpc_error(response)["message"]
+    assert get_rpc_error(response)["code"] == get_rpc_error(sdk_response)["code"]
+    assert "Send one object" in get_rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a": 1,}'])
 async def test_text_other_than_json_has_the_code_of_the_sdk(body: bytes, version: str) -> None:
-    response, sdk_response = await answers(body, [("mcp-protocol-version", version)])
+    response, sdk_response = await get_answers(body, [("mcp-protocol-version", version)])
     assert response.status_code == 400
     assert sdk_response.status_code == 400
-    assert rpc_error(response)["code"] == rpc_error(sdk_response)["code"]
-    assert rpc_error(response)["message"].endswith("Correct it and send it again.")
+    assert get_rpc_error(response)["code"] == get_rpc_error(sdk_response)["code"]
+    assert get_rpc_error(response)["message"].endswith("Correct it and send it again.")
 
 
 @pytest.mark.parametrize("name", WRONG_ENVELOPES)
 async def test_a_wrong_envelope_gets_advice(name: str) -> None:
     body, headers = WRONG_ENVELOPES[name]
-    response, sdk_response = await answers(body, headers)
-    expected = rpc_error(sdk_response)
+    response, sdk_response = await get_answers(body, headers)
+    expected = get_rpc_error(sdk_response)
     assert response.status_code == sdk_response.status_code == 400
     assert response.json()["id"] == sdk_response.json()["id"]
-    assert rpc_error(response)["code"] == expected["code"]
-    assert rpc_error(response).get("data") == expected.get("data")
-    assert rpc_error(response)["message"].startswith(f"{expected['message']}. ")
-    assert rpc_error(response)["message"].endswith(".")
+    assert get_rpc_error(response)["code"] == expected["code"]
+    assert get_rpc_error(response).get("data") == expected.get("data")
+    assert get_rpc_error(response)["message"].startswith(f"{expected['message']}. ")
+    assert get_rpc_error(response)["message"].endswith(".")
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
@@ -287,12 +287,12 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
     request_headers = [
         *(HEADERS | dict(post_headers(make_request("tools/list"), version)) | header).items()
     ]
-    async with sdk_app() as app:
+    async with open_sdk_app() as app:
         sdk_response = await post_content(app, content, request_headers)
     response = await post_content(make_endpoint(), content, request_headers)
     assert response.status_code == status
     assert sdk_response.status_code == status
-    assert advice in rpc_error(response)["message"]
+    assert advice in get_rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
@@ -300,7 +300,7 @@ async def test_invalid_parameters_are_named(version: str) -> None:
     body = make_request("tools/call", arguments={}, _meta=CLIENT_META)
     response = await post_to(make_endpoint(), body, post_headers(body, version))
     problem = "tools/call was not run. params.name: Field required."
-    assert rpc_error(response)["message"] == f"{problem} Correct this and send it again."
+    assert get_rpc_error(response)["message"] == f"{problem} Correct this and send it again."
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
@@ -322,7 +322,7 @@ async def test_an_error_in_a_handler_is_an_internal_error(
     [line] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert response.status_code == 200
     assert response.json()["id"] == 1
-    assert rpc_error(response) == {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}
+    assert get_rpc_error(response) == {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}
     assert line["message"] == "fault"
     assert line["method"] == "prompts/get"
     assert SECRET not in json.dumps(line)

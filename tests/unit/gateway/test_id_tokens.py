@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 
 @contextmanager
-def metadata_at(address: str, tmp_path: Path) -> Iterator[None]:
+def use_metadata_server(address: str, tmp_path: Path) -> Iterator[None]:
     """Point google-auth at a metadata server, as its environment variables do."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GCE_METADATA_HOST", address)
@@ -49,7 +49,7 @@ def metadata_at(address: str, tmp_path: Path) -> Iterator[None]:
 @pytest.fixture
 def metadata(tmp_path: Path) -> Iterator[FakeMetadata]:
     """The metadata server of this machine, for as long as the test runs."""
-    with FakeMetadata() as server, metadata_at(server.address, tmp_path):
+    with FakeMetadata() as server, use_metadata_server(server.address, tmp_path):
         yield server
 
 
@@ -87,7 +87,7 @@ def send_call(
     return lambda: dispatcher.call(declaration, call_request)
 
 
-def received_token(server: FakeToolServer) -> str:
+def get_received_token(server: FakeToolServer) -> str:
     """Return the token that came with the last request."""
     scheme, _, token = (server.authorizations[-1] or "").partition(" ")
     assert scheme == "Bearer"
@@ -106,7 +106,7 @@ async def test_a_call_carries_a_token_made_for_its_function(
     answer = await send_call()
     assert answer.result == {"well": True}
     assert metadata.audiences == [function.url]
-    assert decode_claims(received_token(function))["aud"] == function.url
+    assert decode_claims(get_received_token(function))["aud"] == function.url
 
 
 async def test_health_request_has_a_token(
@@ -114,7 +114,7 @@ async def test_health_request_has_a_token(
 ) -> None:
     assert await dispatcher.health() == {"try_out": "ok"}
     assert metadata.audiences == [function.url]
-    assert received_token(function)
+    assert get_received_token(function)
 
 
 async def test_a_token_is_kept_for_the_next_call(metadata: FakeMetadata) -> None:
@@ -180,7 +180,7 @@ async def test_malformed_token_makes_the_tool_unavailable(
 async def test_without_a_metadata_server_the_tool_is_unavailable(
     send_call: SendCall, dispatcher: HttpDispatcher, function: FakeToolServer, tmp_path: Path
 ) -> None:
-    with metadata_at(f"127.0.0.1:{find_free_port()}", tmp_path):
+    with use_metadata_server(f"127.0.0.1:{find_free_port()}", tmp_path):
         assert_unavailable(await send_call())
         assert (await dispatcher.health())["try_out"].startswith("unreachable")
     assert function.authorizations == []

@@ -31,7 +31,7 @@ def select(query: str) -> Catalog:
     return ALL.select(selection.groups, read_only=selection.read_only)
 
 
-def names(catalog: Catalog) -> set[str]:
+def list_names(catalog: Catalog) -> set[str]:
     return {tool.name for tool in catalog.tools_for(OWNER)}
 
 
@@ -48,7 +48,7 @@ def test_the_groups_are_the_folders_of_tools() -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("", names(ALL)),
+        ("", list_names(ALL)),
         ("tools=workspaces", {"extract_key_info"}),
         ("tools=workspaces%2C%20workspaces", {"extract_key_info"}),
         ("readonly&tools=tasks", {"list_tasks"}),
@@ -56,16 +56,16 @@ def test_the_groups_are_the_folders_of_tools() -> None:
     ],
 )
 def test_a_query_selects_tools(query: str, expected: set[str]) -> None:
-    assert names(select(query)) == expected
+    assert list_names(select(query)) == expected
 
 
 @pytest.mark.parametrize("query", SELECTIONS)
 def test_a_selection_has_all_tools_of_its_groups(query: str) -> None:
     groups = set(query.removeprefix("tools=").split(","))
     visible = [tool for tool in tools() if not tool.internal and get_group_name(tool) in groups]
-    assert names(select(query)) == {tool.name for tool in visible}
+    assert list_names(select(query)) == {tool.name for tool in visible}
     reading = {tool.name for tool in visible if tool.effect is Effect.READ}
-    assert names(select(f"{query}&readonly")) == reading
+    assert list_names(select(f"{query}&readonly")) == reading
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_all_tools_have_all_instructions() -> None:
 def test_settings_limit_what_addresses_select() -> None:
     catalog = ALL.apply_settings(Settings(tool_groups=("tasks", "traces"), read_only=True))
     assert catalog.groups == {"tasks", "traces"}
-    assert names(catalog) == {"list_tasks", "search_traces", "get_trace", "list_tags"}
+    assert list_names(catalog) == {"list_tasks", "search_traces", "get_trace", "list_tags"}
     with pytest.raises(InvalidInput, match="one or more of tasks,traces,"):
         ToolSelection.parse("tools=knowledge", catalog.groups)
 

@@ -12,7 +12,7 @@ from shared.index.vector_index import compare
 from shared.workspaces.model import WorkspacePassage
 
 
-def random_vector(source: random.Random, dimension: int) -> tuple[float, ...]:
+def make_random_vector(source: random.Random, dimension: int) -> tuple[float, ...]:
     numbers = [source.gauss(0, 1) for _ in range(dimension)]
     return tuple(number / math.hypot(*numbers) for number in numbers)
 
@@ -20,9 +20,9 @@ def random_vector(source: random.Random, dimension: int) -> tuple[float, ...]:
 @pytest.mark.parametrize("dimension", [384, 768])
 def test_cosines_of_compact_vectors_are_nearly_exact(dimension: int) -> None:
     source = random.Random(20261123)  # noqa: S311 - no secret
-    query = random_vector(source, dimension)
+    query = make_random_vector(source, dimension)
     for share in range(101):
-        other_vector = random_vector(source, dimension)
+        other_vector = make_random_vector(source, dimension)
         sum_of_both = [
             share * a + (100 - share) * b for a, b in zip(query, other_vector, strict=True)
         ]

@@ -29,20 +29,20 @@ def read_epub(folder: Path, data: bytes) -> Source:
     return read_only_source(write_file(folder, "sails.epub", data))
 
 
-def refusal(folder: Path, data: bytes) -> str:
+def get_refusal(folder: Path, data: bytes) -> str:
     ((name, reason),) = read_problems(write_file(folder, "sails.epub", data))
     assert name == "sails.epub"
     return reason
 
 
-def chapters_of(source: Source) -> list[tuple[str | None, str]]:
+def read_chapters(source: Source) -> list[tuple[str | None, str]]:
     return [(section.find_locator(0).chapter, section.text) for section in source.sections]
 
 
 def test_chapters_are_sections_in_reading_order(tmp_path: Path) -> None:
     documents = {"two.xhtml": TWO, "one.xhtml": ONE}
     source = read_epub(tmp_path, make_epub(documents, nav=NAV, spine=["one.xhtml", "two.xhtml"]))
-    assert chapters_of(source) == [
+    assert read_chapters(source) == [
         ("Wind", "Wind\n\nThe wind fills the sail."),
         ("Reefs", "Reefs\n\nReef early."),
     ]
@@ -104,14 +104,14 @@ def test_a_book_without_metadata_has_its_files_name(tmp_path: Path) -> None:
 def test_an_ncx_names_the_chapters_of_older_books(tmp_path: Path) -> None:
     ncx = make_ncx(("text/one.xhtml", "I. Wind"), ("text/two.xhtml", "II. Reefs"))
     source = read_epub(tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": TWO}, ncx=ncx))
-    assert [chapter for chapter, _ in chapters_of(source)] == ["I. Wind", "II. Reefs"]
+    assert [chapter for chapter, _ in read_chapters(source)] == ["I. Wind", "II. Reefs"]
 
 
 def test_chapters_in_one_document_begin_at_their_ids(tmp_path: Path) -> None:
     body = '<p>Preface.</p><h1 id="a">Wind</h1><p>Blows.</p><p><a id="b"/>Reefs.</p><p>Hold.</p>'
     nav = make_nav(("text/one.xhtml#a", "Wind"), ("text/one.xhtml#b", "Reefs"))
     source = read_epub(tmp_path, make_epub({"one.xhtml": body}, nav=nav))
-    assert chapters_of(source) == [
+    assert read_chapters(source) == [
         (None, "Preface."),
         ("Wind", "Wind\n\nBlows."),
         ("Reefs", "Reefs.\n\nHold."),
@@ -145,13 +145,13 @@ NESTED_NCX = (
 def test_the_first_chapter_of_a_part_has_its_own_title(tmp_path: Path, nav: str, ncx: str) -> None:
     body = f'<section id="one">{ONE}</section>'
     source = read_epub(tmp_path, make_epub({"one.xhtml": body}, nav=nav, ncx=ncx))
-    assert chapters_of(source) == [("Wind", "Wind\n\nThe wind fills the sail.")]
+    assert read_chapters(source) == [("Wind", "Wind\n\nThe wind fills the sail.")]
 
 
 def test_a_table_of_contents_may_have_no_list(tmp_path: Path) -> None:
     nav = make_xhtml('<nav epub:type="toc"><p><a href="text/one.xhtml">Wind</a></p></nav>')
     source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, nav=nav))
-    assert [chapter for chapter, _ in chapters_of(source)] == ["Wind"]
+    assert [chapter for chapter, _ in read_chapters(source)] == ["Wind"]
 
 
 def test_a_chapter_goes_on_in_the_next_document(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_chapter_goes_on_in_the_next_document(tmp_path: Path) -> None:
     source = read_epub(
         tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": "<p>It blows.</p>"}, nav=nav)
     )
-    assert [chapter for chapter, _ in chapters_of(source)] == ["Wind", "Wind"]
+    assert [chapter for chapter, _ in read_chapters(source)] == ["Wind", "Wind"]
 
 
 def test_headings_are_the_chapters_of_a_book_without_a_table(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_headings_are_the_chapters_of_a_book_without_a_table(tmp_path: Path) -> 
         "two.xhtml": "<p>Or late.</p>",
     }
     source = read_only_source(write_file(tmp_path, "sails.epub", make_epub(documents)))
-    assert chapters_of(source) == [
+    assert read_chapters(source) == [
         (None, "To Bo."),
         ("Wind", "Part I\n\nWind\n\nIt fills.\n\nWhy\n\nSo."),
         ("Reefs", "Reefs\n\nReef early."),
@@ -185,7 +185,7 @@ def test_a_heading_begins_a_chapter_that_the_table_lacks(tmp_path: Path) -> None
     }
     nav = make_nav(("text/one.xhtml", "I. Wind"))
     source = read_only_source(write_file(tmp_path, "sails.epub", make_epub(documents, nav=nav)))
-    assert [chapter for chapter, _ in chapters_of(source)] == ["I. Wind", "Reefs", "Reefs"]
+    assert [chapter for chapter, _ in read_chapters(source)] == ["I. Wind", "Reefs", "Reefs"]
 
 
 def test_notes_pictures_and_page_numbers_are_left_out(tmp_path: Path) -> None:
@@ -231,19 +231,19 @@ def test_a_lost_chapter_loses_only_itself(tmp_path: Path) -> None:
     assert read_warnings(path) == [("sails.epub", f"{reason}; the other chapters are kept")]
 
 
-def encryption(algorithm: str) -> dict[str, str | bytes]:
+def make_encryption(algorithm: str) -> dict[str, str | bytes]:
     method = f'<EncryptedData><EncryptionMethod Algorithm="{algorithm}"/></EncryptedData>'
     return {"META-INF/encryption.xml": f"<encryption>{method}</encryption>"}
 
 
 def test_a_protected_book_says_so(tmp_path: Path) -> None:
-    others = encryption("http://www.w3.org/2001/04/xmlenc#aes128-cbc")
-    reason = refusal(tmp_path, make_epub({"one.xhtml": ONE}, others=others))
+    others = make_encryption("http://www.w3.org/2001/04/xmlenc#aes128-cbc")
+    reason = get_refusal(tmp_path, make_epub({"one.xhtml": ONE}, others=others))
     assert reason == "is protected by DRM: only the app of the store that sold it can open it"
 
 
 def test_obfuscated_fonts_do_not_protect_a_book(tmp_path: Path) -> None:
-    others = encryption("http://www.idpf.org/2008/embedding")
+    others = make_encryption("http://www.idpf.org/2008/embedding")
     assert read_epub(tmp_path, make_epub({"one.xhtml": ONE}, others=others)).text
 
 
@@ -269,7 +269,7 @@ def test_entities_of_a_document_are_not_expanded(tmp_path: Path) -> None:
 def test_entities_of_a_package_are_refused(tmp_path: Path) -> None:
     package = f"{LAUGHS.replace('html', 'package')}<package><title>&c;</title></package>"
     data = make_epub({"one.xhtml": ONE}, others={"OEBPS/content.opf": package})
-    assert refusal(tmp_path, data) == "declares XML entities, which no book needs"
+    assert get_refusal(tmp_path, data) == "declares XML entities, which no book needs"
 
 
 def test_a_bomb_is_refused_by_its_ratio(tmp_path: Path) -> None:
@@ -284,26 +284,26 @@ def test_a_bomb_is_refused_by_the_sum_of_its_members(tmp_path: Path) -> None:
     data = bytearray(make_epub({"one.xhtml": ONE}))
     entry = data.find(b"PK\x01\x02")
     data[entry + 24 : entry + 28] = struct.pack("<L", 500_000_000)
-    assert refusal(tmp_path, bytes(data)) == "unpacks to more than 500 MB"
+    assert get_refusal(tmp_path, bytes(data)) == "unpacks to more than 500 MB"
 
 
 def test_a_member_larger_than_declared_is_damaged(tmp_path: Path) -> None:
     data = bytearray(make_zip({"META-INF/container.xml": b"x" * 1_000_000}))
     entry = data.find(b"PK\x01\x02")
     data[entry + 24 : entry + 28] = struct.pack("<L", 100)
-    assert refusal(tmp_path, bytes(data)) == "is damaged: download it again"
+    assert get_refusal(tmp_path, bytes(data)) == "is damaged: download it again"
 
 
 def test_too_many_entries_are_refused(tmp_path: Path) -> None:
     many = {f"{number}": b"" for number in range(MAX_ENTRIES + 1)}
-    assert refusal(tmp_path, make_zip(many)) == "has more than 10,000 entries"
+    assert get_refusal(tmp_path, make_zip(many)) == "has more than 10,000 entries"
 
 
 def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:
     data = bytearray(make_epub({"one.xhtml": ONE}))
     end = data.find(b"PK\x05\x06")
     data[end + 12 : end + 16] = struct.pack("<L", 100_000_000)
-    assert refusal(tmp_path, bytes(data)) == "has more than 10,000 entries"
+    assert get_refusal(tmp_path, bytes(data)) == "has more than 10,000 entries"
 
 
 def test_members_that_climb_out_are_only_names(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_deep_nesting_does_not_exhaust_the_stack(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_book_is_refused_with_advice(tmp_path: Path, data: bytes, reason: str) -> None:
-    assert refusal(tmp_path, data) == reason
+    assert get_refusal(tmp_path, data) == reason
 
 
 def test_a_large_file_is_not_opened(tmp_path: Path) -> None:

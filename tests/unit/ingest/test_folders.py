@@ -202,7 +202,7 @@ _FRONT_MATTER = st.text(alphabet="ab:-[]{}&*!|>'\"#%@,?\\xuU0\n \t\x85\ud800", m
 
 
 def assert_readable(name: str, content: bytes) -> None:
-    """Every entry can be stored and printed, and a second reading finds the same."""
+    """Assert that every entry can be stored and printed, and is the same when read again."""
     with tempfile.TemporaryDirectory() as folder:
         path = write_file(Path(folder), name, content)
         items = list(read(path))

@@ -31,7 +31,7 @@ def read_page(html: str) -> str:
     return make_article_source(html.encode(), source_id="x").text
 
 
-def refusal(html: bytes) -> str:
+def get_refusal(html: bytes) -> str:
     with pytest.raises(Unreadable) as error:
         make_article_source(html, source_id="x")
     return str(error.value)
@@ -179,7 +179,7 @@ def test_a_label_stands_for_its_wider_encoding(label: str, codec: str, text: str
     ],
 )
 def test_a_page_without_an_article_is_refused(html: str) -> None:
-    assert refusal(html.encode()) == NO_ARTICLE
+    assert get_refusal(html.encode()) == NO_ARTICLE
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_page_without_an_article_is_refused(html: str) -> None:
 )
 def test_a_file_of_another_kind_is_refused(data: bytes, kind: str) -> None:
     reason = f"is {kind}, not a page: give the file the right extension"
-    assert refusal(data) == reason
+    assert get_refusal(data) == reason
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
@@ -197,7 +197,10 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_page_of_too_many_elements_is_refused() -> None:
     html = b"<p>a b c</p>" * (MAX_ELEMENTS + 1)
-    assert refusal(html) == "has more than 50,000 elements, too many for an article: split the page"
+    assert (
+        get_refusal(html)
+        == "has more than 50,000 elements, too many for an article: split the page"
+    )
 
 
 def test_a_large_page_is_not_read(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ FRIDAY = "Added on Friday, May 31, 2024 4:41:53 PM"
 AT_FRIDAY = datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC)
 
 
-def entry(heading: str, text: str, title: str = "On Sails (Helm, Ann)") -> str:
+def make_entry(heading: str, text: str, title: str = "On Sails (Helm, Ann)") -> str:
     return f"{title}\n- {heading}\n\n{text}\n==========\n"
 
 
@@ -36,25 +36,27 @@ def write_clippings(folder: Path, *entries: str) -> Path:
     return write_file(folder, "My Clippings.txt", content.replace("\n", "\r\n"))
 
 
-def texts(source: Source) -> list[str]:
+def list_texts(source: Source) -> list[str]:
     return [section.text for section in source.sections]
 
 
-def highlight(locations: str, text: str) -> str:
-    return entry(f"Your Highlight on Location {locations} | {FRIDAY}", text)
+def make_highlight(locations: str, text: str) -> str:
+    return make_entry(f"Your Highlight on Location {locations} | {FRIDAY}", text)
 
 
-def note(location: str, text: str) -> str:
-    return entry(f"Your Note on Location {location} | {FRIDAY}", text)
+def make_note(location: str, text: str) -> str:
+    return make_entry(f"Your Note on Location {location} | {FRIDAY}", text)
 
 
 def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
-        entry(f"Your Highlight on page 12 | Location 150-155 | {FRIDAY}", "Reef early."),
-        entry(f"Your Highlight on page 3 | {FRIDAY}", "Knead\nwell.", "Bread (2nd Edition) (Loaf)"),
-        entry(f"Your Bookmark on page 13 | Location 160 | {FRIDAY}", ""),
-        entry(f"Your Note on page 12 | Location 155 | {FRIDAY}", "So true!"),
+        make_entry(f"Your Highlight on page 12 | Location 150-155 | {FRIDAY}", "Reef early."),
+        make_entry(
+            f"Your Highlight on page 3 | {FRIDAY}", "Knead\nwell.", "Bread (2nd Edition) (Loaf)"
+        ),
+        make_entry(f"Your Bookmark on page 13 | Location 160 | {FRIDAY}", ""),
+        make_entry(f"Your Note on page 12 | Location 155 | {FRIDAY}", "So true!"),
     )
     sails, bread = read_sources(path)
     assert sails == Source(
@@ -187,7 +189,7 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
 def test_headings_are_read_in_the_languages_of_the_devices(
     tmp_path: Path, place: str, added: str, locator: Locator, moment: datetime
 ) -> None:
-    path = write_clippings(tmp_path, entry(f"{place} | {added}", "Words."))
+    path = write_clippings(tmp_path, make_entry(f"{place} | {added}", "Words."))
     assert read_only_source(path).sections == (
         Section("Words.", highlighted_at=moment, locators=((0, locator),)),
     )
@@ -235,23 +237,23 @@ def test_note_joins_its_highlight_and_bookmarks_are_left_out(
     """Older devices write the note first."""
     path = write_clippings(
         tmp_path,
-        entry(f"{noted} | {FRIDAY}", "Mine."),
-        entry(f"{marked} | {FRIDAY}", "Theirs."),
-        entry(f"{bookmarked} | {FRIDAY}", ""),
+        make_entry(f"{noted} | {FRIDAY}", "Mine."),
+        make_entry(f"{marked} | {FRIDAY}", "Theirs."),
+        make_entry(f"{bookmarked} | {FRIDAY}", ""),
     )
-    assert texts(read_only_source(path)) == ["Theirs.\n\nMine."]
+    assert list_texts(read_only_source(path)) == ["Theirs.\n\nMine."]
 
 
 def test_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
-        highlight("100-104", "The first thought."),
-        highlight("104-109", "The second one."),
-        note("104", "On the first."),
-        note("109", "On the second."),
-        note("300", "By itself."),
+        make_highlight("100-104", "The first thought."),
+        make_highlight("104-109", "The second one."),
+        make_note("104", "On the first."),
+        make_note("109", "On the second."),
+        make_note("300", "By itself."),
     )
-    assert texts(read_only_source(path)) == [
+    assert list_texts(read_only_source(path)) == [
         "The first thought.\n\nOn the first.",
         "The second one.\n\nOn the second.",
         "By itself.",
@@ -261,26 +263,26 @@ def test_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> N
 def test_note_without_a_location_joins_the_nearest_on_its_page(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
-        entry(f"Your Highlight on page 5 | {FRIDAY}", "Far."),
-        entry(f"Your Highlight on page 5 | {FRIDAY}", "Near."),
-        entry(f"Your Note on page 5 | {FRIDAY}", "Mine."),
-        entry(f"Your Note on page 6 | {FRIDAY}", "Alone."),
+        make_entry(f"Your Highlight on page 5 | {FRIDAY}", "Far."),
+        make_entry(f"Your Highlight on page 5 | {FRIDAY}", "Near."),
+        make_entry(f"Your Note on page 5 | {FRIDAY}", "Mine."),
+        make_entry(f"Your Note on page 6 | {FRIDAY}", "Alone."),
     )
-    assert texts(read_only_source(path)) == ["Far.", "Near.\n\nMine.", "Alone."]
+    assert list_texts(read_only_source(path)) == ["Far.", "Near.\n\nMine.", "Alone."]
 
 
 def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
-        highlight("100-101", "a reef taken early"),
-        highlight("100-102", "A reef taken early is a reef taken well."),
-        highlight("101-102", "taken well"),
-        highlight("100-102", "A reef taken early is a reef taken well."),
-        highlight("102-103", "Another thought begins here."),
-        highlight("900-901", "a reef taken early"),
-        note("101", "Mine."),
+        make_highlight("100-101", "a reef taken early"),
+        make_highlight("100-102", "A reef taken early is a reef taken well."),
+        make_highlight("101-102", "taken well"),
+        make_highlight("100-102", "A reef taken early is a reef taken well."),
+        make_highlight("102-103", "Another thought begins here."),
+        make_highlight("900-901", "a reef taken early"),
+        make_note("101", "Mine."),
     )
-    assert texts(read_only_source(path)) == [
+    assert list_texts(read_only_source(path)) == [
         "A reef taken early is a reef taken well.\n\nMine.",
         "Another thought begins here.",
         "a reef taken early",
@@ -291,15 +293,17 @@ def test_a_word_on_another_page_is_a_highlight_of_its_own(tmp_path: Path) -> Non
     sentence = "Entropy is what a sail loses to the wind."
     on_page = "- Your Highlight on page {} | Added on Sunday, April 7, 2024 10:11:12 PM"
     path = write_clippings(
-        tmp_path, entry(on_page.format(12), sentence), entry(on_page.format(13), "sail")
+        tmp_path, make_entry(on_page.format(12), sentence), make_entry(on_page.format(13), "sail")
     )
-    assert texts(read_only_source(path)) == [sentence, "sail"]
+    assert list_texts(read_only_source(path)) == [sentence, "sail"]
 
 
 def test_a_damaged_byte_loses_only_itself(tmp_path: Path) -> None:
-    path = write_clippings(tmp_path, highlight("10-11", "Größe"), highlight("20-21", "Caf?"))
+    path = write_clippings(
+        tmp_path, make_highlight("10-11", "Größe"), make_highlight("20-21", "Caf?")
+    )
     path.write_bytes(path.read_bytes().replace(b"Caf?", b"Caf\xe9"))
-    assert texts(read_only_source(path)) == ["Größe", "Caf\ufffd"]
+    assert list_texts(read_only_source(path)) == ["Größe", "Caf\ufffd"]
     assert len(read_warnings(path)) == 1
 
 
@@ -308,7 +312,7 @@ UNPLUGGED = "blocks of NUL bytes, as after unplugging; an entry there may be inc
 
 def test_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
     """An unplugged device leaves such blocks between entries, or in one."""
-    entries = [highlight(f"{n}0-{n}1", f"Thought {n}, whole.") for n in range(1, 6)]
+    entries = [make_highlight(f"{n}0-{n}1", f"Thought {n}, whole.") for n in range(1, 6)]
     path = write_clippings(tmp_path, *entries)
     data = path.read_bytes().replace(b"Thought 2", b"\0" * 600 + b"Thought 2")
     data = data.replace(b"ght 4, whole", b"ght 4" + b"\0" * 4_096) + b"\0" * 512
@@ -321,7 +325,7 @@ def test_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
         "My Clippings.txt line 9",
         "My Clippings.txt line 19",
     ]
-    assert texts(read_only_source(path)) == [
+    assert list_texts(read_only_source(path)) == [
         "Thought 1, whole.",
         "Thought 3, whole.",
         "Thought 4",
@@ -332,21 +336,21 @@ def test_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
 def test_edited_note_replaces_its_former_version(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
-        highlight("7-9", "Theirs."),
-        note("9", "First"),
-        note("9", "First thought, and second."),
-        note("50", "Alone"),
-        note("50", "Alone, and longer."),
+        make_highlight("7-9", "Theirs."),
+        make_note("9", "First"),
+        make_note("9", "First thought, and second."),
+        make_note("50", "Alone"),
+        make_note("50", "Alone, and longer."),
     )
-    assert texts(read_only_source(path)) == [
+    assert list_texts(read_only_source(path)) == [
         "Theirs.\n\nFirst thought, and second.",
         "Alone, and longer.",
     ]
 
 
 def test_passages_are_in_reading_order(tmp_path: Path) -> None:
-    path = write_clippings(tmp_path, highlight("90", "late"), highlight("2-3", "early"))
-    assert texts(read_only_source(path)) == ["early", "late"]
+    path = write_clippings(tmp_path, make_highlight("90", "late"), make_highlight("2-3", "early"))
+    assert list_texts(read_only_source(path)) == ["early", "late"]
 
 
 @pytest.mark.parametrize(
@@ -402,14 +406,14 @@ def test_first_line_is_title_and_author(
     tmp_path: Path, line: str, title: str, author: str | None
 ) -> None:
     source = read_only_source(
-        write_clippings(tmp_path, entry(f"Your Note on page 1 | {FRIDAY}", "x", line))
+        write_clippings(tmp_path, make_entry(f"Your Note on page 1 | {FRIDAY}", "x", line))
     )
     assert (source.title, source.author) == (title, author)
 
 
 def test_id_of_a_book_does_not_depend_on_the_file(tmp_path: Path) -> None:
     ids = [
-        read_only_source(write_clippings(tmp_path / folder, highlight("1", text))).source_id
+        read_only_source(write_clippings(tmp_path / folder, make_highlight("1", text))).source_id
         for folder, text in [("old kindle", "a"), ("new kindle", "b")]
     ]
     assert len(set(ids)) == 1
@@ -427,7 +431,7 @@ def test_clippings_are_known_by_the_names_of_their_files(tmp_path: Path, name: s
 
 
 def test_clippings_in_another_text_file_say_to_rename_it(tmp_path: Path) -> None:
-    path = write_file(tmp_path, "kindle.txt", "\ufeff" + highlight("1-2", "Reef early."))
+    path = write_file(tmp_path, "kindle.txt", "\ufeff" + make_highlight("1-2", "Reef early."))
     reason = "contains Kindle clippings: rename it to `My Clippings.txt`"
     assert read_problems(path) == [("kindle.txt", reason)]
 
@@ -442,22 +446,27 @@ def test_other_text_is_read_as_text_unless_its_name_is_taken(tmp_path: Path, con
 
 def test_broken_entry_loses_only_itself(tmp_path: Path) -> None:
     path = write_clippings(
-        tmp_path, highlight("1", "one"), "Book\nno heading\n==========\n", highlight("5", "two")
+        tmp_path,
+        make_highlight("1", "one"),
+        "Book\nno heading\n==========\n",
+        make_highlight("5", "two"),
     )
     reason = "has no line such as `- Your Highlight on page 12 | Added on ...`"
     assert read_problems(path) == [("My Clippings.txt line 6", reason)]
-    assert texts(read_only_source(path)) == ["one", "two"]
+    assert list_texts(read_only_source(path)) == ["one", "two"]
 
 
 def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
-        highlight("1-2", "<You have reached the clipping limit for this item>"),
-        highlight("3-4", " <Sie haben die maximale Anzahl von Clippings erreicht>"),
-        entry("Your Highlight on Location 5 | Added on Someday, 32 May 2024", "undated"),
-        entry("Ваш выделенный отрывок в месте 114-116 | Добавлено: 30 сентября 2019", "Отрывок"),
+        make_highlight("1-2", "<You have reached the clipping limit for this item>"),
+        make_highlight("3-4", " <Sie haben die maximale Anzahl von Clippings erreicht>"),
+        make_entry("Your Highlight on Location 5 | Added on Someday, 32 May 2024", "undated"),
+        make_entry(
+            "Ваш выделенный отрывок в месте 114-116 | Добавлено: 30 сентября 2019", "Отрывок"
+        ),
     )
-    assert texts(read_only_source(path)) == ["undated", "Отрывок"]
+    assert list_texts(read_only_source(path)) == ["undated", "Отрывок"]
     assert [reason for _, reason in read_warnings(path)] == [
         "2 entries without text: the publisher's limit on clippings was reached; left out",
         f"1 entry with a heading that is not in {LANGUAGES}; kept as a highlight",
@@ -467,17 +476,19 @@ def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
 
 def test_book_without_any_text_is_named(tmp_path: Path) -> None:
     limit = "<You have reached the clipping limit for this item>"
-    path = write_clippings(tmp_path, highlight("1-2", limit))
+    path = write_clippings(tmp_path, make_highlight("1-2", limit))
     reason = "1 entry without text: the publisher's limit on clippings was reached; left out"
     assert read_problems(path) == [("My Clippings.txt: On Sails", f"has no text: {reason}")]
 
 
 def test_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
-    content = highlight("1", "one") + highlight("5", "two")
+    content = make_highlight("1", "one") + make_highlight("5", "two")
     path = write_file(tmp_path, "My Clippings.txt", content[: content.index("wo\n")])
-    assert texts(read_only_source(path)) == ["one", "t"]
+    assert list_texts(read_only_source(path)) == ["one", "t"]
 
 
 def test_many_highlights_at_one_place_are_read(tmp_path: Path) -> None:
-    path = write_clippings(tmp_path, *(highlight("1-9", f"thought {n:04}") for n in range(3_000)))
+    path = write_clippings(
+        tmp_path, *(make_highlight("1-9", f"thought {n:04}") for n in range(3_000))
+    )
     assert len(read_only_source(path).sections) == 3_000

@@ -28,16 +28,16 @@ HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def chapter(title: str) -> str:
+def make_chapter(title: str) -> str:
     return f'<div class="sectionHeading">\n{title}\n</div>'
 
 
-def item(heading: str, text: str) -> str:
+def make_item(heading: str, text: str) -> str:
     return f'<div class="noteHeading">\n{heading}\n</div>\n<div class="noteText">\n{text}\n</div>'
 
 
-def highlight(place: str, text: str) -> str:
-    return item(f'Highlight(<span class="highlight_yellow">yellow</span>) - {place}', text)
+def make_highlight(place: str, text: str) -> str:
+    return make_item(f'Highlight(<span class="highlight_yellow">yellow</span>) - {place}', text)
 
 
 def read_notebook(folder: Path, *parts: str) -> Source:
@@ -45,23 +45,23 @@ def read_notebook(folder: Path, *parts: str) -> Source:
     return read_only_source(write_file(folder, "On Sails - Notebook.html", content))
 
 
-def passages(source: Source) -> list[tuple[str, Locator]]:
+def read_passages(source: Source) -> list[tuple[str, Locator]]:
     return [(section.text, section.find_locator(0)) for section in source.sections]
 
 
 def test_notebook_becomes_a_source_with_chapters_and_places(tmp_path: Path) -> None:
     source = read_notebook(
         tmp_path,
-        chapter("PROLOGUE: Wind"),
-        highlight("Page 1 · Location 205", "Reef\n  early &#8212; always."),
-        highlight("Location 274", "Heave to.<br/>Wait."),
-        chapter("Part Two"),
-        highlight("3. The Rise &gt; Page 88 · Location 1536", "Anchor deep."),
-        item("Bookmark - Page 90 · Location 1600", ""),
+        make_chapter("PROLOGUE: Wind"),
+        make_highlight("Page 1 · Location 205", "Reef\n  early &#8212; always."),
+        make_highlight("Location 274", "Heave to.<br/>Wait."),
+        make_chapter("Part Two"),
+        make_highlight("3. The Rise &gt; Page 88 · Location 1536", "Anchor deep."),
+        make_item("Bookmark - Page 90 · Location 1600", ""),
     )
     assert (source.title, source.author) == ("On Sails & Anchors", "Ann Helm, Bo Sea")
     assert (source.origin, source.category) == ("kindle", "books")
-    assert passages(source) == [
+    assert read_passages(source) == [
         ("Reef early — always.", Locator(1, "PROLOGUE: Wind", "205")),
         ("Heave to.\nWait.", Locator(None, "PROLOGUE: Wind", "274")),
         ("Anchor deep.", Locator(88, "3. The Rise", "1536")),
@@ -71,16 +71,16 @@ def test_notebook_becomes_a_source_with_chapters_and_places(tmp_path: Path) -> N
 def test_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
     source = read_notebook(
         tmp_path,
-        item("Note - Page 3 · Location 40", "Before all."),
-        highlight("Page 12 · Location 180", "Reef early."),
-        item("Note - Page 12 · Location 182", "So true."),
-        item("Note - Page 60 · Location 900", "Far away."),
-        highlight("Page 70", "No location."),
-        item("Note - Page 70", "Mine."),
-        chapter("Next"),
-        item("Note - Page 71", "Of the next chapter."),
+        make_item("Note - Page 3 · Location 40", "Before all."),
+        make_highlight("Page 12 · Location 180", "Reef early."),
+        make_item("Note - Page 12 · Location 182", "So true."),
+        make_item("Note - Page 60 · Location 900", "Far away."),
+        make_highlight("Page 70", "No location."),
+        make_item("Note - Page 70", "Mine."),
+        make_chapter("Next"),
+        make_item("Note - Page 71", "Of the next chapter."),
     )
-    assert [text for text, _ in passages(source)] == [
+    assert [text for text, _ in read_passages(source)] == [
         "Before all.",
         "Reef early.\n\nSo true.",
         "Far away.",
@@ -123,8 +123,8 @@ def test_notebooks_are_read_in_several_languages(
     tmp_path: Path, marked: str, noted: str, locator: Locator
 ) -> None:
     """In other languages, the colour tells a highlight from a note."""
-    source = read_notebook(tmp_path, item(marked, "Theirs."), item(noted, "Mine."))
-    assert passages(source) == [("Theirs.\n\nMine.", locator)]
+    source = read_notebook(tmp_path, make_item(marked, "Theirs."), make_item(noted, "Mine."))
+    assert read_passages(source) == [("Theirs.\n\nMine.", locator)]
 
 
 def test_elements_that_wrong_tags_close_are_read(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_elements_that_wrong_tags_close_are_read(tmp_path: Path) -> None:
         " class='highlight_yellow'>yellow</span>) - Page 2</div><div class='noteText'>Reef</h3>"
         "<h3 class='noteHeading'>Note - Page 2</h3><div class='noteText'>Mine</div>",
     )
-    assert passages(source) == [("Reef\n\nMine", Locator(2, "One"))]
+    assert read_passages(source) == [("Reef\n\nMine", Locator(2, "One"))]
 
 
 def test_other_html_is_not_taken_for_a_notebook() -> None:
@@ -151,5 +151,5 @@ def test_notebook_without_highlights_is_refused(tmp_path: Path) -> None:
 def test_broken_markup_of_a_megabyte_is_read(tmp_path: Path, repeated: str) -> None:
     """HTML parsers that look for an end again and again would need hours."""
     broken = repeated * (1_000_000 // len(repeated))
-    source = read_notebook(tmp_path, highlight("Page 1", "Reef early."), broken)
+    source = read_notebook(tmp_path, make_highlight("Page 1", "Reef early."), broken)
     assert source.text.startswith("Reef early.")

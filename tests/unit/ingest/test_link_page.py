@@ -48,7 +48,7 @@ async def fetch(server: PublicWebServer, path: str = "essay") -> Source:
     return await fetch_source(make_link(f"{SITE}/{path}"), make_link_fetcher(server))
 
 
-async def refusal(server: PublicWebServer, path: str) -> str:
+async def get_refusal(server: PublicWebServer, path: str) -> str:
     with pytest.raises(Unreadable) as error:
         await fetch(server, path)
     return str(error.value)
@@ -127,7 +127,7 @@ async def test_type_and_ending_decide_how_it_is_read(
 async def test_other_kinds_are_refused(server: PublicWebServer, path: str, kind: str) -> None:
     """An export has ids of its own, and could replace other sources."""
     server.pages[f"/{path}"] = make_text_page("{}", kind)
-    assert "is in a format that is not read" in await refusal(server, path)
+    assert "is in a format that is not read" in await get_refusal(server, path)
 
 
 @pytest.mark.parametrize("charset", ["iso-8859-1", '"windows-1252"', "utf-16"])
@@ -169,14 +169,14 @@ async def test_other_charsets_are_left_to_the_reader(server: PublicWebServer, ch
 )
 async def test_a_page_that_fails_says_why(server: PublicWebServer, page: Page, reason: str) -> None:
     server.pages["/loop"] = page
-    assert reason in await refusal(server, "loop")
+    assert reason in await get_refusal(server, "loop")
 
 
 async def test_a_page_is_at_most_10_mb(server: PublicWebServer) -> None:
     server.pages["/long"] = Page(
         b"word " * 20_000, headers={"Content-Type": "text/plain"}, is_endless=True
     )
-    assert "larger than 10 MB" in await refusal(server, "long")
+    assert "larger than 10 MB" in await get_refusal(server, "long")
 
 
 async def test_this_machine_is_not_fetched(server: PublicWebServer) -> None:

@@ -34,7 +34,7 @@ def vault(tmp_path: Path) -> Path:
     return tmp_path / "Vault"
 
 
-def links(folder: Path) -> dict[str, list[str]]:
+def read_links(folder: Path) -> dict[str, list[str]]:
     """Return the titles that each source of a folder links to, by its title."""
     sources = read_sources(folder)
     titles = {source.source_id: source.title for source in sources}
@@ -121,7 +121,7 @@ def test_front_matter_of_the_web_clipper_is_read(vault: Path) -> None:
     assert clipping.source_url == "https://example.com/dough"
     assert clipping.tags == ("clippings", "rye")
     assert f"{clipping.sections[0].written_at:%Y-%m-%d}" == "2024-05-31"
-    assert links(vault) == {"On dough": ["Ann Baker"]}
+    assert read_links(vault) == {"On dough": ["Ann Baker"]}
     assert read_warnings(vault) == []
 
 
@@ -185,7 +185,7 @@ def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str)
     write_file(vault, "Far/Deep note.md", "# Deep")
     write_file(vault, "list.txt", "Words.")
     write_file(vault, "Bread/Note.md", f"See {link}\n.")
-    assert links(vault) == {"Note": [title]}
+    assert read_links(vault) == {"Note": [title]}
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_other_links_lead_to_no_source(vault: Path, link: str) -> None:
     write_file(vault, "Rye.md", "Grain.")
     write_file(vault, "picture.png", b"\x89PNG")
     write_file(vault, "Note.md", f"See {link}.")
-    assert links(vault) == {}
+    assert read_links(vault) == {}
 
 
 def test_the_shortest_path_is_meant_by_a_name(vault: Path) -> None:
@@ -217,22 +217,22 @@ def test_the_shortest_path_is_meant_by_a_name(vault: Path) -> None:
     write_file(vault, "z/Rye.md", "# Shallow")
     write_file(vault, "Note.md", "[[Rye]]")
     write_file(vault, "c/Note.md", "# Other\n[[Rye]] [[b/Rye]]")
-    assert links(vault) == {"Note": ["Shallow"], "Other": ["Shallow", "Deep"]}
+    assert read_links(vault) == {"Note": ["Shallow"], "Other": ["Shallow", "Deep"]}
 
 
 def test_a_name_means_the_note_in_the_same_folder_first(vault: Path) -> None:
     write_file(vault, "a/b/Rye.md", "# Near")
     write_file(vault, "z/Rye.md", "# Far")
     write_file(vault, "a/Note.md", "[[Rye]]")
-    assert links(vault) == {"Note": ["Near"]}
+    assert read_links(vault) == {"Note": ["Near"]}
 
 
 def test_outside_a_vault_links_lead_by_path_only(tmp_path: Path) -> None:
     write_file(tmp_path, "notes/a/Note.md", "[x](../b/Rye.md) [y](Later.md) [[Rye]] [[Later]]")
     write_file(tmp_path, "notes/b/Rye.md", "Grain.")
-    assert links(tmp_path / "notes") == {"Note": ["Rye", "?"]}
+    assert read_links(tmp_path / "notes") == {"Note": ["Rye", "?"]}
     write_file(tmp_path, "notes/a/Later.md", "Words.")
-    assert links(tmp_path / "notes") == {"Note": ["Rye", "Later"]}
+    assert read_links(tmp_path / "notes") == {"Note": ["Rye", "Later"]}
 
 
 def test_a_note_that_is_read_alone_has_the_same_links(vault: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_vault_may_lie_in_the_folder(tmp_path: Path) -> None:
     write_file(tmp_path, "all/Vault/a/Rye.md", "Grain.")
     write_file(tmp_path, "all/Vault/Note.md", "[[Rye]]")
     write_file(tmp_path, "all/Other.md", "[[Rye]]")
-    assert links(tmp_path / "all") == {"Note": ["Rye"]}
+    assert read_links(tmp_path / "all") == {"Note": ["Rye"]}
 
 
 def test_very_many_links_are_cut_with_a_warning(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_aliases_that_unfold_without_end_are_left_out(vault: Path) -> None:
     front_matter = "\n".join(["a: &a [x]", *levels, "aliases: [*i, Rye]"])
     write_file(vault, "Grain.md", f"---\n{front_matter}\n---\nWords.")
     write_file(vault, "Note.md", "[[Rye]]")
-    assert links(vault) == {"Note": ["Grain"]}
+    assert read_links(vault) == {"Note": ["Grain"]}
 
 
 # What is left out

@@ -38,13 +38,13 @@ def read_pdf(folder: Path, data: bytes) -> Source:
     return read_only_source(write_file(folder, "sails.pdf", data))
 
 
-def refusal(folder: Path, data: bytes) -> str:
+def get_refusal(folder: Path, data: bytes) -> str:
     ((name, reason),) = read_problems(write_file(folder, "sails.pdf", data))
     assert name == "sails.pdf"
     return reason
 
 
-def pages_of(source: Source) -> list[tuple[str, int | None, str | None]]:
+def read_pages(source: Source) -> list[tuple[str, int | None, str | None]]:
     """Return where pages begin: the first four characters, the page and the chapter."""
     section = source.sections[0]
     return [
@@ -61,7 +61,7 @@ def test_lines_join_to_paragraphs(tmp_path: Path) -> None:
 def test_a_paragraph_goes_on_over_the_page(tmp_path: Path) -> None:
     source = read_pdf(tmp_path, make_pdf([*REEFS, WIND[0]], [WIND[1], *REEFS]))
     assert source.text == "\n".join(REEFS) + "\n\n" + "\n".join(WIND) + "\n\n" + "\n".join(REEFS)
-    assert pages_of(source) == [("Reef", 1, None), ("in y", 2, None)]
+    assert read_pages(source) == [("Reef", 1, None), ("in y", 2, None)]
 
 
 def test_words_divided_at_line_ends_are_joined(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_hyphen_that_the_document_uses_is_kept(tmp_path: Path) -> None:
 def test_the_outline_names_the_chapters_of_pages(tmp_path: Path) -> None:
     outline = [("Wind", 1), ("Reefs", 3)]
     data = make_pdf(["Title."], ["One."], ["Two."], ["Three."], outline=outline)
-    assert pages_of(read_pdf(tmp_path, data)) == [
+    assert read_pages(read_pdf(tmp_path, data)) == [
         ("Titl", 1, None),
         ("One.", 2, "Wind"),
         ("Two.", 3, "Wind"),
@@ -163,7 +163,7 @@ def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:
     outline = [("Contents", 0), ("Reefs", 0), ("When the wind is stronger than the sail", 1)]
     marked = [Annotation("Highlight", 0, (3,)), Annotation("Highlight", 0, (5,))]
     source = read_pdf(tmp_path, make_pdf(first, second, outline=outline, annotations=marked))
-    assert pages_of(source) == [
+    assert read_pages(source) == [
         ("Cont", 1, "Contents"),
         ("2.1 ", 1, "Reefs"),
         ("cost", 2, "Reefs"),
@@ -202,7 +202,7 @@ def test_pages_have_links_if_the_pdf_has_an_address(tmp_path: Path) -> None:
 
 def test_a_scan_says_that_it_has_no_text(tmp_path: Path) -> None:
     reason = "is a scan without text: run OCR on it first"
-    assert refusal(tmp_path, make_pdf([], [])) == reason
+    assert get_refusal(tmp_path, make_pdf([], [])) == reason
 
 
 def test_pages_without_text_are_named_if_they_are_many(tmp_path: Path) -> None:
@@ -213,12 +213,12 @@ def test_pages_without_text_are_named_if_they_are_many(tmp_path: Path) -> None:
 
 def test_an_encrypted_file_says_so(tmp_path: Path) -> None:
     reason = "is encrypted: save a copy without a password"
-    assert refusal(tmp_path, make_pdf(WIND, encrypted=True)) == reason
+    assert get_refusal(tmp_path, make_pdf(WIND, encrypted=True)) == reason
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"<html>", make_pdf(WIND)[:300]])
 def test_what_is_no_pdf_is_refused(tmp_path: Path, data: bytes) -> None:
-    assert refusal(tmp_path, data) == DAMAGED
+    assert get_refusal(tmp_path, data) == DAMAGED
 
 
 def test_a_count_of_pages_is_not_believed(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_count_of_pages_is_not_believed(tmp_path: Path) -> None:
 
 def test_too_many_pages_are_refused(tmp_path: Path) -> None:
     data = make_pdf(*([] for _ in range(program.MAX_PAGES + 1)))
-    assert refusal(tmp_path, data) == "has 5,001 pages, more than 5,000: split it"
+    assert get_refusal(tmp_path, data) == "has 5,001 pages, more than 5,000: split it"
 
 
 def test_a_page_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
@@ -237,12 +237,12 @@ def test_a_page_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
     content = b"".join(packer.compress(piece) for _ in range(700)) + packer.flush()
     data = make_pdf(WIND, packed_content=content)
     assert len(data) < 5_000_000
-    assert refusal(tmp_path, data).startswith(HOSTILE)
+    assert get_refusal(tmp_path, data).startswith(HOSTILE)
 
 
 def test_a_slow_file_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "MAX_SECONDS", 0.001)
-    assert "takes longer than" in refusal(tmp_path, make_pdf(WIND))
+    assert "takes longer than" in get_refusal(tmp_path, make_pdf(WIND))
 
 
 def test_a_large_file_is_not_opened(tmp_path: Path) -> None:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 TO_KINDLE = "https://readwise.io/to_kindle?action=open&asin=B00SLOW"
 
 
-def row(text: str, title: str = "The Slow Book", **cells: str) -> dict[str, str]:
+def make_row(text: str, title: str = "The Slow Book", **cells: str) -> dict[str, str]:
     """Return a row; names of columns are in lower case, with `_`."""
     named = {name: cells.get(name.lower().replace(" ", "_"), "") for name in COLUMNS}
     return named | {"Highlight": text, "Book Title": title}
 
 
-def csv_text(*rows: dict[str, str], columns: tuple[str, ...] = COLUMNS) -> str:
+def make_csv(*rows: dict[str, str], columns: tuple[str, ...] = COLUMNS) -> str:
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, extrasaction="ignore")
     writer.writeheader()
@@ -42,14 +42,14 @@ def csv_text(*rows: dict[str, str], columns: tuple[str, ...] = COLUMNS) -> str:
 
 
 def write_csv(folder: Path, *rows: dict[str, str]) -> Path:
-    return write_file(folder, "readwise-data.csv", csv_text(*rows))
+    return write_file(folder, "readwise-data.csv", make_csv(*rows))
 
 
 def test_rows_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
     shared = {"book_author": "Mara Ellison", "amazon_book_id": "B00SLOW"}
     path = write_csv(
         tmp_path,
-        row(
+        make_row(
             "Attention is trained,\n\nnot given.",
             **shared,
             note='Key "idea"',
@@ -60,8 +60,10 @@ def test_rows_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             highlighted_at="2020-10-05 10:15:30+00:00",
             document_tags="focus,slow",
         ),
-        row("Elsewhere.", "Other", location_type="page", location="7"),
-        row("Earlier.", **shared, location_type="location", location="12", document_tags="slow"),
+        make_row("Elsewhere.", "Other", location_type="page", location="7"),
+        make_row(
+            "Earlier.", **shared, location_type="location", location="12", document_tags="slow"
+        ),
     )
     slow, other = read_sources(path)
     assert slow == Source(
@@ -90,8 +92,10 @@ def test_rows_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
 
 
 def test_id_of_a_book_is_made_of_title_and_author(tmp_path: Path) -> None:
-    first = write_csv(tmp_path / "a", row("x", book_author="Ann"), row("x", book_author="Bo"))
-    later = write_csv(tmp_path / "b", row("other words", book_author="Ann", note="n"))
+    first = write_csv(
+        tmp_path / "a", make_row("x", book_author="Ann"), make_row("x", book_author="Bo")
+    )
+    later = write_csv(tmp_path / "b", make_row("other words", book_author="Ann", note="n"))
     ids = [source.source_id for source in read_sources(first)]
     assert read_only_source(later).source_id == ids[0]
     assert len(set(ids)) == 2
@@ -99,7 +103,7 @@ def test_id_of_a_book_is_made_of_title_and_author(tmp_path: Path) -> None:
 
 
 def test_books_are_skipped_where_readwise_itself_is_followed(tmp_path: Path) -> None:
-    path = write_csv(tmp_path, row("x"))
+    path = write_csv(tmp_path, make_row("x"))
     assert is_book(read_only_source(path).source_id)
     assert list(read_files(list_files(path), without_books=True)) == []
 
@@ -117,7 +121,7 @@ def test_file_that_a_spreadsheet_saved_again_is_read(
 
 
 def test_file_that_excel_saved_in_a_legacy_encoding_is_read_with_a_warning(tmp_path: Path) -> None:
-    content = csv_text(row("Wer früh refft, segelt ruhig.", book_author="Sönke Ahrens"))
+    content = make_csv(make_row("Wer früh refft, segelt ruhig.", book_author="Sönke Ahrens"))
     path = write_file(tmp_path, "data.csv", content.encode("cp1252"))
     assert read_only_source(path).author == "Sönke Ahrens"
     reason = "is not UTF-8 and was read as cp1252; if letters are wrong, save it as UTF-8"
@@ -126,7 +130,7 @@ def test_file_that_excel_saved_in_a_legacy_encoding_is_read_with_a_warning(tmp_p
 
 def test_cell_larger_than_the_limit_of_the_csv_module_is_read(tmp_path: Path) -> None:
     text = "word " * 100_000
-    assert read_only_source(write_csv(tmp_path, row(text))).sections[0].text == text.strip()
+    assert read_only_source(write_csv(tmp_path, make_row(text))).sections[0].text == text.strip()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_other_csv_file_is_refused_with_the_expected_columns(tmp_path: Path, con
 
 
 def test_bad_row_loses_only_itself(tmp_path: Path) -> None:
-    good = csv_text(row("x"), row("no title", "")).rstrip()
+    good = make_csv(make_row("x"), make_row("no title", "")).rstrip()
     path = write_file(tmp_path, "data.csv", f"{good}\ny,Book,,,,,,,,,,beyond\nz,Book\n")
     assert read_problems(path) == [
         ("data.csv line 3", "has no Book Title"),
@@ -168,11 +172,11 @@ def test_a_bad_quote_loses_only_its_row(
     tmp_path: Path, damaged: str, line: int, reason: str
 ) -> None:
     good = [
-        row("first", "Slow, A", note="n"),
-        row("second, of 2", "B"),
-        row("third", "Slow, A", note='"q"'),
+        make_row("first", "Slow, A", note="n"),
+        make_row("second, of 2", "B"),
+        make_row("third", "Slow, A", note='"q"'),
     ]
-    header, first, *others = csv_text(*good).splitlines()
+    header, first, *others = make_csv(*good).splitlines()
     content = "\n".join([header, first, damaged + "," * 9, *others, ""])
     path = write_file(tmp_path, "data.csv", content)
     assert read_problems(path) == [(f"data.csv line {line}", reason)]
@@ -183,14 +187,16 @@ def test_a_bad_quote_loses_only_its_row(
 
 
 def test_a_bad_quote_in_the_last_row_loses_only_it(tmp_path: Path) -> None:
-    content = csv_text(row("first")) + '"a "b" c",Loud' + "," * 9
+    content = make_csv(make_row("first")) + '"a "b" c",Loud' + "," * 9
     path = write_file(tmp_path, "data.csv", content)
     assert read_problems(path) == [("data.csv line 3", BAD_QUOTE)]
     assert read_only_source(path).text == "first"
 
 
 def test_a_title_in_another_case_of_letters_is_the_same_book(tmp_path: Path) -> None:
-    path = write_csv(tmp_path, row("a", "On tests"), row("b", "ON TESTS"), row("c", "Other"))
+    path = write_csv(
+        tmp_path, make_row("a", "On tests"), make_row("b", "ON TESTS"), make_row("c", "Other")
+    )
     assert [(source.title, len(source.sections)) for source in read_sources(path)] == [
         ("On tests", 2),
         ("Other", 1),
@@ -200,7 +206,7 @@ def test_a_title_in_another_case_of_letters_is_the_same_book(tmp_path: Path) -> 
 
 def test_file_that_ends_in_a_cell_is_refused_whole(tmp_path: Path) -> None:
     """Its other books may lack highlights, which would be forgotten."""
-    content = csv_text(row("x"), row("two\nlines", note="n"))
+    content = make_csv(make_row("x"), make_row("two\nlines", note="n"))
     path = write_file(tmp_path, "data.csv", content[: content.index("lines")])
     reason = "is cut off in the row at line 3: export it again"
     assert read_problems(path) == [("data.csv", reason)]
@@ -208,7 +214,9 @@ def test_file_that_ends_in_a_cell_is_refused_whole(tmp_path: Path) -> None:
 
 
 def test_invalid_values_are_named_by_line_and_column(tmp_path: Path) -> None:
-    path = write_csv(tmp_path, row("a\nb", highlighted_at="May 31"), row("c", location="far"))
+    path = write_csv(
+        tmp_path, make_row("a\nb", highlighted_at="May 31"), make_row("c", location="far")
+    )
     ((_, reason),) = read_warnings(path)
     assert reason == (
         "line 2: Highlighted at: “May 31” is not an ISO 8601 date such as 2024-05-31;"
@@ -219,7 +227,11 @@ def test_invalid_values_are_named_by_line_and_column(tmp_path: Path) -> None:
 
 def test_unknown_columns_are_named_once(tmp_path: Path) -> None:
     columns = (*COLUMNS, "Mood")
-    rows = [row("x", "A") | {"Mood": "calm"}, row("y", "B") | {"Mood": "glad"}, row("z", "C")]
-    path = write_file(tmp_path, "data.csv", csv_text(*rows, columns=columns))
+    rows = [
+        make_row("x", "A") | {"Mood": "calm"},
+        make_row("y", "B") | {"Mood": "glad"},
+        make_row("z", "C"),
+    ]
+    path = write_file(tmp_path, "data.csv", make_csv(*rows, columns=columns))
     reason = "the export has fields that Carrel does not know: Mood (2 times); kept without them"
     assert read_warnings(path) == [("data.csv: A", reason)]

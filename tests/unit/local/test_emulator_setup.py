@@ -49,7 +49,7 @@ def bare(server: DownloadServer, tmp_path: Path) -> dict[str, str]:
     return {"PATH": "", "HOME": str(tmp_path / "home"), **indexes}
 
 
-def with_java(folder: Path, environment: dict[str, str]) -> dict[str, str]:
+def put_java_on_path(folder: Path, environment: dict[str, str]) -> dict[str, str]:
     """Return the environment with a Java that is new enough."""
     write_program(folder / "jdk" / "bin" / "java", make_java(17))
     return environment | {"JAVA_HOME": str(folder / "jdk")}
@@ -58,7 +58,7 @@ def with_java(folder: Path, environment: dict[str, str]) -> dict[str, str]:
 def expect_failure(folder: Path, environment: dict[str, str], release: EmulatorRelease) -> str:
     """Return the message with which the download fails. It leaves nothing behind."""
     with pytest.raises(EmulatorError) as failure:
-        provide_emulator(with_java(folder, environment), folder / "programs", release)
+        provide_emulator(put_java_on_path(folder, environment), folder / "programs", release)
     assert [path.name for path in (folder / "programs").iterdir()] == ["lock"]
     return str(failure.value)
 
@@ -110,7 +110,7 @@ def test_a_java_that_is_too_old_is_not_used(
 def test_java_is_not_installed_where_one_is_new_enough(
     server: DownloadServer, bare: dict[str, str], release: EmulatorRelease, tmp_path: Path
 ) -> None:
-    command = provide_emulator(with_java(tmp_path, bare), tmp_path / "programs", release)
+    command = provide_emulator(put_java_on_path(tmp_path, bare), tmp_path / "programs", release)
     assert command[0] == f"{tmp_path}/jdk/bin/java"
     assert server.paths == ["/emulator.jar"]
 

@@ -32,7 +32,7 @@ async def load_page(
         )
 
 
-def visible_words(page: httpx2.Response) -> str:
+def read_visible_words(page: httpx2.Response) -> str:
     """Return the visible text of a page."""
     body = page.text.partition("</head>")[2]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
@@ -49,7 +49,7 @@ async def test_the_page_names_program_destination_and_scopes(
     page = await load_page(settings)
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    words = visible_words(page)
+    words = read_visible_words(page)
     assert "Claude asks for access to Carrel" in words
     assert "Access goes to claude.example If you do not know this site, press Deny." in words
     assert "chose this name itself, and it has not been verified" in words
@@ -58,13 +58,13 @@ async def test_the_page_names_program_destination_and_scopes(
 
 
 async def test_only_what_is_asked_for_is_listed(settings: Settings) -> None:
-    words = visible_words(await load_page(settings, scopes=frozenset({Scope.READ})))
+    words = read_visible_words(await load_page(settings, scopes=frozenset({Scope.READ})))
     assert "search and read everything that you can read" in words
     assert "write, change" not in words
 
 
 async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Settings) -> None:
-    words = visible_words(
+    words = read_visible_words(
         await load_page(settings, client_id="https://claude.example/oauth/client.json")
     )
     assert "claude.example gives this name to the program." in words
@@ -87,13 +87,13 @@ async def test_destination_is_described_for_people(
     settings: Settings, redirect_uri: str, words: str
 ) -> None:
     page = await load_page(settings, redirect_uri=redirect_uri)
-    assert f"Access goes to {words}" in visible_words(page)
+    assert f"Access goes to {words}" in read_visible_words(page)
 
 
 async def test_unsafe_redirect_uri_gets_no_page(settings: Settings) -> None:
     page = await load_page(settings, redirect_uri="https://claude.example@evil.example/")
     assert page.status_code == 400
-    assert "an address that is not allowed" in visible_words(page)
+    assert "an address that is not allowed" in read_visible_words(page)
     assert "form-action 'none'" in page.headers["content-security-policy"]
 
 
@@ -138,7 +138,7 @@ async def test_program_without_a_name_is_called_unnamed(
     settings: Settings, name: str | None
 ) -> None:
     page = await load_page(settings, client_name=name)
-    assert "An unnamed program asks for access" in visible_words(page)
+    assert "An unnamed program asks for access" in read_visible_words(page)
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])

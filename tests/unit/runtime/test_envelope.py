@@ -16,7 +16,7 @@ FAMILY = Envelope(
 )
 
 
-def error_for(code: str, **details: Any) -> dict[str, Any]:
+def make_error(code: str, **details: Any) -> dict[str, Any]:
     return FAMILY.translate_error(WireError(code=code, message="No.", details=details))
 
 
@@ -43,15 +43,15 @@ def test_failure_has_an_error_and_no_data() -> None:
     ],
 )
 def test_one_invalid_field_has_its_own_code(fields: list[str], code: str) -> None:
-    assert error_for("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"] == code
+    assert make_error("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"] == code
 
 
 def test_field_codes_are_for_validation_errors_only() -> None:
-    assert error_for("NOT_FOUND", colour="red")["code"] == "gone"
+    assert make_error("NOT_FOUND", colour="red")["code"] == "gone"
 
 
 def test_another_error_keeps_its_code_as_the_reason() -> None:
-    error = error_for("RATE_LIMITED", tool="a")
+    error = make_error("RATE_LIMITED", tool="a")
     assert error["code"] == "broken"
     assert error["details"] == {"tool": "a", "reason": "RATE_LIMITED"}
 

@@ -74,7 +74,7 @@ BOOK = {
 }
 
 
-def schema(side: str) -> dict[str, Any]:
+def make_schema(side: str) -> dict[str, Any]:
     json_schema: dict[str, Any] = TOOL.declaration()[side]
     return json_schema
 
@@ -107,7 +107,7 @@ def test_a_declaration_has_all_but_the_handler() -> None:
 
 
 def test_a_result_is_published_as_names_and_types() -> None:
-    assert schema("outputSchema")["properties"] == {
+    assert make_schema("outputSchema")["properties"] == {
         "best": BOOK,
         "others": {"type": "object", "additionalProperties": BOOK},
     }
@@ -115,11 +115,11 @@ def test_a_result_is_published_as_names_and_types() -> None:
 
 def test_limits_of_values_are_checked_but_not_published() -> None:
     assert In.model_json_schema()["properties"]["year"]["anyOf"][0]["minimum"] == 0
-    assert "minimum" not in schema("inputSchema")["properties"]["year"]
+    assert "minimum" not in make_schema("inputSchema")["properties"]["year"]
 
 
 def test_a_fields_description_beats_its_types() -> None:
-    assert schema("inputSchema")["properties"]["order"] == {
+    assert make_schema("inputSchema")["properties"]["order"] == {
         "type": "string",
         "enum": ["title", "date"],
         "default": "title",
@@ -128,7 +128,7 @@ def test_a_fields_description_beats_its_types() -> None:
 
 
 def test_generated_titles_are_dropped_but_not_fields() -> None:
-    input_schema = schema("inputSchema")
+    input_schema = make_schema("inputSchema")
     assert input_schema["properties"]["title"] == {
         "type": "string",
         "description": "Words of the title.",
@@ -138,15 +138,15 @@ def test_generated_titles_are_dropped_but_not_fields() -> None:
 
 
 def test_optional_arguments_are_published_without_null() -> None:
-    assert schema("inputSchema")["properties"]["year"] == {
+    assert make_schema("inputSchema")["properties"]["year"] == {
         "type": "integer",
         "description": "When it was published.",
     }
 
 
 def test_each_declaration_is_a_new_object() -> None:
-    schema("inputSchema")["properties"].clear()
-    assert set(schema("inputSchema")["properties"]) == {"order", "title", "year"}
+    make_schema("inputSchema")["properties"].clear()
+    assert set(make_schema("inputSchema")["properties"]) == {"order", "title", "year"}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ FLOOR = 0.005
 """Seconds below which a measurement means nothing."""
 
 
-def seconds(part: str, length: int) -> float:
+def measure_seconds(part: str, length: int) -> float:
     """Return the shortest CPU time of three attempts to screen a text of repeated parts."""
     text = (part * (length // len(part) + 1))[:length]
     times: list[float] = []
@@ -30,5 +30,8 @@ def seconds(part: str, length: int) -> float:
 def test_time_is_proportional_to_length(part: str) -> None:
     """Quadratic time would be sixteen times."""
     screen_texts({"text": ""})
-    short_time, long_time = seconds(part, BASE_LENGTH), seconds(part, BASE_LENGTH * LENGTH_FACTOR)
+    short_time, long_time = (
+        measure_seconds(part, BASE_LENGTH),
+        measure_seconds(part, BASE_LENGTH * LENGTH_FACTOR),
+    )
     assert long_time + FLOOR < (short_time + FLOOR) * LENGTH_FACTOR * 2.5

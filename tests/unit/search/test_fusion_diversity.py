@@ -21,32 +21,33 @@ def sort_by_score(hits: Hits) -> Hits:
     return sorted(hits, key=lambda hit: -hit[1])
 
 
-def order(*hits: tuple[str, float]) -> str:
+def get_order(*hits: tuple[str, float]) -> str:
     """Return the order of hits named by source and number: a1, a2, b1."""
-    return " ".join(hit for hit, _ in diversify(hits, sources(list(hits))))
+    return " ".join(hit for hit, _ in diversify(hits, get_sources(list(hits))))
 
 
-def sources(hits: Hits) -> dict[str, str]:
+def get_sources(hits: Hits) -> dict[str, str]:
     """Return the source of each hit, which is the letter in its name."""
     return {hit: hit[0] for hit, _ in hits}
 
 
 def test_a_source_s_third_hit_waits_for_the_other_sources() -> None:
     assert (
-        order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.7), ("b1", 0.6), ("c1", 0.5))
+        get_order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.7), ("b1", 0.6), ("c1", 0.5))
         == "a1 a2 b1 c1 a3 a4"
     )
 
 
 def test_a_third_hit_does_not_wait_for_less_than_half_the_best() -> None:
     assert (
-        order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("b1", 0.5), ("c1", 0.49)) == "a1 a2 b1 a3 c1"
+        get_order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("b1", 0.5), ("c1", 0.49))
+        == "a1 a2 b1 a3 c1"
     )
 
 
 def test_a_fifth_hit_waits_for_third_hits_of_other_sources() -> None:
     assert (
-        order(
+        get_order(
             ("a1", 1.0),
             ("a2", 0.95),
             ("a3", 0.9),
@@ -62,20 +63,21 @@ def test_a_fifth_hit_waits_for_third_hits_of_other_sources() -> None:
 
 def test_hits_of_the_second_tier_take_turns() -> None:
     assert (
-        order(("b1", 1.0), ("a1", 0.4), ("a2", 0.3), ("a3", 0.2), ("c1", 0.1)) == "b1 a1 a2 c1 a3"
+        get_order(("b1", 1.0), ("a1", 0.4), ("a2", 0.3), ("a3", 0.2), ("c1", 0.1))
+        == "b1 a1 a2 c1 a3"
     )
 
 
 def test_two_hits_of_a_source_keep_their_places() -> None:
-    assert order(("a1", 1.0), ("a2", 0.9), ("b1", 0.8)) == "a1 a2 b1"
+    assert get_order(("a1", 1.0), ("a2", 0.9), ("b1", 0.8)) == "a1 a2 b1"
 
 
 def test_a_lone_source_keeps_its_order() -> None:
-    assert order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.1)) == "a1 a2 a3 a4"
+    assert get_order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.1)) == "a1 a2 a3 a4"
 
 
 def test_scores_of_zero_take_turns() -> None:
-    assert order(("a1", 0.0), ("a2", 0.0), ("a3", 0.0), ("b1", 0.0)) == "a1 a2 b1 a3"
+    assert get_order(("a1", 0.0), ("a2", 0.0), ("a3", 0.0), ("b1", 0.0)) == "a1 a2 b1 a3"
 
 
 def test_no_hits_give_an_empty_order() -> None:
@@ -86,7 +88,7 @@ def test_no_hits_give_an_empty_order() -> None:
 @given(RANKINGS)
 def test_every_hit_stays_with_its_score_and_the_best_stays_first(hits: Hits) -> None:
     ranking = sort_by_score(hits)
-    diversified_ranking = diversify(ranking, sources(hits))
+    diversified_ranking = diversify(ranking, get_sources(hits))
     assert sorted(diversified_ranking) == sorted(ranking)
     assert diversified_ranking[:1] == ranking[:1]
 
@@ -95,7 +97,7 @@ def test_every_hit_stays_with_its_score_and_the_best_stays_first(hits: Hits) -> 
 @given(RANKINGS)
 def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
     ranking = sort_by_score(hits)
-    diversified_ranking = diversify(ranking, sources(hits))
+    diversified_ranking = diversify(ranking, get_sources(hits))
     for source in "abc":
         assert [hit for hit in diversified_ranking if hit[0][0] == source] == [
             hit for hit in ranking if hit[0][0] == source
@@ -105,7 +107,7 @@ def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
 @with_200_examples
 @given(RANKINGS)
 def test_a_third_hit_follows_every_first_hit_of_its_tier(hits: Hits) -> None:
-    diversified_ranking = diversify(sort_by_score(hits), sources(hits))
+    diversified_ranking = diversify(sort_by_score(hits), get_sources(hits))
     counts: Counter[str] = Counter()
     second_turn_has_begun = False
     for hit, score in diversified_ranking:

@@ -26,7 +26,7 @@ HITS = st.builds(Evidence, st.none() | st.floats(-1, 1), st.none() | st.floats(0
 POOLS = st.lists(HITS, max_size=5)
 
 
-def matches(similarity: float | None, hit_coverage: float | None) -> bool:
+def is_match(similarity: float | None, hit_coverage: float | None) -> bool:
     return anything_matches([Evidence(similarity, hit_coverage)], CALIBRATION, DOCUMENTS)
 
 
@@ -75,12 +75,12 @@ def test_without_hits_nothing_matches() -> None:
 def test_similarity_and_words_make_up_for_each_other(
     similarity: float, hit_coverage: float, *, expected: bool
 ) -> None:
-    assert matches(similarity, hit_coverage) == expected
+    assert is_match(similarity, hit_coverage) == expected
 
 
 def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
     information = compute_information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
-    assert matches(-1.0, compute_coverage(information, ["tin", "bread", "oven"]))
+    assert is_match(-1.0, compute_coverage(information, ["tin", "bread", "oven"]))
 
 
 def test_similarity_and_words_of_different_hits_do_not_add_up() -> None:
@@ -90,17 +90,17 @@ def test_similarity_and_words_of_different_hits_do_not_add_up() -> None:
 
 
 def test_without_words_similarity_decides_by_its_own_constant() -> None:
-    assert [matches(similarity, None) for similarity in (0.3, 0.29)] == [True, False]
+    assert [is_match(similarity, None) for similarity in (0.3, 0.29)] == [True, False]
 
 
 def test_without_similarity_coverage_decides() -> None:
     threshold = compute_min_coverage(DOCUMENTS)
-    assert matches(None, threshold)
-    assert not matches(None, threshold - 0.01)
+    assert is_match(None, threshold)
+    assert not is_match(None, threshold - 0.01)
 
 
 def test_a_hit_without_evidence_does_not_match() -> None:
-    assert not matches(None, None)
+    assert not is_match(None, None)
 
 
 def test_a_larger_corpus_requires_more_coverage() -> None:

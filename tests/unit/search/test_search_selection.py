@@ -40,7 +40,7 @@ def make_postings(*facets: Facet) -> SearchPostings:
     return SearchPostings({}, {facet: Postings(1, {"s-1": 0}) for facet in facets}, Totals(1, 1))
 
 
-def day(text: str) -> date:
+def make_day(text: str) -> date:
     """Return a day of the calendar."""
     return date.fromisoformat(text)
 
@@ -106,12 +106,12 @@ def test_an_undated_passage_passes_without_a_span() -> None:
     ],
 )
 def test_short_spans_have_months(first: str, last: str, expected: list[str]) -> None:
-    selection = Selection(span=DateSpan(day(first), day(last)))
+    selection = Selection(span=DateSpan(make_day(first), make_day(last)))
     assert selection.months == [Facet(Kind.MONTH, name) for name in expected]
 
 
 def test_a_year_has_13_months_at_most() -> None:
-    starts = [day("2023-12-31") + timedelta(days=number) for number in range(400)]
+    starts = [make_day("2023-12-31") + timedelta(days=number) for number in range(400)]
     spans = [DateSpan(start, start + timedelta(days=365)) for start in starts]
     assert {len(Selection(span=span).months) for span in spans} == {12, 13}
 
@@ -119,7 +119,7 @@ def test_a_year_has_13_months_at_most() -> None:
 def test_an_empty_selection_admits_everything() -> None:
     assert Selection().is_unrestricted
     assert not Selection((make_filter(SEA),)).is_unrestricted
-    assert not Selection(span=DateSpan(last=day("2024-01-01"))).is_unrestricted
+    assert not Selection(span=DateSpan(last=make_day("2024-01-01"))).is_unrestricted
 
 
 def test_values_that_no_passage_has_are_unknown() -> None:

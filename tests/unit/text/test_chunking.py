@@ -31,11 +31,11 @@ def limits(draw: st.DrawFn) -> ChunkLimits:
     return ChunkLimits(target, maximum, overlap=draw(st.integers(0, target // 2)))
 
 
-def chunks(text: str, limits: ChunkLimits) -> list[str]:
+def split_text(text: str, limits: ChunkLimits) -> list[str]:
     return [text[span.start : span.end] for span in split_chunks(text, limits)]
 
 
-def sentences(count: int) -> str:
+def make_sentences(count: int) -> str:
     return " ".join(f"Sentence number {number} of this text ends here." for number in range(count))
 
 
@@ -50,7 +50,7 @@ def test_chunks_cover_everything_but_white_space(text: str, limits: ChunkLimits)
 
 @given(TEXTS, limits())
 def test_chunks_neither_start_nor_end_on_white_space(text: str, limits: ChunkLimits) -> None:
-    assert all(chunk == chunk.strip() != "" for chunk in chunks(text, limits))
+    assert all(chunk == chunk.strip() != "" for chunk in split_text(text, limits))
 
 
 @given(TEXTS, limits())
@@ -62,7 +62,7 @@ def test_each_chunk_starts_and_ends_after_the_previous(text: str, limits: ChunkL
 
 @given(TEXTS, limits())
 def test_no_chunk_is_over_the_maximum(text: str, limits: ChunkLimits) -> None:
-    assert all(count_tokens(chunk) <= limits.maximum for chunk in chunks(text, limits))
+    assert all(count_tokens(chunk) <= limits.maximum for chunk in split_text(text, limits))
 
 
 @given(TEXTS, limits())
@@ -117,15 +117,15 @@ def test_white_space_around_a_text_is_left_out() -> None:
 
 
 def test_offsets_count_code_points() -> None:
-    text = " 👍🏽 " + sentences(5)
-    assert "".join(chunks(text, ChunkLimits())) == text.strip()
+    text = " 👍🏽 " + make_sentences(5)
+    assert "".join(split_text(text, ChunkLimits())) == text.strip()
 
 
 @pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n", "\r\r"])
 def test_paragraphs_stay_whole_and_do_not_overlap(blank: str) -> None:
-    paragraphs = [sentences(4)] * 5
+    paragraphs = [make_sentences(4)] * 5
     two_paragraphs = blank.join(paragraphs[:2])
-    assert chunks(blank.join(paragraphs), ChunkLimits(90, 120, 20)) == [
+    assert split_text(blank.join(paragraphs), ChunkLimits(90, 120, 20)) == [
         two_paragraphs,
         two_paragraphs,
         paragraphs[4],
@@ -133,64 +133,72 @@ def test_paragraphs_stay_whole_and_do_not_overlap(blank: str) -> None:
 
 
 def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
-    first_chunk, second_chunk, _ = chunks(sentences(12), ChunkLimits(50, 100, 10))
-    assert sentences(5) == first_chunk
+    first_chunk, second_chunk, _ = split_text(make_sentences(12), ChunkLimits(50, 100, 10))
+    assert make_sentences(5) == first_chunk
     assert second_chunk.startswith("Sentence number 4 of")
 
 
 def test_a_paragraph_ends_a_chunk_that_is_half_full() -> None:
-    text = f"{sentences(2)}\n\n{sentences(8)}"
-    assert chunks(text, ChunkLimits(50, 60, 0))[0] == f"{sentences(2)}\n\n{sentences(3)}"
+    text = f"{make_sentences(2)}\n\n{make_sentences(8)}"
+    assert (
+        split_text(text, ChunkLimits(50, 60, 0))[0] == f"{make_sentences(2)}\n\n{make_sentences(3)}"
+    )
 
 
 def test_the_overlap_stays_within_the_paragraph() -> None:
-    text = f"{sentences(2)} Yes.\n\n{sentences(8)}"
-    first_chunk, second_chunk, *_ = chunks(text, ChunkLimits(50, 60, 25))
-    assert first_chunk.endswith(f"Yes.\n\n{sentences(2)}")
-    assert second_chunk.startswith(sentences(4))
+    text = f"{make_sentences(2)} Yes.\n\n{make_sentences(8)}"
+    first_chunk, second_chunk, *_ = split_text(text, ChunkLimits(50, 60, 25))
+    assert first_chunk.endswith(f"Yes.\n\n{make_sentences(2)}")
+    assert second_chunk.startswith(make_sentences(4))
 
 
 def test_a_sentence_that_crosses_the_target_is_finished() -> None:
     sentence = "word " * 70 + "end."
-    assert chunks(f"{sentence} {sentence}", ChunkLimits(50, 100, 0)) == [sentence, sentence]
+    assert split_text(f"{sentence} {sentence}", ChunkLimits(50, 100, 0)) == [sentence, sentence]
 
 
 def test_the_overlap_gives_way_to_a_sentence_that_fills_a_chunk() -> None:
     short_sentences, long_sentence = "This is short. " * 12, "word " * 95 + "end."
-    assert long_sentence in chunks(short_sentences + long_sentence, ChunkLimits(50, 100, 25))[-1]
+    assert (
+        long_sentence in split_text(short_sentences + long_sentence, ChunkLimits(50, 100, 25))[-1]
+    )
 
 
 def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
     words = [f"w{number}" for number in range(230)]
-    first_chunk, second_chunk, *_ = chunks(" ".join(words), ChunkLimits(50, 100, 10))
+    first_chunk, second_chunk, *_ = split_text(" ".join(words), ChunkLimits(50, 100, 10))
     assert " ".join(words[:50]) == first_chunk
     assert second_chunk.split()[0] == "w40"
 
 
 def test_a_chunk_has_more_than_one_short_sentence() -> None:
     text = "Yes, it is. " + "word " * 150
-    assert [count_tokens(chunk) for chunk in chunks(text, ChunkLimits(50, 60, 0))] == [50, 50, 55]
+    assert [count_tokens(chunk) for chunk in split_text(text, ChunkLimits(50, 60, 0))] == [
+        50,
+        50,
+        55,
+    ]
 
 
 def test_a_word_that_fits_a_chunk_stays_whole_after_a_short_one() -> None:
     address = "x" * 6 * 100
-    assert chunks(f"see {address}", ChunkLimits(60, 100, 0)) == ["see", address]
+    assert split_text(f"see {address}", ChunkLimits(60, 100, 0)) == ["see", address]
 
 
 def test_a_short_rest_joins_the_chunk_before() -> None:
-    assert len(chunks(sentences(13), ChunkLimits(110, 200, 20))) == 1
+    assert len(split_text(make_sentences(13), ChunkLimits(110, 200, 20))) == 1
 
 
 def test_a_short_rest_that_does_not_fit_stays_alone() -> None:
     words = "word " * 100
     assert [
-        count_tokens(chunk) for chunk in chunks(words + "a b c d e", ChunkLimits(100, 100, 0))
+        count_tokens(chunk) for chunk in split_text(words + "a b c d e", ChunkLimits(100, 100, 0))
     ] == [100, 5]
 
 
 def test_german_abbreviations_do_not_end_a_sentence() -> None:
     text = "Gestern sprach Prof. Dr. Lang z. B. über Bäume. " * 40
-    assert {chunk[-6:] for chunk in chunks(text, ChunkLimits(60, 90, 15))} == {"Bäume."}
+    assert {chunk[-6:] for chunk in split_text(text, ChunkLimits(60, 90, 15))} == {"Bäume."}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +211,7 @@ def test_german_abbreviations_do_not_end_a_sentence() -> None:
     ],
 )
 def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> None:
-    pieces = chunks(sentence * 60, ChunkLimits(60, 90, 15))
+    pieces = split_text(sentence * 60, ChunkLimits(60, 90, 15))
     assert len(pieces) > 3
     assert {(chunk[0], chunk[-1]) for chunk in pieces} == {(sentence[0], ending)}
 
@@ -211,7 +219,7 @@ def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> 
 def test_a_name_with_dots_does_not_end_a_sentence() -> None:
     text = "call os.Path.Join and then www.Example.Com for more " * 30
     assert not any(
-        chunk.startswith(("Path", "Join")) for chunk in chunks(text, ChunkLimits(60, 90, 15))
+        chunk.startswith(("Path", "Join")) for chunk in split_text(text, ChunkLimits(60, 90, 15))
     )
 
 
@@ -219,25 +227,25 @@ def test_a_table_is_cut_between_rows() -> None:
     table = "\n".join(f"| item {number} | {number}.5 kg |" for number in range(60))
     assert all(
         chunk.startswith("| item") and chunk.endswith("kg |")
-        for chunk in chunks(table, ChunkLimits(60, 90, 15))
+        for chunk in split_text(table, ChunkLimits(60, 90, 15))
     )
 
 
 def test_code_is_cut_between_lines() -> None:
     lines = [f"    total_{number} = sum(values[{number}:])" for number in range(60)]
-    pieces = chunks("\n".join(lines), ChunkLimits(60, 90, 15))
+    pieces = split_text("\n".join(lines), ChunkLimits(60, 90, 15))
     code_lines = {line.strip() for line in lines}
     assert all(code_lines.issuperset(map(str.strip, chunk.splitlines())) for chunk in pieces)
 
 
 def test_one_line_of_a_million_characters_is_cut_at_the_target() -> None:
-    pieces = chunks("x" * 1_000_000, ChunkLimits())
+    pieces = split_text("x" * 1_000_000, ChunkLimits())
     assert {*map(len, pieces[:-1])} == {512 * 6}
     assert sum(map(len, pieces)) == 1_000_000
 
 
 def test_emoji_in_one_long_word_stay_whole() -> None:
-    pieces = chunks((FAMILY + "👍🏽🇩🇪") * 100, ChunkLimits(50, 50, 10))
+    pieces = split_text((FAMILY + "👍🏽🇩🇪") * 100, ChunkLimits(50, 50, 10))
     assert {c for chunk in pieces for c in regex.findall(r"\X", chunk)} == {FAMILY, "👍🏽", "🇩🇪"}
 
 

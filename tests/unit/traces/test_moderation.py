@@ -82,7 +82,7 @@ class StubHit:
     similarity: float | None
 
 
-def best_hit(*hits: StubHit, popular_id: str) -> str:
+def find_best_hit(*hits: StubHit, popular_id: str) -> str:
     traces = {
         hit.id: replace(TRACE, tally=POPULAR_TALLY if hit.id == popular_id else UNPOPULAR_TALLY)
         for hit in hits
@@ -92,16 +92,16 @@ def best_hit(*hits: StubHit, popular_id: str) -> str:
 
 
 def test_votes_decide_between_similar_hits() -> None:
-    assert best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.59), popular_id="b") == "b"
+    assert find_best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.59), popular_id="b") == "b"
 
 
 def test_votes_do_not_decide_between_different_hits() -> None:
-    assert best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.30), popular_id="b") == "a"
+    assert find_best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.30), popular_id="b") == "a"
 
 
 def test_lexical_hits_are_moderated_by_score() -> None:
-    assert best_hit(StubHit("a", 5.0, None), StubHit("b", 4.9, None), popular_id="b") == "b"
-    assert best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), popular_id="b") == "a"
+    assert find_best_hit(StubHit("a", 5.0, None), StubHit("b", 4.9, None), popular_id="b") == "b"
+    assert find_best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), popular_id="b") == "a"
 
 
 def test_hits_without_trace_only_widen_the_spread() -> None:

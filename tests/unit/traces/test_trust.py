@@ -46,7 +46,7 @@ def make_downvote(tag: FeedbackTag = FeedbackTag.WRONG, weight: int = NEWCOMER_W
     return Vote(VoteType.DOWN, tag, weight)
 
 
-def tally(*votes: Vote) -> VoteTally:
+def make_tally(*votes: Vote) -> VoteTally:
     total = VoteTally()
     for vote in votes:
         total = total.plus(vote)
@@ -84,7 +84,7 @@ def test_no_votes_are_no_trust_and_no_doubt() -> None:
 
 @given(ballots)
 def test_one_vote_neither_validates_nor_flags(ballot: Vote) -> None:
-    assert tally(ballot).status == TraceStatus.PENDING
+    assert make_tally(ballot).status == TraceStatus.PENDING
 
 
 @pytest.mark.parametrize(
@@ -112,22 +112,22 @@ def test_one_vote_neither_validates_nor_flags(ballot: Vote) -> None:
     ],
 )
 def test_status_follows_from_the_votes(votes: list[Vote], status: TraceStatus) -> None:
-    assert tally(*votes).status == status
+    assert make_tally(*votes).status == status
 
 
 @given(st.lists(ballots, max_size=12), ballots)
 def test_minus_reverses_plus(votes: list[Vote], ballot: Vote) -> None:
-    assert tally(*votes).plus(ballot).minus(ballot) == tally(*votes)
+    assert make_tally(*votes).plus(ballot).minus(ballot) == make_tally(*votes)
 
 
 @given(st.lists(ballots, max_size=12))
 def test_order_of_votes_does_not_matter(votes: list[Vote]) -> None:
-    assert tally(*reversed(votes)) == tally(*votes)
+    assert make_tally(*reversed(votes)) == make_tally(*votes)
 
 
 @given(st.lists(ballots, min_size=1, max_size=12))
 def test_trust_is_monotonic_in_votes(votes: list[Vote]) -> None:
-    votes_tally = tally(*votes)
+    votes_tally = make_tally(*votes)
     assert votes_tally.plus(make_upvote()).trust >= votes_tally.trust - 1e-9
     assert votes_tally.plus(make_downvote()).trust <= votes_tally.trust + 1e-9
 
@@ -139,7 +139,7 @@ def test_downvote_never_improves_the_status(
     votes: list[Vote], tag: FeedbackTag, weight: int
 ) -> None:
     order = [TraceStatus.FLAGGED, TraceStatus.PENDING, TraceStatus.VALIDATED]
-    tally_before = tally(*votes)
+    tally_before = make_tally(*votes)
     tally_after = tally_before.plus(make_downvote(tag, weight))
     assert order.index(tally_after.status) <= order.index(tally_before.status)
 
@@ -161,7 +161,7 @@ def test_good_record_weighs_most() -> None:
 
 def test_two_best_voters_validate_and_one_cannot_flag() -> None:
     best = ContributorRecord(10**6).weight
-    assert tally(make_upvote(best), make_upvote(best)).trust >= VALIDATION_TRUST
-    [alarm] = {tally(make_downvote(tag, best)).status for tag in ALARM_TAGS}
+    assert make_tally(make_upvote(best), make_upvote(best)).trust >= VALIDATION_TRUST
+    [alarm] = {make_tally(make_downvote(tag, best)).status for tag in ALARM_TAGS}
     assert alarm is TraceStatus.PENDING
     assert wilson(best / 100, best / 100) < FLAGGING_ALARM

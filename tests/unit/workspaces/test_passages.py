@@ -48,11 +48,11 @@ TEXTS = st.text() | st.text(st.characters()) | LONG_TEXTS | ONE_LINE
 MAX_LENGTHS = st.integers(MAX_TOKEN, 200)
 
 
-def passages(text: str, max_length: int = 1500) -> list[str]:
+def split_text(text: str, max_length: int = 1500) -> list[str]:
     return [text[span.start : span.end] for span in split_passages(text, max_length)]
 
 
-def paragraphs(text: str) -> list[str]:
+def split_paragraphs(text: str) -> list[str]:
     """Return the texts between blank lines, line by line."""
     pieces = [""]
     for line in text.splitlines(keepends=True):
@@ -63,18 +63,18 @@ def paragraphs(text: str) -> list[str]:
     return [paragraph.strip() for paragraph in pieces if paragraph]
 
 
-def sentences(count: int) -> str:
+def make_sentences(count: int) -> str:
     return " ".join(f"Sentence number {number} of this text ends here." for number in range(count))
 
 
-def noise(size: int) -> bytes:
+def make_noise(size: int) -> bytes:
     """Return random bytes, the same ones for each size."""
     return hashlib.shake_256(b"noise").digest(size)
 
 
 @given(TEXTS)
 def test_blank_lines_separate_paragraphs(text: str) -> None:
-    assert passages(text, max(len(text), MAX_TOKEN)) == paragraphs(text)
+    assert split_text(text, max(len(text), MAX_TOKEN)) == split_paragraphs(text)
 
 
 @given(TEXTS, MAX_LENGTHS)
@@ -89,25 +89,25 @@ def test_passages_cover_everything_but_white_space_in_order(text: str, max_lengt
 
 @given(TEXTS, MAX_LENGTHS)
 def test_passages_have_no_outer_white_space(text: str, max_length: int) -> None:
-    assert all(passage == passage.strip() != "" for passage in passages(text, max_length))
+    assert all(passage == passage.strip() != "" for passage in split_text(text, max_length))
 
 
 @given(TEXTS, MAX_LENGTHS)
 def test_no_passage_is_longer_than_allowed(text: str, max_length: int) -> None:
-    assert all(len(passage) <= max_length for passage in passages(text, max_length))
+    assert all(len(passage) <= max_length for passage in split_text(text, max_length))
 
 
 @given(TEXTS, MAX_LENGTHS)
 def test_no_passage_holds_text_of_two_paragraphs(text: str, max_length: int) -> None:
-    pieces = [passage for passage in passages(text, max_length) if not passage.startswith("#")]
-    assert all([passage] == paragraphs(passage) for passage in pieces)
+    pieces = [passage for passage in split_text(text, max_length) if not passage.startswith("#")]
+    assert all([passage] == split_paragraphs(passage) for passage in pieces)
 
 
 def test_heading_stays_with_the_next_paragraph() -> None:
     text = "# Shop\n\n## Refunds\n\nWithin 30 days.\n\nIn cash.\n\n## Opening\n\n"
-    assert passages(text) == ["# Shop\n\n## Refunds\n\nWithin 30 days.", "In cash.", "## Opening"]
-    assert passages("## Refunds\n\n" + "x" * 45, 50) == ["## Refunds", "x" * 45]
-    assert passages("#!/bin/sh\n\nls") == ["#!/bin/sh", "ls"]
+    assert split_text(text) == ["# Shop\n\n## Refunds\n\nWithin 30 days.", "In cash.", "## Opening"]
+    assert split_text("## Refunds\n\n" + "x" * 45, 50) == ["## Refunds", "x" * 45]
+    assert split_text("#!/bin/sh\n\nls") == ["#!/bin/sh", "ls"]
 
 
 @given(TEXTS, MAX_LENGTHS)
@@ -142,7 +142,7 @@ def test_a_text_of_white_space_alone_has_no_passages(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["\u0301", "x", FAMILY, "\ud800", "A\xa0.", "\x00", "One.\nTwo.", sentences(30)]
+    "text", ["\u0301", "x", FAMILY, "\ud800", "A\xa0.", "\x00", "One.\nTwo.", make_sentences(30)]
 )
 def test_a_paragraph_that_fits_is_one_passage(text: str) -> None:
     assert split_passages(text) == [Span(0, len(text))]
@@ -152,11 +152,11 @@ def test_a_paragraph_that_fits_is_one_passage(text: str) -> None:
 def test_a_blank_line_ends_a_passage_and_a_line_end_does_not(line_end: str) -> None:
     lines = ["one", "two", "", "three", " \t\xa0", "", "four", ""]
     expected = [f"one{line_end}two", "three", "four"]
-    assert passages(line_end.join(lines)) == expected
+    assert split_text(line_end.join(lines)) == expected
 
 
 def test_a_form_feed_between_line_ends_is_a_blank_line() -> None:
-    assert passages("end of a page\n\fnext page") == ["end of a page", "next page"]
+    assert split_text("end of a page\n\fnext page") == ["end of a page", "next page"]
 
 
 def test_offsets_count_code_points() -> None:
@@ -164,49 +164,49 @@ def test_offsets_count_code_points() -> None:
 
 
 def test_a_paragraph_that_is_too_long_is_cut_after_a_sentence() -> None:
-    first_passage, second_passage = passages(sentences(60))
+    first_passage, second_passage = split_text(make_sentences(60))
     assert first_passage.count(".") == 35
-    assert sentences(60) == f"{first_passage} {second_passage}"
+    assert make_sentences(60) == f"{first_passage} {second_passage}"
 
 
 def test_a_sentence_that_ends_as_a_passage_is_full_is_in_it() -> None:
     sentence = "x" * 60 + " y end."
-    assert passages(" ".join([sentence] * 3), len(sentence)) == [sentence, sentence, sentence]
+    assert split_text(" ".join([sentence] * 3), len(sentence)) == [sentence, sentence, sentence]
 
 
 def test_a_sentence_over_the_limit_is_cut_after_a_word() -> None:
     words = [f"w{number}" for number in range(1000)]
-    pieces = passages(" ".join(words))
+    pieces = split_text(" ".join(words))
     assert words == [word for passage in pieces for word in passage.split()]
     assert all(len(passage) > 1490 for passage in pieces[:-1])
 
 
 def test_a_sentence_stays_whole_after_a_short_one() -> None:
-    short_sentences = sentences(8)
+    short_sentences = make_sentences(8)
     long_sentence = "word " * 250 + "end."
-    assert passages(f"{short_sentences} {long_sentence}") == [short_sentences, long_sentence]
+    assert split_text(f"{short_sentences} {long_sentence}") == [short_sentences, long_sentence]
 
 
 def test_passage_never_ends_nearly_empty() -> None:
-    pieces = passages("Yes. " + "word " * 400)
+    pieces = split_text("Yes. " + "word " * 400)
     assert pieces[0][:9] == "Yes. word"
     assert len(pieces[0]) > 1490
 
 
 def test_the_last_passage_is_a_fifth_full_where_possible() -> None:
-    pieces = passages(sentences(36))
+    pieces = split_text(make_sentences(36))
     assert pieces[0].count(".") == 29
     assert pieces[1].count(".") == 7
 
 
 def test_no_sentence_is_cut_to_fill_the_last_passage() -> None:
     long_sentence = "word " * 298 + "end."
-    assert passages(f"{long_sentence} Yes, sir.") == [long_sentence, "Yes, sir."]
+    assert split_text(f"{long_sentence} Yes, sir.") == [long_sentence, "Yes, sir."]
 
 
 def test_abbreviations_and_decimal_numbers_do_not_end_a_sentence() -> None:
     text = "Gestern sprach Prof. Dr. Lang z. B. über 3.5 Mio. alte Bäume. " * 60
-    assert {passage[-6:] for passage in passages(text)} == {"Bäume."}
+    assert {passage[-6:] for passage in split_text(text)} == {"Bäume."}
 
 
 @pytest.mark.parametrize(
@@ -220,38 +220,38 @@ def test_abbreviations_and_decimal_numbers_do_not_end_a_sentence() -> None:
     ],
 )
 def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> None:
-    pieces = passages(sentence * 400)
+    pieces = split_text(sentence * 400)
     assert len(pieces) > 1
     assert {(passage[0], passage[-1]) for passage in pieces} == {(sentence[0], ending)}
 
 
 def test_thai_is_cut_after_its_words_in_spaces() -> None:
-    pieces = passages("ฉันไปตลาดเพื่อซื้อผลไม้ " * 200)
+    pieces = split_text("ฉันไปตลาดเพื่อซื้อผลไม้ " * 200)
     assert {edge for p in pieces for edge in (p[:5], p[-5:])} == {"ฉันไป", "ผลไม้"}
 
 
 def test_german_compounds_stay_whole() -> None:
     compound = "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz"
-    assert {word for p in passages(f"{compound} " * 100, 200) for word in p.split()} == {compound}
+    assert {word for p in split_text(f"{compound} " * 100, 200) for word in p.split()} == {compound}
 
 
 def test_a_table_is_cut_between_rows() -> None:
     table = "\n".join(f"| item {number} | {number}.5 kg |" for number in range(300))
-    pieces = passages(table)
+    pieces = split_text(table)
     assert len(pieces) > 1
     assert all(passage.startswith("| item") and passage.endswith("kg |") for passage in pieces)
 
 
 def test_code_is_cut_between_lines() -> None:
     lines = [f"    total_{number} = sum(values[{number}:])" for number in range(200)]
-    pieces = passages("\n".join(lines))
+    pieces = split_text("\n".join(lines))
     code_lines = {line.strip() for line in lines}
     assert len(pieces) > 1
     assert all(code_lines.issuperset(map(str.strip, passage.splitlines())) for passage in pieces)
 
 
 def test_emoji_in_one_long_word_stay_whole() -> None:
-    pieces = passages((FAMILY + "👍🏽🇩🇪") * 500)
+    pieces = split_text((FAMILY + "👍🏽🇩🇪") * 500)
     assert {cluster for p in pieces for cluster in regex.findall(r"\X", p)} == {
         FAMILY,
         "👍🏽",
@@ -264,23 +264,23 @@ def test_emoji_in_one_long_word_stay_whole() -> None:
     [
         "x" * 1_000_000,
         "他是老师学生" * 166_666,
-        base64.b64encode(noise(750_000)).decode(),
+        base64.b64encode(make_noise(750_000)).decode(),
     ],
     ids=["letters", "Chinese without punctuation", "base64"],
 )
 def test_a_line_of_a_million_is_cut_where_passages_are_full(line: str) -> None:
-    pieces = passages(line)
+    pieces = split_text(line)
     assert "".join(pieces) == line
     assert all(len(passage) > 1490 for passage in pieces[:-2])
 
 
 def test_a_million_spaces_between_two_words_are_in_no_passage() -> None:
-    assert passages(f"one{' ' * 1_000_000}two") == ["one", "two"]
+    assert split_text(f"one{' ' * 1_000_000}two") == ["one", "two"]
 
 
 def test_binary_junk_is_cut_too() -> None:
-    junk = noise(50_000).decode("latin-1")
-    assert "".join("".join(passages(junk)).split()) == "".join(junk.split())
+    junk = make_noise(50_000).decode("latin-1")
+    assert "".join("".join(split_text(junk)).split()) == "".join(junk.split())
 
 
 def test_a_limit_that_holds_no_token_is_refused() -> None:
@@ -288,7 +288,7 @@ def test_a_limit_that_holds_no_token_is_refused() -> None:
         split_passages("text", MAX_TOKEN - 1)
 
 
-def seconds(part: str, length: int) -> float:
+def measure_seconds(part: str, length: int) -> float:
     """Return the least CPU time of three attempts for a text of repeated parts."""
     text = (part * (length // len(part) + 1))[:length]
     durations: list[float] = []
@@ -305,7 +305,7 @@ def seconds(part: str, length: int) -> float:
 def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
     """A quadratic algorithm would take sixteen times as long."""
     floor = 0.005
-    short_time, long_time = seconds(part, 20_000), seconds(part, 80_000)
+    short_time, long_time = measure_seconds(part, 20_000), measure_seconds(part, 80_000)
     assert long_time + floor < (short_time + floor) * 4 * 2.5
 
 
@@ -326,10 +326,10 @@ def test_a_cleaned_text_is_on_one_line_without_controls(text: str) -> None:
 
 @given(TEXTS)
 def test_cleaning_keeps_every_letter_number_and_sign(text: str) -> None:
-    def visible_characters(text: str) -> list[str]:
+    def count_visible_characters(text: str) -> list[str]:
         return [character for character in text if unicodedata.category(character)[0] in "LMNPS"]
 
-    assert visible_characters(normalize_line(text)) == visible_characters(text)
+    assert count_visible_characters(normalize_line(text)) == count_visible_characters(text)
 
 
 @pytest.mark.parametrize(

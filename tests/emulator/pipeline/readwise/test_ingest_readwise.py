@@ -50,7 +50,7 @@ def before_request(request_number: int, act: Callable[[], None]) -> Callable[[in
     return lambda number: act() if number == request_number else None
 
 
-def new_requests(readwise: FakeReadwise) -> list[dict[str, str]]:
+def take_new_requests(readwise: FakeReadwise) -> list[dict[str, str]]:
     """Return the requests since the last call."""
     queries_sent = [call.query for call in readwise.calls]
     readwise.calls.clear()
@@ -68,7 +68,7 @@ async def test_first_run_ingests_the_whole_library(
         "readwise-7": ["Reef early.", "Heave to."],
         "readwise-8": ["Knead well."],
     }
-    assert new_requests(readwise) == [
+    assert take_new_requests(readwise) == [
         {"includeDeleted": "true"},
         {"includeDeleted": "true", "ids": "7,8"},
     ]
@@ -98,13 +98,13 @@ async def test_idle_run_costs_one_request_and_two_reads(app: App, readwise: Fake
     readwise.advance(days=1)
     await run_ingest(app)
     readwise.advance(days=1)
-    new_requests(readwise)
+    take_new_requests(readwise)
     meter = Meter()
     assert await run_ingest(app, meter) == Report()
     # The links that are due, of which there are none, and its progress.
     assert (meter.documents_read, meter.documents_written) == (2, 0)
     since = (START + timedelta(days=1) - MARGIN).isoformat()
-    assert new_requests(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
+    assert take_new_requests(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
 
 
 async def test_first_run_reads_two_documents_per_book(app: App, readwise: FakeReadwise) -> None:
@@ -130,10 +130,10 @@ async def test_only_changed_books_are_read_again_completely(
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.put_highlight(7, 2, "Mind the boom.")
-    new_requests(readwise)
+    take_new_requests(readwise)
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1}))
-    assert new_requests(readwise)[-1]["ids"] == "7"
+    assert take_new_requests(readwise)[-1]["ids"] == "7"
     assert (await read_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
 
 
@@ -267,9 +267,9 @@ async def test_broken_book_is_retried_and_blocks_no_other(
     missed = {"8": FailedBook("Book 8", reason)}
     assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await read_progress(ctx)
     readwise.advance(days=1)
-    new_requests(readwise)
+    take_new_requests(readwise)
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
-    assert [query.get("ids") for query in new_requests(readwise)] == [None, "8"]
+    assert [query.get("ids") for query in take_new_requests(readwise)] == [None, "8"]
     readwise.advance(days=1)
     readwise.put_book(8, "Knead well.", "Rest it.")
     assert (await run_ingest(app)).failures == []
@@ -373,9 +373,11 @@ async def test_next_run_continues_after_the_saved_books(
     assert await read_progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
     readwise.advance(days=1)
     readwise.put_highlight(3, 0, "Reef earlier.")
-    new_requests(readwise)
+    take_new_requests(readwise)
     assert await run_ingest(app) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
-    assert [query.get("ids", "").split(",")[0] or None for query in (new_requests(readwise))] == [
+    assert [
+        query.get("ids", "").split(",")[0] or None for query in (take_new_requests(readwise))
+    ] == [
         None,
         "31",
         "61",

@@ -64,7 +64,7 @@ def open_client(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float)
     return ReadwiseClient(url, SecretStr(token), deadline=deadline, clock=utc_now, **limits)
 
 
-async def all_books(export: ReadwiseClient) -> list[Any]:
+async def read_all_books(export: ReadwiseClient) -> list[Any]:
     """Return all books of the export, page by page."""
     async with export:
         pages = [page async for page in export.request_pages()]
@@ -75,7 +75,7 @@ async def all_books(export: ReadwiseClient) -> list[Any]:
 async def test_temporary_error_is_retried(readwise: FakeReadwise, reply: Reply) -> None:
     readwise.put_book(7, "Reef early.")
     readwise.script.append(reply)
-    assert await all_books(open_client(readwise)) == [7]
+    assert await read_all_books(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
@@ -85,7 +85,7 @@ async def test_hanging_request_is_retried(
     readwise.put_book(7, "Reef early.")
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.advance_soon, 60)
-    assert await all_books(open_client(readwise)) == [7]
+    assert await read_all_books(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
@@ -97,7 +97,7 @@ async def test_lasting_error_is_an_outage(
 ) -> None:
     readwise.script.extend([reply] * 99)
     with pytest.raises(Unavailable, match="try again later"):
-        await all_books(open_client(readwise))
+        await read_all_books(open_client(readwise))
     assert len(readwise.calls) < 99
 
 
@@ -108,7 +108,7 @@ async def test_retry_after_is_honoured(
     """The wait is longer than the pauses after failures."""
     readwise.put_book(7, "Reef early.")
     readwise.script.extend([make_throttled_reply("100"), make_throttled_reply("100")])
-    assert await all_books(open_client(readwise, retry_seconds=60)) == [7]
+    assert await read_all_books(open_client(readwise, retry_seconds=60)) == [7]
     first, second, third = (call.at for call in readwise.calls)
     assert second - first >= 100
     assert third - second >= 100
@@ -117,7 +117,7 @@ async def test_retry_after_is_honoured(
 async def test_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None:
     readwise.script.append(make_throttled_reply("3600"))
     with pytest.raises(OutOfTime):
-        await all_books(open_client(readwise))
+        await read_all_books(open_client(readwise))
 
 
 async def test_no_request_is_sent_after_the_budget(
@@ -126,7 +126,7 @@ async def test_no_request_is_sent_after_the_budget(
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.advance_soon, 30)
     with pytest.raises(OutOfTime):
-        await all_books(open_client(readwise, deadline=30))
+        await read_all_books(open_client(readwise, deadline=30))
 
 
 async def test_next_run_completes_one_told_to_wait_too_long(
@@ -154,14 +154,14 @@ async def test_rejected_token_error_says_what_to_do(
 ) -> None:
     readwise.script.append(reply)
     with pytest.raises(InvalidInput, match=message):
-        await all_books(open_client(readwise))
+        await read_all_books(open_client(readwise))
     assert len(readwise.calls) == 1
 
 
 @pytest.mark.parametrize("token", ["two words", "caf\xe9", "line\nbreak"])
 async def test_malformed_token_is_not_sent(readwise: FakeReadwise, token: str) -> None:
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN") as refused:
-        await all_books(open_client(readwise, token=token))
+        await read_all_books(open_client(readwise, token=token))
     assert token not in refused.value.message
     assert readwise.calls == []
 
@@ -279,7 +279,7 @@ async def test_oversized_response_is_aborted(readwise: FakeReadwise, coding: str
     sent = gzip.compress(body) if coding == "gzip" else body
     readwise.script.append(Reply(body=sent, headers={"Content-Encoding": coding}, missing=1_000))
     with pytest.raises(InvalidInput, match="more than 64 MB at once: check READWISE_URL"):
-        await all_books(open_client(readwise))
+        await read_all_books(open_client(readwise))
     assert len(readwise.calls) == 1
 
 
