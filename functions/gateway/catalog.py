@@ -138,7 +138,7 @@ class Catalog:
         ]
         resource_uris = {tool.resource.uri for tool in tools if tool.resource}
         return Catalog(
-            [_without_broken_links(tool, resource_uris) for tool in tools],
+            [_remove_broken_links(tool, resource_uris) for tool in tools],
             self.removed_names | (self._by_name.keys() - {tool.name for tool in tools}),
         )
 
@@ -177,7 +177,7 @@ class Catalog:
         """Whether any tool has an app."""
         return any(tool.app for tool in self._by_name.values())
 
-    def apps_for(self, caller: Caller) -> set[str]:
+    def list_apps_for(self, caller: Caller) -> set[str]:
         """Return the names of the apps of the tools that this caller may call."""
         return {tool.app for tool in self._list_allowed(caller) if tool.app}
 
@@ -213,7 +213,7 @@ class Catalog:
             )
 
 
-def _without_broken_links(tool: Declaration, resource_uris: Collection[str]) -> Declaration:
+def _remove_broken_links(tool: Declaration, resource_uris: Collection[str]) -> Declaration:
     if tool.links is None or tool.links.uri in resource_uris:
         return tool
     return tool.model_copy(update={"links": None})

@@ -66,7 +66,7 @@ class Scan:
     suffix: tuple[IndexField, ...]
     mergeable: bool
 
-    def covered_filters(self, index: Index) -> frozenset[IndexField] | None:
+    def find_covered_filters(self, index: Index) -> frozenset[IndexField] | None:
         """Return the filters that an index covers, or None if the scan cannot use the index."""
         if (index.collection, index.scope) != (self.collection, self.scope):
             return None
@@ -200,7 +200,7 @@ def _find_candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[Index
         for index in singles
         if index in file.list_single_field_indexes(index.collection, index.fields[0].path)
     }
-    covered = {index: scan.covered_filters(index) for index in file.composites | existing}
+    covered = {index: scan.find_covered_filters(index) for index in file.composites | existing}
     return {index: filters for index, filters in covered.items() if filters is not None}
 
 

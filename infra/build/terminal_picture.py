@@ -50,7 +50,7 @@ def draw_terminal(command: str, output: str) -> str:
         wrapped = textwrap.wrap(
             line, _COLUMNS, subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False
         )
-        lines.extend(_KEY.sub(_colour_key, escape(part, quote=False)) for part in wrapped)
+        lines.extend(_KEY.sub(_format_key, escape(part, quote=False)) for part in wrapped)
     rows = "\n".join(
         f'<text x="{_MARGIN}" y="{_FIRST_BASELINE + _LINE_HEIGHT * number}">{line}</text>'
         for number, line in enumerate(lines)
@@ -60,7 +60,7 @@ def draw_terminal(command: str, output: str) -> str:
     return _SVG.format(width=_WIDTH, height=height, lines=rows)
 
 
-def _colour_key(match: re.Match[str]) -> str:
+def _format_key(match: re.Match[str]) -> str:
     indent, key, rest = match.groups()
     return f'{indent}<tspan fill="#7fb7ff">{key}</tspan>{rest}'
 

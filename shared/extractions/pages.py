@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, TypeAdapter
 
-from shared.extractions.repository import MAX_NEAREST, Extractions, page_key
+from shared.extractions.repository import MAX_NEAREST, Extractions, make_page_key
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.pagination import decode_cursor
 from shared.runtime.schemas import DocumentId
@@ -116,7 +116,7 @@ async def _load_by_confidence(
     extractions = await Extractions(ctx.database).list_by_confidence(
         filters.type, filters.topic, filters.source_id, args.limit + 1, after
     )
-    items = [PageItem(extraction, page_key(extraction)) for extraction in extractions]
+    items = [PageItem(extraction, make_page_key(extraction)) for extraction in extractions]
     return _cut_page(args.limit, items)
 
 
@@ -151,12 +151,12 @@ async def _load_by_similarity(
 def _rank(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
     """Return extractions with their positions, the nearest first."""
     return [
-        PageItem(neighbour.extraction, (*_distance_key(neighbour), rank), neighbour.similarity)
-        for rank, neighbour in enumerate(sorted(neighbours, key=_distance_key), 1)
+        PageItem(neighbour.extraction, (*_make_distance_key(neighbour), rank), neighbour.similarity)
+        for rank, neighbour in enumerate(sorted(neighbours, key=_make_distance_key), 1)
     ]
 
 
-def _distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:
+def _make_distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:
     """Return the position of an extraction without the rank, by which extractions are sorted."""
     return round(neighbour.distance * _DISTANCE_SCALE), neighbour.extraction.extraction_id
 

@@ -244,7 +244,7 @@ def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> d
     )
 
 
-def page_key(extraction: Extraction) -> PageKey:
+def make_page_key(extraction: Extraction) -> PageKey:
     """Return an extraction's position in the order of confidence."""
     return round(extraction.confidence * _CONFIDENCE_SCALE), extraction.extraction_id
 

@@ -93,7 +93,7 @@ class Topics:
         return [topic for topic in topics if topic.total > 0]
 
 
-def topic_key(topic: Topic, extraction_type: ExtractionType | None) -> TopicKey:
+def make_topic_key(topic: Topic, extraction_type: ExtractionType | None) -> TopicKey:
     """Return the place of a topic in the order by count, for `list_most_frequent`.
 
     Args:

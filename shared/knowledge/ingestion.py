@@ -244,7 +244,9 @@ class Ingestion:
                 await self._undo_new_source(source, now, counts)
         return SaveResult(counts, refused, frozenset(missing))
 
-    async def delete_remains(self, source_ids: Sequence[str], now: datetime) -> Counter[str]:
+    async def delete_chunks_without_source(
+        self, source_ids: Sequence[str], now: datetime
+    ) -> Counter[str]:
         """Delete the chunks of sources that are not stored, and count the chunks as `deleted`.
 
         Earlier releases left such chunks when a run was killed. Chunks that change in the meantime
@@ -362,7 +364,9 @@ class Ingestion:
                 first = build_source_document(source, now) | _build_dates(source.source, now)
                 fields = first | fields | {INCOMPLETE: True}
             writes = [change.write for change in part]
-            results = await self._database.commit([*writes, _put(reference, fields, update_time)])
+            results = await self._database.commit(
+                [*writes, _build_put(reference, fields, update_time)]
+            )
             counts.update(kinds)
             update_time = (
                 results[-1].update_time
@@ -448,7 +452,7 @@ class Ingestion:
             if update_time:
                 data |= build_removed_fields(source.source) | {INCOMPLETE: DELETE_FIELD}
             kept = self._keep_revision(stored, now) if stored and source.source.note else []
-            write = _put(reference, data, update_time)
+            write = _build_put(reference, data, update_time)
             yield Change("sources", combine_writes([write, *kept]), size)
         elif update_time:
             option = LastUpdateOption(update_time)
@@ -571,7 +575,7 @@ def collect_source_facets(chunks: Iterable[Chunk]) -> list[str]:
     return sorted(facet.id for facet in facets if facet.kind in _SOURCE_FILTERS)
 
 
-def _put(reference: AsyncDocumentReference, data: dict[str, Any], update_time: Any) -> Write:
+def _build_put(reference: AsyncDocumentReference, data: dict[str, Any], update_time: Any) -> Write:
     """Return the write that creates a document, or updates it if it has this update time."""
     if update_time is None:
         return lambda batch: batch.create(reference, data)

@@ -216,7 +216,7 @@ class Maps:
         # Removed points still count, so the first pages may have fewer points than estimated.
         while len(pages) < needed:
             numbers = range(len(pages), needed)
-            references = [self._page_reference(current, number) for number in numbers]
+            references = [self._get_page_reference(current, number) for number in numbers]
             snapshots = await self._database.get_all(references, ["points"])
             if len(snapshots) < len(references):
                 return None
@@ -291,7 +291,7 @@ class Maps:
         return [
             *(
                 self._build_merge(
-                    self._page_reference(current, page),
+                    self._get_page_reference(current, page),
                     {"points": {chunk_id: points[chunk_id].pack() for chunk_id in chunk_ids}},
                 )
                 for page, chunk_ids in _group_by_page(points, current.page_count).items()
@@ -323,7 +323,7 @@ class Maps:
     def _head(self) -> AsyncDocumentReference:
         return self._database.document(*_PATH)
 
-    def _page_reference(
+    def _get_page_reference(
         self, pages: KnowledgeMap | MapPages, number: int
     ) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, f"{pages.version}-{number}")
@@ -337,7 +337,7 @@ class Maps:
         """Write all pages, even empty ones: to readers, a missing page means a deleted map."""
         writes = [
             self._build_merge(
-                self._page_reference(new_map, page),
+                self._get_page_reference(new_map, page),
                 {
                     "points": {
                         chunk_id: points[chunk_id].pack()
@@ -356,7 +356,7 @@ class Maps:
         for page, ids_on_page in _group_by_page(chunk_ids, pages.page_count).items():
             gone = {"gone": ArrayUnion(list(map(_hash, ids_on_page)))} if is_draft else {}
             change = {"points": dict.fromkeys(ids_on_page, DELETE_FIELD)} | gone
-            yield self._build_merge(self._page_reference(pages, page), change)
+            yield self._build_merge(self._get_page_reference(pages, page), change)
 
     def _build_merge(self, page: AsyncDocumentReference, data: dict[str, Any]) -> Write:
         return lambda batch: batch.set(page, data, merge=True)
@@ -365,7 +365,7 @@ class Maps:
         self, new_map: KnowledgeMap, chunk_ids_by_page: Mapping[int, list[str]]
     ) -> None:
         """Remove the points of chunks that were deleted before their points were written."""
-        references = [self._page_reference(new_map, page) for page in range(new_map.page_count)]
+        references = [self._get_page_reference(new_map, page) for page in range(new_map.page_count)]
         snapshots = await self._database.get_all(references, ["gone"])
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         writes = []

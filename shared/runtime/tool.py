@@ -180,7 +180,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "title": self.title,
             "description": self.description,
             "inputSchema": _publish_arguments(self.input),
-            "outputSchema": self._output_schema(),
+            "outputSchema": self._build_output_schema(),
             "effect": self.effect.value,
             "tier": self.tier.value,
             "role": self.role.value,
@@ -196,7 +196,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "completes": list(self.completes),
         }
 
-    def _output_schema(self) -> dict[str, Any]:
+    def _build_output_schema(self) -> dict[str, Any]:
         schema = _publish_result(self.output)
         return self.envelope.build_schema(schema) if self.envelope else schema
 

@@ -183,19 +183,21 @@ def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | T
     """
     if not isinstance(item, dict):
         fields = ", ".join(schema.model_fields)
-        return failed_item(InvalidInput("", details={"item": f"must be an object with {fields}"}))
+        return make_failed_item(
+            InvalidInput("", details={"item": f"must be an object with {fields}"})
+        )
     try:
         return parse_arguments(schema, item, tool)
     except InvalidInput as error:
-        return failed_item(error)
+        return make_failed_item(error)
 
 
-def completed_item(changed: ChangedTask) -> TaskItemResult:
+def make_completed_item(changed: ChangedTask) -> TaskItemResult:
     """Return the result of an item that succeeded."""
     return TaskItemResult(success=True, error=None, **dict(changed))
 
 
-def failed_item(error: CarrelError) -> TaskItemResult:
+def make_failed_item(error: CarrelError) -> TaskItemResult:
     """Return the result of an item that failed. If fields are invalid, the message lists them."""
     fields = ENVELOPE.translate_error(WireError.model_validate(error.to_wire()))
     if isinstance(error, InvalidInput):

@@ -231,7 +231,9 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        names_by_document = {document.document_id: part_names(document) for document in documents}
+        names_by_document = {
+            document.document_id: list_part_names(document) for document in documents
+        }
         references = [
             self._get_reference(PARTS, name)
             for names in names_by_document.values()
@@ -319,7 +321,7 @@ class Workspace:
         if previous := record.document:
             # Deleting the marker stops the previous upload. Any parts beyond the limit remain until
             # the workspace is erased.
-            parts = [self._get_reference(PARTS, name) for name in part_names(previous)]
+            parts = [self._get_reference(PARTS, name) for name in list_part_names(previous)]
             obsolete = [self._get_marker(previous), *parts]
             writes += [_build_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
         return writes
@@ -396,7 +398,7 @@ class Workspace:
         encoded = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
         writes = [
             _build_merge(self._get_reference(PARTS, name), {"data": part})
-            for name, part in zip(part_names(document), encoded, strict=True)
+            for name, part in zip(list_part_names(document), encoded, strict=True)
         ]
         for start in range(0, len(writes), MAX_WRITTEN_PARTS):
             await self._commit(document, writes[start : start + MAX_WRITTEN_PARTS])
@@ -412,7 +414,7 @@ class Workspace:
         await self._commit(document, [lambda batch: batch.update(reference, fields)])
         return replace(document, **changes)
 
-    def existence_guard(self, document: WorkspaceDocument) -> Write:
+    def build_existence_guard(self, document: WorkspaceDocument) -> Write:
         """Build a write that fails, together with its commit, if the document was erased."""
         marker = self._get_marker(document)
         return lambda batch: batch.update(marker, {"kept_at": SERVER_TIMESTAMP})
@@ -447,7 +449,7 @@ class Workspace:
 
         async def attempt() -> None:
             try:
-                await self._database.commit([self.existence_guard(document), *writes])
+                await self._database.commit([self.build_existence_guard(document), *writes])
             except WriteConflict:
                 if await self.all_exist([document]):
                     raise  # another writer was faster, so the commit is retried
@@ -502,7 +504,7 @@ def to_document(snapshot: DocumentSnapshot[Any]) -> WorkspaceDocument:
     return _CODEC.load(snapshot.to_dict() or {})
 
 
-def part_names(document: WorkspaceDocument) -> list[str]:
+def list_part_names(document: WorkspaceDocument) -> list[str]:
     """Return the names of a document's parts, in order."""
     prefix = f"{document.document_id}.{document.upload_id}"
     return [f"{prefix}.{number}" for number in range(document.parts)]

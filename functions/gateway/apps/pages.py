@@ -44,7 +44,7 @@ _PAGE: Final = """<!doctype html>
 
 
 @cache
-def app_page(app: str) -> str:
+def build_app_page(app: str) -> str:
     """Return the page of an app.
 
     Its script has the app's name. The page joins all scripts into one, so they share one scope.

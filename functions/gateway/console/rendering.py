@@ -67,7 +67,7 @@ async def serve_static_file(request: Request) -> Response:
 
     Its address has a hash of its content (`make_static_path`), so browsers may keep it for good.
     """
-    content = _static_files().get(request.path_params["name"])
+    content = _load_static_files().get(request.path_params["name"])
     if content is None:
         return render_page(
             "error.html",
@@ -159,7 +159,7 @@ def describe_modes(modes: Sequence[str]) -> str:
 
 
 @cache
-def _static_files() -> dict[str, bytes]:
+def _load_static_files() -> dict[str, bytes]:
     files = {path.name: path.read_bytes() for path in (_FOLDER / "static").iterdir()}
     # The style sheet of the sign-in pages comes first, so that all pages look alike.
     return {**files, "console.css": STYLE.encode() + files["console.css"]}
@@ -168,7 +168,7 @@ def _static_files() -> dict[str, bytes]:
 @cache
 def make_static_path(name: str) -> str:
     """Return the address of a static file, with a hash of its content."""
-    digest = hashlib.sha256(_static_files()[name]).hexdigest()
+    digest = hashlib.sha256(_load_static_files()[name]).hexdigest()
     return f"/static/{name}?v={digest[:12]}"
 
 

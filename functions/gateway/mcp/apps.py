@@ -105,10 +105,10 @@ def parse_app_uri(uri: str) -> str | None:
 def build_page_contents(app: str) -> types.TextResourceContents:
     """Build the contents of the resource that is the app's page."""
     # Only clients that show apps need the pages and the folder that they are read from.
-    from functions.gateway.apps.pages import app_page
+    from functions.gateway.apps.pages import build_app_page
 
     # The page loads nothing from any host. It has no border, so the client should draw one.
     meta = {"ui": {"csp": {}, "prefersBorder": True}}
     return types.TextResourceContents(
-        uri=f"{_URI_PREFIX}{app}", mime_type=MIME_TYPE, text=app_page(app), _meta=meta
+        uri=f"{_URI_PREFIX}{app}", mime_type=MIME_TYPE, text=build_app_page(app), _meta=meta
     )

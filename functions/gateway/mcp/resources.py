@@ -69,7 +69,7 @@ class Resources:
         """Read the page of an app, or a resource by calling the tool that serves its URI."""
         visitor = require_visitor(context)
         app = parse_app_uri(params.uri)
-        if app in self._catalog.apps_for(visitor.caller) and supports_apps(context):
+        if app in self._catalog.list_apps_for(visitor.caller) and supports_apps(context):
             return types.ReadResourceResult(contents=[build_page_contents(app)])
         answer = await self._call_tool(params.uri, visitor)
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):

@@ -96,9 +96,11 @@ class MissingSources:
             for source_id in block:
                 if source_id in stored:
                     await self._database.retry_on_conflict(partial(self._forget, source_id))
-            remains = [source_id for source_id in block if source_id not in stored]
+            missing = [source_id for source_id in block if source_id not in stored]
             now = self._context.clock()
-            self._counts.update(await Ingestion(self._database).delete_remains(remains, now))
+            self._counts.update(
+                await Ingestion(self._database).delete_chunks_without_source(missing, now)
+            )
 
     async def restore(self, source_ids: Iterable[str]) -> None:
         """Restore sources. If a source was deleted for good, only its record is removed.

@@ -59,7 +59,7 @@ class Accounts:
             fields = {"amount": amount, "at": SERVER_TIMESTAMP}
             await self._database.commit(
                 [
-                    put_if_unchanged(snapshot, money_fields(credited)),
+                    put_if_unchanged(snapshot, build_money_fields(credited)),
                     put_if_unchanged(credit, fields),
                 ]
             )
@@ -134,6 +134,6 @@ def to_account(snapshot: DocumentSnapshot[Any]) -> Account:
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
 
 
-def money_fields(account: Account) -> dict[str, Any]:
+def build_money_fields(account: Account) -> dict[str, Any]:
     """Return the fields of an account that calls and credits change."""
     return _CODEC.write(account, {"balance", "month", "spent", "held"})

@@ -131,7 +131,7 @@ class CallRecords:
             if after.record is not before.record:
                 writes.append(put_if_unchanged(call, _to_fields(after.record, now)))
             if owner and after.account and after.account is not before.account:
-                writes.append(put_if_unchanged(owner, accounts.money_fields(after.account)))
+                writes.append(put_if_unchanged(owner, accounts.build_money_fields(after.account)))
             await self._database.commit(writes)
             return after.record
 

@@ -10,7 +10,7 @@ import pytest
 
 from shared.ai.embedding import Purpose
 from shared.extractions.model import MAX_QUOTE, SCHEMA_VERSION, ExtractionType
-from shared.extractions.repository import Extractions, page_key
+from shared.extractions.repository import Extractions, make_page_key
 from shared.extractions.topics import Topic, Topics
 from shared.index.stored_vector import to_compact
 from shared.knowledge.queue import ChunkQueue
@@ -288,7 +288,7 @@ async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: li
     await store_extractions(
         ctx, *(extraction for extraction in extractions if extraction != first[-1])
     )
-    second_page = await page(ctx, after=page_key(first[-1]))
+    second_page = await page(ctx, after=make_page_key(first[-1]))
     expected = sorted((extraction.extraction_id for extraction in extractions), reverse=True)
     assert [extraction.extraction_id for extraction in (*first, *second_page)] == expected
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from functions.gateway.apps.pages import app_page
+from functions.gateway.apps.pages import build_app_page
 from infra.build.discovery import ROOT, tools
 
 APPS: Final = sorted({tool.app for tool in tools() if tool.app})
@@ -28,7 +28,7 @@ def test_the_apps_are_those_that_tools_declare() -> None:
 
 @pytest.mark.parametrize("app", APPS)
 def test_a_page_is_one_small_file_that_asks_for_nothing(app: str) -> None:
-    page = app_page(app)
+    page = build_app_page(app)
     assert len(page.encode()) < MAX_BYTES
     assert page.count("<script") == page.count("</script>") == 1
     assert page.count("<style>") == page.count("</style>") == 1

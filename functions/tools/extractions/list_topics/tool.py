@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.extractions.model import ExtractionType
 from shared.extractions.topic_names import canonicalize_topic, fold
-from shared.extractions.topics import Topics, topic_key
+from shared.extractions.topics import Topics, make_topic_key
 from shared.runtime.pagination import (
     CursorCount,
     PagedArguments,
@@ -91,11 +91,10 @@ async def list_topics(args: In, ctx: Context) -> Out:
     message = TRUNCATED if is_truncated else None
     if not topics and not args.cursor:
         message = message or (NO_MATCH if has_prefix else NO_TOPICS)
-    return Out(
-        topics=page,
-        next_cursor=encode_cursor(args, topic_key(last_listed, args.kind)) if last_listed else None,
-        message=message,
+    next_cursor = (
+        encode_cursor(args, make_topic_key(last_listed, args.kind)) if last_listed else None
     )
+    return Out(topics=page, next_cursor=next_cursor, message=message)
 
 
 async def _load_by_prefix(
@@ -115,9 +114,13 @@ async def _load_by_prefix(
     )
     topics = {topic.name: topic for block in blocks for topic in block[:MAX_WITH_PREFIX]}
     topics_of_kind = [topic for topic in topics.values() if topic.count(args.kind)]
-    ordered = sorted(topics_of_kind, key=lambda topic: topic_key(topic, args.kind), reverse=True)
+    ordered = sorted(
+        topics_of_kind, key=lambda topic: make_topic_key(topic, args.kind), reverse=True
+    )
     following = [
-        topic for topic in ordered if after is None or topic_key(topic, args.kind) < tuple(after)
+        topic
+        for topic in ordered
+        if after is None or make_topic_key(topic, args.kind) < tuple(after)
     ]
     return following, any(len(block) > MAX_WITH_PREFIX for block in blocks)
 

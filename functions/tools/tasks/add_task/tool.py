@@ -10,7 +10,7 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import CHANGEABLE_FIELDS, build_undo, completed_item, parse_item
+from shared.tasks.changes import CHANGEABLE_FIELDS, build_undo, make_completed_item, parse_item
 from shared.tasks.model import Priority, Task
 from shared.tasks.schemas import (
     ENVELOPE,
@@ -153,7 +153,7 @@ def _merge_in_order(
     """Merge the failures of invalid tasks with the results of added tasks, in the call's order."""
     remaining = iter(added_tasks)
     return [
-        item if isinstance(item, TaskItemResult) else completed_item(next(remaining))
+        item if isinstance(item, TaskItemResult) else make_completed_item(next(remaining))
         for item in items
     ]
 

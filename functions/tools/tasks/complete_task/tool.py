@@ -14,8 +14,8 @@ from shared.tasks.changes import (
     TaskOperation,
     build_undo,
     change_task_as,
-    completed_item,
-    failed_item,
+    make_completed_item,
+    make_failed_item,
     parse_item,
     require_active,
 )
@@ -117,8 +117,8 @@ def _change(
     try:
         change, changed_task = operation.run(stored_task, task_id, now)
     except NotFound as error:
-        return failed_item(error), None
-    return completed_item(change), changed_task
+        return make_failed_item(error), None
+    return make_completed_item(change), changed_task
 
 
 def _build_undo(before: Task, _after: Task) -> Undo:

@@ -153,7 +153,7 @@ async def _commit(
         WriteConflict: Another writer was faster.
     """
     workspace = request.workspace
-    writes = [workspace.existence_guard(document) for document in quoted]
+    writes = [workspace.build_existence_guard(document) for document in quoted]
     if prepaid:
         writes.append(workspace.spend_prepayment_write(prepaid))
     try:

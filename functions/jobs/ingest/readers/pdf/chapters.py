@@ -44,17 +44,17 @@ def find_chapters(
 
 def _find_line(title: str, lines: Sequence[str], start: int) -> int:
     """Return the index, from `start`, of the line at which a title begins; or else `start`."""
-    squashed_title = _squash(title)
-    max_length = len(squashed_title) + _MAX_NUMBER
-    squashed = [_squash(line) for line in lines]
-    for line_count in range(1, _MAX_LINES + 1) if squashed_title else ():
+    alphanumeric_title = _to_alphanumerics(title)
+    max_length = len(alphanumeric_title) + _MAX_NUMBER
+    alphanumeric_lines = [_to_alphanumerics(line) for line in lines]
+    for line_count in range(1, _MAX_LINES + 1) if alphanumeric_title else ():
         for index in range(start, len(lines)):
-            text = "".join(squashed[index : index + line_count])
-            if text.endswith(squashed_title) and len(text) <= max_length:
+            text = "".join(alphanumeric_lines[index : index + line_count])
+            if text.endswith(alphanumeric_title) and len(text) <= max_length:
                 return index
     return start
 
 
-def _squash(text: str) -> str:
+def _to_alphanumerics(text: str) -> str:
     """Reduce a text to its letters and digits, because fonts and outlines differ in the rest."""
     return "".join(filter(str.isalnum, text.casefold()))

@@ -66,7 +66,7 @@ _MAX_NAME: Final = 80
 _MAX_NAMES: Final = 10
 """The maximum number of unknown fields that a warning names."""
 _MAX_LOCATION: Final = 10_000_000
-"""Larger locations count as missing. No book has as many."""
+"""Larger numbers are not positions: they only sort highlights."""
 _BOOK: Final = re.compile(r"readwise-([0-9]+|csv-[0-9a-f]+)")
 _READER_ID: Final = re.compile(r"[0-9a-z]{1,40}")
 _TO_READER: Final = "https://read.readwise.io/read/"
@@ -276,7 +276,7 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
     ]
     passages = [
         _to_section(highlight, book)
-        for highlight in sorted(present, key=_reading_order)
+        for highlight in sorted(present, key=_make_reading_order_key)
         if highlight.text or highlight.note
     ]
     dates = [section.highlighted_at for section in passages if section.highlighted_at]
@@ -289,7 +289,7 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
     return (*about, *passages)
 
 
-def _reading_order(highlight: Highlight) -> tuple[float, int]:
+def _make_reading_order_key(highlight: Highlight) -> tuple[float, int]:
     return (math.inf if highlight.location is None else highlight.location, highlight.id)
 
 
