@@ -1,4 +1,4 @@
-"""`carrel up`: runs the database, the sample and the gateway on this machine."""
+"""`carrel up`: starts the database and the gateway on this machine, and loads the sample."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def run_locally(options: RunOptions) -> None:
 
 
 def _run(stack: ExitStack, options: RunOptions) -> None:
-    """Start everything, print how to use it, and return only with an error. The stack stops it."""
+    """Start everything, print how to use it, and raise an error when a part dies.
+
+    Closing the stack stops what runs.
+    """
     saved_at = StateFolder(STATE).get_saved_at()
     data = f"the data of {saved_at:%Y-%m-%d %H:%M}" if saved_at else "no data yet"
     click.echo(f"Opening the local database in {STATE} ({data}) ...")
@@ -103,8 +106,8 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
     """Start the gateway and, with `functions`, the tools.
 
     Returns:
-        The gateway, and a function that describes another process that has died, or returns an
-        empty string if all are running.
+        The gateway, and a function that names a tool's process that has died, or returns an empty
+        string if all are running.
     """
     environment = _build_environment(options)
     log = _get_log_file(options.port)
@@ -122,7 +125,8 @@ def _prepare_gateway_program(
 ) -> tuple[Program, Callable[[], str]]:
     """Return the gateway's program, after starting the tools that it calls. See `_serve`."""
     if not options.functions:
-        return make_checkout_program(GATEWAY, environment), str  # str() is empty: nothing can die
+        # Without processes of tools, there is none to name: `str()` is an empty string.
+        return make_checkout_program(GATEWAY, environment), str
     click.echo("Starting each tool in its own process ...")
     names = [tool.name for tool in tools()]
     local_tools = stack.enter_context(serve_tools(names, environment, log=log))
@@ -172,7 +176,7 @@ def _require_free_port(port: int) -> None:
             f" in its window. To run another on the same data: {command}"
         )
     if is_carrel(port):
-        message = f"The Carrel of another folder uses port {port}. To run this one beside it:"
+        message = f"A Carrel from another folder uses port {port}. To run this one beside it:"
         raise click.ClickException(f"{message} EMULATOR_PORT={get_emulator_port() + 1} {command}")
     message = f"Another program uses port {port}. To run Carrel on another port:"
     raise click.ClickException(f"{message} {command}")
@@ -190,7 +194,7 @@ def _build_environment(options: RunOptions) -> dict[str, str]:
 
 
 def _validate_settings(options: RunOptions) -> None:
-    """Validate the settings before the gateway starts, which reports problems only in its log.
+    """Validate the settings here, because the gateway would report problems only in its log.
 
     Raises:
         InvalidInput: The settings are not valid.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _KeyedEmbedder:
-    """An embedder that uses one key at an endpoint, which owns the connections."""
+    """An embedder with one key. The endpoint owns the connections."""
 
     batch_size = 32
 
@@ -51,7 +51,7 @@ class _KeyedEmbedder:
                     # The key may be at fault, so the failure says nothing about the endpoint.
                     attempt.healthy = None
                 else:
-                    # An endpoint that answers with any other error is reachable.
+                    # An endpoint that answers at all, even with an error, is reachable.
                     attempt.healthy = not isinstance(error, Unavailable)
                 raise
             attempt.healthy = True
@@ -128,7 +128,7 @@ class _KeyedEmbedder:
             async with asyncio.timeout_at(deadline), self._slots:
                 response = await self._endpoint.post(texts, self._key)
         except TimeoutError:
-            # The time limit includes the wait for a slot, so the endpoint is possibly not at fault.
+            # The time includes the wait for a slot, so the endpoint may be slow or only busy.
             message = "The embeddings endpoint did not answer in time: try again later."
             raise Unavailable(message) from None
         if not response.is_success:
@@ -137,7 +137,10 @@ class _KeyedEmbedder:
 
 
 class OpenAIEmbedder(_KeyedEmbedder):
-    """A model at an endpoint. An instance belongs to the event loop that first uses it."""
+    """Embeds with a model at an OpenAI-compatible endpoint, with the deployment's key.
+
+    An instance belongs to the event loop that first uses it.
+    """
 
     def __init__(  # noqa: PLR0913 - keyword arguments from settings
         self,

@@ -1,4 +1,4 @@
-"""When it starts, a function loads only modules of its bundle."""
+"""A function that starts loads only modules of its bundle."""
 
 from __future__ import annotations
 
@@ -23,22 +23,26 @@ from tests.support.gateway_process import ACCESS_SECRET
 if TYPE_CHECKING:
     from infra.build.functions import Function
 
-DOCUMENTS = {"lxml", "pypdfium2", "trafilatura"}
-EVERYWHERE = {
-    *DOCUMENTS,
+DOCUMENT_PARSERS = {"lxml", "pypdfium2", "trafilatura"}
+UNWANTED_IN_ALL = {
+    *DOCUMENT_PARSERS,
     "infra",
     "numpy",
     "onnxruntime",
     "google.genai",
     "google.cloud.aiplatform_v1",
 }
-ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
-UNWANTED = {"gateway": {*EVERYWHERE, "functions.gateway.console.app"}, "tool": ALONE, "job": ALONE}
+UNWANTED_IN_TOOLS_AND_JOBS = {*UNWANTED_IN_ALL, "mcp", "mcp_types", "shared.accounts", "jwt"}
+UNWANTED = {
+    "gateway": {*UNWANTED_IN_ALL, "functions.gateway.console.app"},
+    "tool": UNWANTED_IN_TOOLS_AND_JOBS,
+    "job": UNWANTED_IN_TOOLS_AND_JOBS,
+}
 """The modules that a function of each kind does not load at its start."""
 OWN_FOLDERS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
 
-CODE_OF_JOBS = {
+JOB_CODE = {
     ROOT / "shared" / folder / f"{module}.py"
     for folder, module in (
         ("runtime", "job"),
@@ -80,10 +84,10 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     assert own_files
 
 
-def test_only_bundles_of_jobs_contain_code_of_jobs() -> None:
+def test_only_bundles_of_jobs_contain_job_code() -> None:
     for function in functions():
-        expected = CODE_OF_JOBS if function.kind == "job" else set()
-        assert CODE_OF_JOBS & follow_imports(function.main).files == expected
+        expected = JOB_CODE if function.kind == "job" else set()
+        assert JOB_CODE & follow_imports(function.main).files == expected
 
 
 def test_only_bulk_embedding_requires_aiplatform() -> None:
@@ -99,25 +103,25 @@ def test_only_bulk_embedding_requires_aiplatform() -> None:
     assert bundles == {"embed", "reembed"}
 
 
-def test_only_ingest_requires_what_reads_documents() -> None:
-    """A trafilatura with what it needs is 50 MB, and reads what strangers wrote."""
+def test_only_ingest_depends_on_document_parsers() -> None:
+    """Trafilatura and its dependencies take 50 MB and parse what strangers wrote."""
     bundles = {}
     for function in functions():
         modules = follow_imports(function.main, list_excluded_modules(function)).other_modules
         names = {re.split(r"[^\w-]", line)[0] for line in find_requirements(modules)}
-        if DOCUMENTS & names:
-            bundles[function.name] = DOCUMENTS & names
-    assert bundles == {"ingest": DOCUMENTS}
+        if DOCUMENT_PARSERS & names:
+            bundles[function.name] = DOCUMENT_PARSERS & names
+    assert bundles == {"ingest": DOCUMENT_PARSERS}
 
 
 def test_the_bundle_of_ingest_has_the_program_that_reads_pdf() -> None:
-    """It runs in a process of its own, so nothing calls it."""
+    """The program is started in a process of its own, so no call leads to it."""
     (ingest,) = (function for function in functions() if function.name == "ingest")
     program = ROOT.joinpath(*pdf_program.__name__.split(".")).with_suffix(".py")
     assert program in follow_imports(ingest.main).files
 
 
-def test_the_gateway_reads_its_catalogue_once() -> None:
+def test_the_gateway_reads_its_catalog_once() -> None:
     code = """
 import sys
 opened = []

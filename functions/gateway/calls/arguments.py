@@ -1,7 +1,8 @@
-"""Checks of a call's arguments for values that cannot be sent to a tool.
+"""Checks a call's arguments for values that cannot be sent to a tool.
 
-Python's JSON parsers accept numbers out of range (`1e999`), and lists nested as deep as the stack
-allows. An infinite number would reach the tool's function as null, which means something else.
+Python's JSON parsers accept NaN, read `1e999` as infinity, and accept lists nested as deep as the
+stack allows. An infinite number would reach the tool's function as null, which stands for a missing
+argument.
 """
 
 from __future__ import annotations
@@ -35,19 +36,20 @@ def check_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None
 def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the path and the problem of each value that cannot be sent.
 
-    A loop does this, because recursion would overflow the stack when values are nested deeply.
+    The levels are a list, because recursion could overflow the stack with deeply nested values.
     """
     path: list[int | str] = []
     levels = [_iterate_items(arguments)]
     while levels:
         key, value = next(levels[-1], (None, None))
-        if key is None:
+        if key is None:  # the level has no more items
             levels.pop()
-            del path[-1:]
+            del path[-1:]  # a slice, because the path of the arguments themselves is empty
         elif isinstance(value, float) and not math.isfinite(value):
             yield format_field_path([*path, key]), _NOT_FINITE_PROBLEM
         elif isinstance(value, dict | list):
             if len(levels) > MAX_DEPTH:
+                # Only the argument is named, because the whole path would be too long to read.
                 yield format_field_path([*path, key][:1]), _TOO_DEEP_PROBLEM
             else:
                 path.append(key)

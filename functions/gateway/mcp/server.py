@@ -77,8 +77,8 @@ def build_server(
 
     Args:
         catalog: The tools to offer, with their resources.
-        pipeline: The pipeline of calls.
-        prompts: The prompts, from which those that name other tools are left out.
+        pipeline: Runs tool calls, from limits to billing.
+        prompts: The prompts to offer. Those that name a tool outside the catalog are left out.
         tools: Replaces the handlers of `tools/list` and `tools/call`.
         local_visitor: The sender of all requests over stdio.
     """
@@ -98,6 +98,7 @@ def build_server(
             "resources/read": _CACHE_HINT,
             "server/discover": _CACHE_HINT,
         },
+        # Handlers read the local visitor from the lifespan context.
         lifespan=lambda _: nullcontext(local_visitor),
         on_list_tools=_log_faults(tools.list_tools),
         on_call_tool=_log_faults(tools.call_tool),
@@ -117,7 +118,7 @@ def build_server(
 
 
 def _select_prompts(prompts: Sequence[Prompt], catalog: Catalog) -> Sequence[Prompt]:
-    """Return the prompts whose texts name only tools that are offered."""
+    """Return the prompts whose texts, as their examples show, name only tools that are offered."""
     if not catalog.removed_names:
         return prompts
     return [prompt for prompt in prompts if catalog.offers_all_in(prompt.example)]
@@ -126,9 +127,9 @@ def _select_prompts(prompts: Sequence[Prompt], catalog: Catalog) -> Sequence[Pro
 def _log_faults(
     handler: Callable[[RequestContext, ParamsT], Awaitable[ResultT]],
 ) -> Callable[[RequestContext, ParamsT], Awaitable[ResultT]]:
-    """Wrap a handler so that it raises only MCPError. Another error is logged.
+    """Wrap a handler so that it raises only MCPError. Any other error is logged as internal.
 
-    The SDK would report a handler's ValidationError as an error of the request.
+    Otherwise, the SDK would blame the client for a ValidationError that our own code raised.
     """
 
     async def handle(context: RequestContext, params: ParamsT) -> ResultT:

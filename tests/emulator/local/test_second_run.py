@@ -54,7 +54,7 @@ def test_a_second_run_names_the_first_and_another_port(machine: Machine, tmp_pat
     other_folder = {"CARREL_STATE": str(tmp_path / "other"), "EMULATOR_PORT": str(database)}
     other = replace(machine, environment=machine.environment | other_folder)
     message = expect_error(other, port)
-    assert f"The Carrel of another folder uses port {port}" in message
+    assert f"A Carrel from another folder uses port {port}" in message
     assert f"EMULATOR_PORT={database + 1} make run ARGS='--port {port + 1}'" in message
 
     first.send_signal(signal.SIGINT)

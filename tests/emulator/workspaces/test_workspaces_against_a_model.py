@@ -1,6 +1,7 @@
-"""Each workspace answers from its own texts, compared with a dict as a model.
+"""Checks against a model, a dict, that each workspace answers from its own texts only.
 
-Users and task ids are few and similar, so that they collide; all users upload the same few texts.
+The id of a workspace is called `task_id`. Users and ids are few and similar, so that they collide,
+and all users upload the same few texts.
 """
 
 from __future__ import annotations
@@ -155,9 +156,10 @@ class WorkspaceModel:
                 }:
                     assert_answers(answer, task, expected_texts if scope else matching_texts)
                 else:
-                    never = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
+                    # The error does not tell whether another workspace has the document.
+                    unknown = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
                     assert get_error_code(answer) == "NOT_FOUND"
-                    assert answer.error == never.error
+                    assert answer.error == unknown.error
             case "task":
                 answer = await self.ask(user, name, query, scope="task")
                 if expected_texts:
@@ -171,7 +173,10 @@ class WorkspaceModel:
 
 
 def split_passages(*texts: str) -> Counter[str]:
-    """Return the different passages of texts."""
+    """Return each distinct passage of the texts once.
+
+    The result is a counter, so that embeddings can be added up.
+    """
     return Counter({passage.strip() for text in texts for passage in text.split("\n\n")})
 
 
@@ -202,7 +207,7 @@ async def counting_app(settings: Settings) -> AsyncIterator[App]:
 @hypothesis_settings(
     deadline=None,
     max_examples=5,
-    phases=[Phase.explicit, Phase.generate],  # to make what failed smaller would take minutes
+    phases=[Phase.explicit, Phase.generate],  # shrinking would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(script=st.lists(steps, min_size=6, max_size=14))
@@ -247,6 +252,7 @@ async def test_different_task_ids_are_different_workspaces(
         text = f"Only {number} is here."
         result = await extract_result(counting_app, "Who is here?", materials=text, task_id=name)
         texts_by_task.setdefault(result["task_id"], []).append((name, text))
+    # Two of the names are the ids that other names are stored under.
     assert len({name.strip() for name in filter(None, NAMES)}) - 2 == len(texts_by_task)
     for task, pairs in texts_by_task.items():
         result = await extract_result(counting_app, "Who?", scope="task", task_id=task, top_k=20)

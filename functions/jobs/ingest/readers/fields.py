@@ -1,4 +1,4 @@
-"""Field types that the formats share, and functions that clean texts for Firestore and people."""
+"""Field types that the formats share, and functions that clean strings to be stored and shown."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def clean(text: str) -> str:
 
     Control characters are removed, except `\n` and `\t`. Half a surrogate pair, which JSON and YAML
     can contain but UTF-8 cannot, becomes U+FFFD. A run of a hundred or more white-space characters
-    becomes a space or an empty line: no chunk ends inside such a run, and a megabyte of white space
-    would not fit into a Firestore document.
+    becomes a space or an empty line, because passages are never divided inside such a run, and a
+    megabyte of white space would not fit into a Firestore document.
     """
     unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
     visible = _LONE_SURROGATES.sub("\ufffd", _CONTROLS.sub("", unix))
@@ -91,13 +91,14 @@ def _get_tag_name(item: Any) -> str:
 def _parse_moment(value: Any) -> datetime | None:
     if value is None or value == "":
         return None
-    # The repr of a list may be huge: nine levels of nine YAML aliases each are 400 million items.
+    # A list must not reach the message below. With YAML aliases, a small file can contain a list
+    # whose text is gigabytes long ("billion laughs").
     if not isinstance(value, str | int | float):
         raise ValueError("A date is a text such as 2024-05-31")  # noqa: TRY004  pydantic's way
     try:
         text = str(value).strip()
         if _YEAR_OR_MONTH.fullmatch(text):
-            text = f"{text}-01-01"[:_DATE_LENGTH]
+            text = f"{text}-01-01"[:_DATE_LENGTH]  # 2024 or 2024-05 becomes its first day
         moment = datetime.fromisoformat(text)
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return aware.astimezone(UTC)
@@ -115,7 +116,7 @@ Title = Annotated[str | None, BeforeValidator(_parse_line)]
 _Short = Annotated[str, Field(max_length=4_000)]
 
 Line = Annotated[_Short | None, BeforeValidator(_parse_line)]
-"""A title of limited length, for values that must not be cut: a name, an address."""
+"""Text on one line, such as a name or an address. A longer text is rejected instead of cut."""
 
 People = Annotated[_Short | None, BeforeValidator(_parse_people)]
 """A line, or a list of names that becomes a line."""
@@ -133,7 +134,7 @@ Moment = Annotated[datetime | None, BeforeValidator(_parse_moment)]
 
 
 DATES: Final = frozenset({"highlighted_at", "date"})
-"""The names of date fields, which are dropped from a record if they are not valid."""
+"""The names of date fields. The readers drop an invalid date and keep its record."""
 
 
 class ExternalModel(BaseModel):
@@ -162,7 +163,7 @@ class DocumentMetadata(ExternalModel):
 
     @property
     def source_fields(self) -> dict[str, Any]:
-        """The fields of a source that every format can set."""
+        """The fields of a source that are the same in all formats, except title, tags and date."""
         return {
             "author": self.author,
             "category": self.category or "documents",

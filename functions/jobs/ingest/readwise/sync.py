@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 MARGIN: Final = timedelta(minutes=10)
-"""The next run reads the changes of this long before a run again, as some become visible late."""
+"""A run reads changes from this long before the last run began, because some appear late."""
 _MAX_REASON: Final = 200
 """The maximum length of the stored reason why a book could not be read, in characters."""
 _LISTING: Final = "the list of changes"
@@ -74,7 +74,7 @@ async def sync_readwise(ctx: Context, budget: Budget, report: Report) -> None:
     async with ReadwiseClient(url, token, deadline=budget.deadline, clock=ctx.clock) as client:
         run = _SyncRun(ctx, budget, report, client, sync)
         try:
-            await run.complete(await sync.load_progress())
+            await run.sync_changes(await sync.load_progress())
         except OutOfTime:
             report.finished = False
         run.warn_of_unknown_fields()
@@ -113,8 +113,15 @@ class _SyncRun:
         self._sync = sync
         self._unknown_fields: Counter[str] = Counter()
 
-    async def complete(self, progress: SyncProgress) -> None:
-        """List the changes and process them, from where the last run stopped."""
+    async def sync_changes(self, progress: SyncProgress) -> None:
+        """List the changes and process them, from where the last run stopped.
+
+        If the list lacks items, the changed books are read, but the next run starts where this run
+        did, so that it lists everything again.
+
+        Args:
+            progress: The progress as it is stored.
+        """
         changes = await self._list_changes(progress.updated_after)
         if progress.under_way and not changes.books:
             reason = "is empty, although a run is unfinished; the next run requests it again"
@@ -129,23 +136,25 @@ class _SyncRun:
         changed = retries | changes.books
         if not changed:
             return
-        former, run = progress, progress.under_way or UnfinishedRun(changes.began_at, "")
-        progress = replace(progress, under_way=run)
+        stored_progress = progress
+        unfinished = progress.under_way or UnfinishedRun(changes.began_at, "")
+        progress = replace(progress, under_way=unfinished)
+        last_done = _numeric_key(unfinished.done)
         remaining = sorted(
-            (book_id for book_id in changed if _order(book_id) > _order(run.done)), key=_order
+            (book_id for book_id in changed if _numeric_key(book_id) > last_done), key=_numeric_key
         )
         for start in range(0, len(remaining), BATCH_SIZE):
             if self._budget.spent:
                 self._report.finished = False
                 return
             batch = {book_id: changed[book_id] for book_id in remaining[start : start + BATCH_SIZE]}
-            progress = await self._process(batch, progress, run.began_at)
+            progress = await self._process(batch, progress, unfinished.began_at)
             if start + BATCH_SIZE < len(remaining) and not changes.missing:
                 await self._sync.store(progress)
         if changes.missing:
-            await self._sync.store(replace(former, missed=progress.missed))
+            await self._sync.store(replace(stored_progress, missed=progress.missed))
         else:
-            await self._sync.store(_complete_progress(progress, run.began_at))
+            await self._sync.store(_complete_progress(progress, unfinished.began_at))
 
     def warn_of_unknown_fields(self) -> None:
         """Name the fields that Readwise added to its export, once for the whole run."""
@@ -199,6 +208,9 @@ class _SyncRun:
     async def _save(self, books: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
         """Save the readable books.
 
+        Args:
+            books: Each book, or the reason why it cannot be read.
+
         Returns:
             For each book, the reason why it was not saved, or None if it was saved.
         """
@@ -232,8 +244,8 @@ def _make_failure(name: str, reason: str) -> Failure:
     return Failure(f"Readwise: {to_one_line(name)}", to_one_line(reason))
 
 
-def _order(book_id: str) -> tuple[int, str]:
-    """Return a sort key that orders numbers by value."""
+def _numeric_key(book_id: str) -> tuple[int, str]:
+    """Return a key that sorts ids, which are decimal numbers without leading zeros, by value."""
     return len(book_id), book_id
 
 
@@ -249,7 +261,7 @@ def _make_failed_book(name: str, reason: str, previous: FailedBook | None) -> Fa
 def _complete_progress(progress: SyncProgress, began_at: datetime) -> SyncProgress:
     """Return the progress after a complete run.
 
-    If too many books failed to store their names, the next run reads all changes again.
+    If more books failed than the progress can name, the next run reads all changes again.
     """
     if len(progress.missed) >= MAX_FAILED_BOOKS:
         return replace(progress, under_way=None)

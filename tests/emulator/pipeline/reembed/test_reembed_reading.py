@@ -1,4 +1,7 @@
-"""Everything can be read during a migration to another embedding model, and after it."""
+"""Everything can be read during a migration to another embedding model, and after it.
+
+`old_app` and `new_app` use the same database, with the old model and with the new one.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from tests.support.model_migration import (
     read_spaces,
     run_reembed,
 )
-from tests.support.stored_documents import read_documents as stored
+from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_result
 from tests.support.traces import make_sample
 
@@ -79,7 +82,7 @@ async def test_lexical_search_is_unchanged_during_a_migration(
 
 
 async def assert_lexical_only(app: App) -> None:
-    """Lexical search finds chunks, traces and key passages, and the answers say so."""
+    """Assert that words find chunks and traces, and that answers say what is not searched."""
     out = await search(app)
     assert out.results[0].title == "Under Sail"
     assert out.message
@@ -92,8 +95,10 @@ async def assert_lexical_only(app: App) -> None:
     assert result["results"][0]["title"] == trace["title"]
 
 
-async def test_process_with_the_old_model_notices_the_migration(old_app: App, new_app: App) -> None:
-    """A cached stamp is valid: nothing is changed before it expires."""
+async def test_an_old_process_goes_on_while_its_cached_state_is_valid(
+    old_app: App, new_app: App
+) -> None:
+    """No vector is changed before every cached state of the embeddings has expired."""
     await search(old_app)
     await announce_migration(new_app)
     assert (await search(old_app, "semantic")).results
@@ -107,9 +112,9 @@ async def test_materials_with_new_vectors_are_searched(new_app: App, clock: Sett
         "embedded": 4,
         "ready": 1,
     }
-    wheres: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
-    for where in wheres:
-        out = await extract_result(new_app, QUESTION, task_id=TASK, **where)
+    scopes: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
+    for scope in scopes:
+        out = await extract_result(new_app, QUESTION, task_id=TASK, **scope)
         assert (out["status"], out["contexts"][0]) == ("ready", MAST)
         assert "message" not in out
 
@@ -140,18 +145,18 @@ async def test_materials_uploaded_after_a_migration_are_found(
 async def test_clusters_and_chunks_are_readable_in_a_migration(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    names = list(await stored(make_job_context(old_app), "chunks"))
+    names = list(await read_documents(make_job_context(old_app), "chunks"))
     topics = [make_cluster("dough", (0.0, 1.0)), make_cluster("boats", (0.6, 0.8))]
     members = {"dough": names[:3], "boats": names[3:]}
     await Clusters(make_job_context(old_app).database).save_with_members(
         topics, members, "run-1", clock()
     )
-    for prepare in (
+    for stage in (
         announce_migration(new_app),
         clear_vectors(new_app, clock),
         run_reembed(new_app),
     ):
-        await prepare
+        await stage
         for app in (old_app, new_app):
             result = await get_cluster(ClusterIn(cluster_id="dough"), make_job_context(app))
             assert [cluster.cluster_id for cluster in result.related_clusters] == ["boats"]
@@ -159,11 +164,12 @@ async def test_clusters_and_chunks_are_readable_in_a_migration(
             assert chunk.chunk_id == names[0]
 
 
-def make_cluster(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
-    """Return a cluster whose centroid is of the old model."""
+def make_cluster(name: str, first_components: tuple[float, ...]) -> ClusterWithCentroid:
+    """Return a cluster whose centroid has the old model's dimension."""
     cluster = Cluster(name, name, "A topic.", ("one",))
     return ClusterWithCentroid(
-        cluster, start + (0.0,) * (make_previous_model().dimension - len(start))
+        cluster,
+        first_components + (0.0,) * (make_previous_model().dimension - len(first_components)),
     )
 
 
