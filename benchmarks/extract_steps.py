@@ -140,7 +140,7 @@ async def _time_storing(
     timer: StepTimer,
 ) -> None:
     record = await workspace.load_document(document.document_id)
-    await ctx.database.commit(workspace.upload_writes(record, document, ctx.clock()))
+    await ctx.database.commit(workspace.build_upload_writes(record, document, ctx.clock()))
     await timer.measure_async(
         "store the parts", lambda: workspace.store_parts(document, contents.parts)
     )

@@ -409,4 +409,6 @@ class SyntheticBase:
             for number in range(self._task_count + 1, total + 1)
         ]
         self._task_count = total
-        await self._ctx.database.commit(tasks.creation_writes(await tasks.get_counter(), new_tasks))
+        await self._ctx.database.commit(
+            tasks.build_creation_writes(await tasks.get_counter(), new_tasks)
+        )

@@ -149,7 +149,9 @@ async def store_traces(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[
         trace = Trace(
             trace_id=row["id"], content=content, contributor="a", created_at=NOW, updated_at=NOW
         )
-        writes = Traces(ctx.database).creation_writes(trace, await build_index_entry(trace, ctx))
+        writes = Traces(ctx.database).build_creation_writes(
+            trace, await build_index_entry(trace, ctx)
+        )
         await ctx.database.commit(writes)
         traces[trace.trace_id] = trace
     return traces

@@ -40,17 +40,20 @@ def summarize_extractions(extractions: Sequence[Extraction]) -> dict[str, dict[s
     return {extraction.extraction_id: _summarize(extraction) for extraction in extractions}
 
 
-def removal_writes(database: Database, extracted: ExtractionSummaries) -> list[Write]:
+def build_removal_writes(database: Database, extracted: ExtractionSummaries) -> list[Write]:
     """Build the writes that delete extractions and subtract them from the topic counts.
 
     Args:
         database: The database.
         extracted: The summaries of the extractions, by extraction id.
     """
-    return [*deletion_writes(database, extracted), *topic_count_writes(database, extracted, {})]
+    return [
+        *build_deletion_writes(database, extracted),
+        *build_topic_count_writes(database, extracted, {}),
+    ]
 
 
-def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Iterator[Write]:
+def build_deletion_writes(database: Database, extracted: ExtractionSummaries) -> Iterator[Write]:
     """Build the writes that delete extractions and leave a deletion marker for each."""
     for extraction_id in extracted:
         yield combine_writes(
@@ -58,7 +61,7 @@ def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Itera
         )
 
 
-def marker_writes(database: Database, extraction_ids: Iterable[str]) -> Iterator[Write]:
+def build_marker_writes(database: Database, extraction_ids: Iterable[str]) -> Iterator[Write]:
     """Build the writes that create deletion markers.
 
     If the extraction of a marker exists, processing the marker changes nothing.
@@ -67,7 +70,7 @@ def marker_writes(database: Database, extraction_ids: Iterable[str]) -> Iterator
         yield _build_marker(database, extraction_id)
 
 
-def topic_count_writes(
+def build_topic_count_writes(
     database: Database, before: ExtractionSummaries, after: ExtractionSummaries
 ) -> Iterator[Write]:
     """Build the writes that update the topic counts after a chunk's extractions changed.

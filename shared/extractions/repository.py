@@ -20,9 +20,9 @@ from shared.extractions.extracted_chunks import (
     COLLECTION as EXTRACTIONS,
 )
 from shared.extractions.extracted_chunks import (
-    deletion_writes,
+    build_deletion_writes,
+    build_topic_count_writes,
     summarize_extractions,
-    topic_count_writes,
 )
 from shared.extractions.model import (
     CONTENTS,
@@ -193,8 +193,8 @@ class Extractions:
             if chunk.extracted.get(extraction.extraction_id) != after[extraction.extraction_id]
             for write in self._build_writes(extraction, vector, embedding_model)
         ]
-        writes += deletion_writes(self._database, deleted)
-        writes += topic_count_writes(self._database, chunk.extracted, after)
+        writes += build_deletion_writes(self._database, deleted)
+        writes += build_topic_count_writes(self._database, chunk.extracted, after)
         changes = {"extracted": after, "extraction_schema": SCHEMA_VERSION}
         return StepResult(chunk, changes, tuple(writes))
 

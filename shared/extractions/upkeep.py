@@ -24,8 +24,8 @@ from shared.extractions.extracted_chunks import (
 from shared.extractions.extracted_chunks import (
     DELETION_MARKERS,
     TOPICS,
-    removal_writes,
-    topic_count_writes,
+    build_removal_writes,
+    build_topic_count_writes,
 )
 from shared.extractions.model import ExtractionType, build_facets
 from shared.firestore.database import WriteConflict
@@ -203,7 +203,7 @@ class ExtractionUpkeep:
         }
         after = {**before, duplicate.id: {**summary, "topics": topics}}
         yield put_if_unchanged(chunk, {"extracted": after})
-        yield from topic_count_writes(self._database, before, after)
+        yield from build_topic_count_writes(self._database, before, after)
 
     async def load_page(self, after: str) -> list[Snapshot]:
         """Load the next page of all extractions, sorted by id. Costs one Firestore round trip.
@@ -231,7 +231,7 @@ class ExtractionUpkeep:
         # This write makes the commit fail if the orphan has changed.
         yield put_if_unchanged(orphan, {"facets": []})
         summary = {"type": fields["type"], "topics": topics}
-        yield from removal_writes(self._database, {orphan.id: summary})
+        yield from build_removal_writes(self._database, {orphan.id: summary})
 
     async def delete_empty_topics(self) -> int:
         """Delete a page of topics without extractions, and return how many were deleted.

@@ -44,11 +44,11 @@ class StoredLink:
     link: Link | None
     snapshot: DocumentSnapshot[Any]
 
-    def update_write(self, link: Link) -> Write:
+    def build_update_write(self, link: Link) -> Write:
         """Build the write that replaces the link, or stores it for the first time."""
         return put_if_unchanged(self.snapshot, _CODEC.write(link))
 
-    def deletion_write(self) -> Write:
+    def build_deletion_write(self) -> Write:
         """Build the write that deletes the link."""
         option = LastUpdateOption(self.snapshot.update_time)
         return lambda batch: batch.delete(self.snapshot.reference, option)
@@ -90,7 +90,9 @@ class SavedLinks:
         count = 0
         while failed := [_to_stored(snapshot) for snapshot in await self._database.find(query)]:
             writes = [
-                stored.update_write(stored.link.request(now)) for stored in failed if stored.link
+                stored.build_update_write(stored.link.request(now))
+                for stored in failed
+                if stored.link
             ]
             count += await self._database.commit_skipping_conflicts(writes)
         return count

@@ -8,7 +8,7 @@ The commit that writes a note also writes its vectors and its postings (which ch
 term), so that search finds the note immediately. Jobs add knowledge cards, clusters and extractions
 later. The field `pending` of a chunk contains the steps, such as `card`, that it waits for.
 
-The methods named `*_writes` only build writes, for the caller to commit.
+The methods named `build_*` only build writes, which the caller commits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
-from shared.extractions.extracted_chunks import removal_writes
+from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import select_vector_index_facets
@@ -174,7 +174,7 @@ class Notes:
         data = snapshot.to_dict()
         return _REVISION.load(data) if data and data["purge_at"] > now else None
 
-    def creation_writes(
+    def build_creation_writes(
         self, chunked: ChunkedSource, saved_by: str, vectors: ChunkVectors, now: datetime
     ) -> list[Write]:
         """Build the writes that store and index a new note.
@@ -197,7 +197,7 @@ class Notes:
             *self._build_chunk_writes(chunked.chunks, {}, {}, vectors, now),
         ]
 
-    def update_writes(
+    def build_update_writes(
         self,
         stored: StoredNote,
         chunked: ChunkedSource,
@@ -219,11 +219,11 @@ class Notes:
         data |= {"text": chunked.source.text, "revision": stored.note.revision + 1}
         return [
             put_if_unchanged(stored.snapshot, data),
-            *self.revision_writes(stored.snapshot, now),
+            *self.build_revision_writes(stored.snapshot, now),
             *self._build_chunk_writes(chunked.chunks, stored.chunks, deleted, vectors, now),
         ]
 
-    def revision_writes(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
+    def build_revision_writes(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
         """Build the write that saves a note's content before a change, as a former revision.
 
         Args:
@@ -272,7 +272,7 @@ class Notes:
             data = snapshot.to_dict() or {}
             differences.append(IndexDifference(snapshot.id, read_indexed_state(data), NOT_INDEXED))
             yield _build_chunk_deletion(snapshot, now)
-            yield from removal_writes(self._database, data.get("extracted") or {})
+            yield from build_removal_writes(self._database, data.get("extracted") or {})
         yield from build_postings_writes(self._database, KNOWLEDGE, differences)
 
     def _build_chunk_creation(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from google.cloud.firestore import DELETE_FIELD, ArrayUnion, Increment
 
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
-from shared.extractions.extracted_chunks import removal_writes
+from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.database import get_fields
 from shared.firestore.writes import put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -126,7 +126,7 @@ class Forgetting:
             data = {**record, **contents, "extraction_ids": sorted(stored)}
             writes.append(self._build_forgotten_chunk(chunk.id, data))
             writes.append(put_if_unchanged(chunk, update))
-            writes += removal_writes(self._database, summaries)
+            writes += build_removal_writes(self._database, summaries)
         return [*writes, *point_removals]
 
     def _build_forgotten_chunk(self, chunk_id: str, data: dict[str, Any]) -> Write:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import utc_now
-from shared.extractions.extracted_chunks import removal_writes
+from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.database import get_fields
 from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
@@ -136,7 +136,7 @@ class Indexing:
         writes += build_postings_writes(self._database, KNOWLEDGE, differences)
         deleted = [change.pending for change in changes if change.pending.chunk is None]
         for chunk in deleted:
-            writes += removal_writes(self._database, chunk.extracted)
+            writes += build_removal_writes(self._database, chunk.extracted)
         writes += await Maps(self._database).build_removal_writes(
             [chunk.chunk_id for chunk in deleted]
         )

@@ -16,8 +16,8 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import (
     DELETION_MARKERS,
-    marker_writes,
-    topic_count_writes,
+    build_marker_writes,
+    build_topic_count_writes,
 )
 from shared.extractions.model import ExtractionType, build_facets
 from shared.firestore.database import get_fields
@@ -86,7 +86,7 @@ class Restoring:
         for chunk in forgotten:
             if "content" in get_fields(remains.get(chunk.id)):
                 # Ingest has stored the chunk again; its former extractions stay deleted.
-                writes += marker_writes(self._database, chunk.get("extractions"))
+                writes += build_marker_writes(self._database, chunk.get("extractions"))
             else:
                 writes += self._build_chunk_writes(chunk, remains.get(chunk.id), targets, now)
             writes.append(delete_if_unchanged(chunk))
@@ -104,7 +104,7 @@ class Restoring:
         if targets.has_other_model(extractions):
             document = {name: value for name, value in document.items() if name != "extracted"}
             document["pending"] = {**document["pending"], "extract": now}
-            yield from marker_writes(self._database, extractions)
+            yield from build_marker_writes(self._database, extractions)
             extractions = {}
         without_original = targets.find_without_original(extractions)
         for name, data in extractions.items():
@@ -119,7 +119,7 @@ class Restoring:
                 }
             else:
                 yield self._set_extraction(name, data)
-        yield from topic_count_writes(self._database, {}, get_extraction_summaries(document))
+        yield from build_topic_count_writes(self._database, {}, get_extraction_summaries(document))
         if remains is None:
             reference = self._database.document(CHUNKS, forgotten.id)
             yield lambda batch: batch.create(reference, document)

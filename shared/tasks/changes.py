@@ -121,7 +121,7 @@ async def change_task_as(
         result = to_result(changed_task)
         if not stored or not after:
             return result
-        return await ctx.commit([tasks.update_write(stored, after)], result)
+        return await ctx.commit([tasks.build_update_write(stored, after)], result)
 
     return await ctx.database.retry_on_conflict(attempt)
 

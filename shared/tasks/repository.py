@@ -104,14 +104,14 @@ class Tasks:
         query = page_query(client, self._collection, task_filter, size, after)
         return [_to_task(snapshot) for snapshot in await self._database.find(query)]
 
-    def creation_writes(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
+    def build_creation_writes(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
         """Build the writes that store new tasks and advance the counter to the last number."""
         return [
             put_if_unchanged(counter.snapshot, {"last": counter.last + len(tasks)}),
             *(self._build_creation(task) for task in tasks),
         ]
 
-    def update_write(self, stored: StoredTask, task: Task) -> Write:
+    def build_update_write(self, stored: StoredTask, task: Task) -> Write:
         """Build the write that replaces a task."""
         return put_if_unchanged(stored.snapshot, _to_fields(task))
 

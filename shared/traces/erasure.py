@@ -153,7 +153,7 @@ class TraceErasure:
         return self._database.document(ERASURES, trace_id)
 
 
-def superseded_by_write(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
+def build_superseded_by_write(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
     """Build the write that marks a trace as superseded by another.
 
     The trace must be outside the index already (withdrawn or superseded), because the write does
@@ -162,7 +162,7 @@ def superseded_by_write(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write
     return put_if_unchanged(snapshot, {"superseded_by": trace_id})
 
 
-def supersedes_write(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
+def build_supersedes_write(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
     """Build the write that stores which trace a trace supersedes, or None."""
     return put_if_unchanged(snapshot, {"supersedes": trace_id})
 

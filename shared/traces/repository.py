@@ -8,8 +8,7 @@
 The commit that writes a trace also writes its postings (which traces contain a term), so that
 search finds the trace immediately. A withdrawn trace keeps its text, but has no postings.
 
-The methods and functions named `*_write` and `*_writes` only build writes, for the caller to commit
-together.
+The methods and functions named `build_*` only build writes, which the caller commits together.
 """
 
 from __future__ import annotations
@@ -195,14 +194,14 @@ class Traces(Documents[Trace]):
         snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
         return RECORD.load(snapshot.to_dict() or {})
 
-    def creation_writes(self, trace: Trace, entry: TraceIndexEntry) -> list[Write]:
+    def build_creation_writes(self, trace: Trace, entry: TraceIndexEntry) -> list[Write]:
         """Build the writes that store and index a new trace."""
         reference = self._get_reference(trace.trace_id)
         data = TRACE.write(trace) | entry.to_fields(trace)
         postings = self._build_postings_writes(trace, NOT_INDEXED, entry.indexed)
         return [lambda batch: batch.create(reference, data), *postings]
 
-    def update_writes(
+    def build_update_writes(
         self, stored: StoredTrace, trace: Trace, entry: TraceIndexEntry | None
     ) -> list[Write]:
         """Build the writes that replace a trace and its postings.
@@ -219,17 +218,17 @@ class Traces(Documents[Trace]):
             *self._build_postings_writes(trace, stored.indexed, indexed),
         ]
 
-    def revision_write(self, stored: StoredTrace) -> Write:
+    def build_revision_write(self, stored: StoredTrace) -> Write:
         """Build the write that saves the current content of a trace as an earlier revision."""
         data = _CONTENT.write(stored.trace.content) | {"written_at": stored.trace.updated_at}
         reference = self._get_revision_reference(stored.trace.trace_id, stored.trace.revision)
         return lambda batch: batch.set(reference, data)
 
-    def tally_write(self, stored: StoredTrace, tally: VoteTally) -> Write:
+    def build_tally_write(self, stored: StoredTrace, tally: VoteTally) -> Write:
         """Build the write that stores the sums of the votes on a trace."""
         return put_if_unchanged(stored.snapshot, {"tally": asdict(tally)})
 
-    def vote_write(
+    def build_vote_write(
         self, stored: StoredVote, vote: Vote, text: str | None, revision: int, now: datetime
     ) -> Write:
         """Build the write that replaces a vote.
@@ -250,12 +249,14 @@ class Traces(Documents[Trace]):
             data["said_at"] = DELETE_FIELD
         return put_if_unchanged(stored.snapshot, data)
 
-    def vote_deletion_write(self, stored: StoredVote) -> Write:
+    def build_vote_deletion_write(self, stored: StoredVote) -> Write:
         """Build the write that deletes a vote."""
         option = LastUpdateOption(stored.snapshot.update_time)
         return lambda batch: batch.delete(stored.snapshot.reference, option)
 
-    def credit_writes(self, user_id: str, before: Vote | None, after: Vote | None) -> list[Write]:
+    def build_credit_writes(
+        self, user_id: str, before: Vote | None, after: Vote | None
+    ) -> list[Write]:
         """Build the write, if any, that updates the contributor's record after a vote changed.
 
         Args:

@@ -14,7 +14,7 @@ user, so that no query reads the workspace of another user. A workspace has thre
   fails after an erasure. So a late write neither leaves orphans nor mixes with a later upload of
   the same text.
 
-The methods named `*_write` and `*_writes` only build writes, for the caller to commit together.
+The methods named `build_*` only build writes, which the caller commits together.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ class Workspace:
             if passage_id not in vectors
         }
 
-    def upload_writes(
+    def build_upload_writes(
         self, record: DocumentRecord, document: WorkspaceDocument, now: datetime
     ) -> list[Write]:
         """Build the writes that begin an upload. They fail if the document has changed."""
@@ -326,13 +326,13 @@ class Workspace:
             writes += [_build_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
         return writes
 
-    def touch_writes(self, workspace: WorkspaceRecord, now: datetime) -> list[Write]:
+    def build_touch_writes(self, workspace: WorkspaceRecord, now: datetime) -> list[Write]:
         """Build the write that records a use of the workspace, unless a recent use is stored."""
         if workspace.touched_at is None or now - workspace.touched_at < TOUCH_INTERVAL:
             return []
         return [put_if_unchanged(workspace.snapshot, {"touched_at": now})]
 
-    def lease_write(self, record: DocumentRecord, until: datetime) -> Write:
+    def build_lease_write(self, record: DocumentRecord, until: datetime) -> Write:
         """Build the write that gives a call the right to embed the document until a time.
 
         The write fails if another call was faster.
@@ -352,7 +352,7 @@ class Workspace:
             record, status=status, next_at=now, tries=0, reason=None, prepaid=payment
         )
 
-    def spend_prepayment_write(self, record: DocumentRecord) -> Write:
+    def build_spend_prepayment_write(self, record: DocumentRecord) -> Write:
         """Build the write that records that the caller got the answer they had paid for.
 
         The write fails if the document has changed, so a payment is spent only once.

@@ -76,7 +76,7 @@ async def store_trace(app: App, title: str) -> str:
         updated_at=ctx.clock(),
     )
     entry = await build_index_entry(trace, ctx)
-    await ctx.database.commit(Traces(ctx.database).creation_writes(trace, entry))
+    await ctx.database.commit(Traces(ctx.database).build_creation_writes(trace, entry))
     return trace.trace_id
 
 

@@ -130,7 +130,7 @@ async def save_sources(
     """
     missing = MissingSources(ctx, report)
     await missing.forget([chunked.source.source_id for chunked in sources if not chunked.chunks])
-    ingestion = Ingestion(ctx.database, Notes(ctx.database).revision_writes)
+    ingestion = Ingestion(ctx.database, Notes(ctx.database).build_revision_writes)
     saved = await ingestion.save_each(
         [chunked for chunked in sources if chunked.chunks], ctx.clock()
     )

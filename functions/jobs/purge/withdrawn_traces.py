@@ -11,8 +11,8 @@ from shared.pipeline.worker import run_isolated
 from shared.traces.erasure import (
     MAX_FOLLOWERS,
     TraceErasure,
-    superseded_by_write,
-    supersedes_write,
+    build_superseded_by_write,
+    build_supersedes_write,
 )
 from shared.traces.repository import Traces
 
@@ -102,7 +102,9 @@ async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
 async def _build_follower_writes(deleted: StoredTrace, ctx: Context) -> list[Write]:
     """Build the writes that link up to MAX_FOLLOWERS followers to the predecessor."""
     followers = await TraceErasure(ctx.database).load_followers(deleted.trace.trace_id)
-    return [supersedes_write(trace, _choose_predecessor(trace, deleted)) for trace in followers]
+    return [
+        build_supersedes_write(trace, _choose_predecessor(trace, deleted)) for trace in followers
+    ]
 
 
 def _was_withdrawn_before(stored: StoredTrace, before: datetime) -> bool:
@@ -133,12 +135,12 @@ async def _build_predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[
     if predecessor is None or predecessor.trace.superseded_by != deleted.trace.trace_id:
         return []
     if deleted.trace.superseded_by:
-        return [superseded_by_write(predecessor.snapshot, deleted.trace.superseded_by)]
+        return [build_superseded_by_write(predecessor.snapshot, deleted.trace.superseded_by)]
     from shared.traces.corpus import build_index_entry
 
     trace = replace(predecessor.trace, superseded_by=None)
     entry = await build_index_entry(trace, ctx) if trace.is_listed else None
-    return Traces(ctx.database).update_writes(predecessor, trace, entry)
+    return Traces(ctx.database).build_update_writes(predecessor, trace, entry)
 
 
 async def _count_withdrawn(ctx: Context) -> int:

@@ -26,7 +26,7 @@ async def share_traces(ctx: Context, budget: Budget) -> Report:
     report = Report()
     for trace in load_sample_traces(ctx):
         if not await Traces(ctx.database).get(trace.trace_id):
-            writes = Traces(ctx.database).creation_writes(
+            writes = Traces(ctx.database).build_creation_writes(
                 trace, await build_index_entry(trace, ctx)
             )
             await ctx.database.commit(writes)

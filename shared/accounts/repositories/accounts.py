@@ -92,7 +92,7 @@ class Accounts:
         """Invalidate all of a user's credentials that were created up to the given time."""
         await self._set(user_id, {"revoked_before": until})
 
-    async def end_grant_write(self, user_id: str, grant_id: str) -> Write:
+    async def build_end_grant_write(self, user_id: str, grant_id: str) -> Write:
         """Build the write that invalidates a grant's access tokens, to commit when the grant ends.
 
         The write also removes earlier grants whose last access tokens have expired by the

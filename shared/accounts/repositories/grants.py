@@ -94,7 +94,7 @@ class OAuthGrants:
             writes: list[Write] = [put_if_unchanged(snapshot, _CODEC.write(after))]
             if after.ended_at:
                 accounts = Accounts(self._database)
-                writes.append(await accounts.end_grant_write(after.user_id, after.grant_id))
+                writes.append(await accounts.build_end_grant_write(after.user_id, after.grant_id))
             await self._database.commit(writes)
         return after
 

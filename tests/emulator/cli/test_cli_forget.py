@@ -208,7 +208,7 @@ async def contribute_other_trace(ctx: Context) -> None:
         trace_id=OTHER_TRACE, content=content, contributor="anna", created_at=now, updated_at=now
     )
     await ctx.database.commit(
-        Traces(ctx.database).creation_writes(trace, await build_index_entry(trace, ctx))
+        Traces(ctx.database).build_creation_writes(trace, await build_index_entry(trace, ctx))
     )
 
 

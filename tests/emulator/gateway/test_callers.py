@@ -161,7 +161,7 @@ async def test_a_token_ends_with_its_sign_in(access: Access, store: AccessStore)
         access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id=grant)
         for grant in ("g-1", "g-2")
     )
-    await store.database.commit([await store.accounts.end_grant_write("anna", "g-1")])
+    await store.database.commit([await store.accounts.build_end_grant_write("anna", "g-1")])
     with pytest.raises(Unauthorized, match="has ended"):
         await identify_caller(access, first_token)
     assert await identify_caller(access, second_token)

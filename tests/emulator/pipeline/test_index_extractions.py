@@ -9,7 +9,7 @@ import pytest
 
 from functions.jobs.index.job import index
 from shared.core.dates import utc_now
-from shared.extractions.extracted_chunks import summarize_extractions, topic_count_writes
+from shared.extractions.extracted_chunks import build_topic_count_writes, summarize_extractions
 from shared.extractions.model import Decision, Extraction, Pitfall
 from shared.knowledge.ingestion import Ingestion
 from tests.support.jobs import make_ample_budget
@@ -52,7 +52,7 @@ async def store_extractions(ctx: Context, chunk: Chunk, *extractions: Extraction
         await set_fields(
             ctx, f"extractions/{extraction.extraction_id}", {"quote": extraction.quote}
         )
-    await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
+    await ctx.database.commit(build_topic_count_writes(ctx.database, {}, summaries))
 
 
 async def read_topic_counts(ctx: Context) -> dict[str, dict[str, int]]:

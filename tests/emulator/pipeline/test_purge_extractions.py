@@ -11,7 +11,7 @@ import pytest
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.sweep import ROUND_INTERVAL
-from shared.extractions.extracted_chunks import summarize_extractions, topic_count_writes
+from shared.extractions.extracted_chunks import build_topic_count_writes, summarize_extractions
 from shared.extractions.model import Extraction, Pitfall
 from shared.extractions.repository import to_fields
 from shared.extractions.upkeep import PAGE_SIZE
@@ -80,7 +80,7 @@ async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
             f"extractions/{make_extraction.extraction_id}",
             to_fields(make_extraction, (1.0,), "words"),
         )
-        await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
+        await ctx.database.commit(build_topic_count_writes(ctx.database, {}, summaries))
 
 
 async def read_visibility(ctx: Context) -> dict[str, bool]:

@@ -33,7 +33,7 @@ async def store_trace(ctx: Context, name: str, text: str, tally: VoteTally) -> N
     )
     trace_with_votes = replace(trace, tally=tally)
     entry = await build_index_entry(trace_with_votes, ctx)
-    await ctx.database.commit(Traces(ctx.database).creation_writes(trace_with_votes, entry))
+    await ctx.database.commit(Traces(ctx.database).build_creation_writes(trace_with_votes, entry))
 
 
 @pytest.mark.parametrize("tags", [[], ["python"]])

@@ -177,8 +177,8 @@ async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
     assert stored_trace
     await vote(app, trace_id, "ben")
     for write in (
-        Traces(database).tally_write(stored_trace, stored_trace.trace.tally),
-        Traces(database).update_writes(stored_trace, stored_trace.trace, None)[0],
+        Traces(database).build_tally_write(stored_trace, stored_trace.trace.tally),
+        Traces(database).build_update_writes(stored_trace, stored_trace.trace, None)[0],
     ):
         with pytest.raises(WriteConflict):
             await database.commit([write])
@@ -196,7 +196,7 @@ async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     assert current.vote
     with pytest.raises(WriteConflict):
         await database.commit(
-            [Traces(database).vote_write(stored_vote, current.vote, None, 1, app.clock())]
+            [Traces(database).build_vote_write(stored_vote, current.vote, None, 1, app.clock())]
         )
 
 

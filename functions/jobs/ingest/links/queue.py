@@ -103,7 +103,7 @@ async def _process_link(stored: StoredLink, ctx: Context, report: Report, fetch:
         case _:
             link = stored.link.mark_failed(_shorten_reason(error))
     # If the user saved or cancelled the link meanwhile, the user's change wins.
-    await ctx.database.commit_skipping_conflicts([stored.update_write(link)])
+    await ctx.database.commit_skipping_conflicts([stored.build_update_write(link)])
 
 
 async def _store_page(

@@ -131,7 +131,7 @@ async def _edit(args: In, ctx: Context) -> Out:
     if not changed:
         return _build_result(before, before, [])
     now = ctx.clock()
-    writes = Notes(ctx.database).revision_writes(stored.snapshot, now)
+    writes = Notes(ctx.database).build_revision_writes(stored.snapshot, now)
     writes += editing.build_writes(stored, after, now)
     return await ctx.commit(writes, _build_result(before, after, changed))
 

@@ -122,7 +122,7 @@ async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
     else:
         undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
         out = _build_result(link, ctx, stored_before=source is not None, undo=undo)
-        out = await ctx.commit([stored.update_write(link)], out)
+        out = await ctx.commit([stored.build_update_write(link)], out)
     ctx.require(Capability.INGEST_START)
     start_url = ctx.settings.ingest_start_url
     started = start_url is not None and await start_fetching(start_url)
@@ -181,7 +181,7 @@ async def _cancel(url: PublicUrl, ctx: Context) -> Out:
         arguments["tags"] = list(link.tags)
     out = _build_result(link, ctx, undo=Undo(tool="save_link", arguments=arguments))
     out = out.model_copy(update={"state": "cancelled", "expected_by": None})
-    return await ctx.commit([stored.deletion_write()], out)
+    return await ctx.commit([stored.build_deletion_write()], out)
 
 
 def _build_result(

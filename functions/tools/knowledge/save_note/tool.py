@@ -75,7 +75,7 @@ async def _store(note: ChunkedSource, vectors: ChunkVectors, args: In, ctx: Cont
         if duplicate:
             return build_duplicate_result(duplicate, ctx)
     user_id = str(ctx.caller.user_id)
-    writes = Notes(ctx.database).creation_writes(note, user_id, vectors, ctx.clock())
+    writes = Notes(ctx.database).build_creation_writes(note, user_id, vectors, ctx.clock())
     waiting = len(note.chunks) - len(vectors.by_chunk)
     return await ctx.commit(writes, build_note_result(note, 1, ctx, waiting=waiting))
 
@@ -99,7 +99,7 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     vectors, deleted = await asyncio.gather(
         embed_chunks(missing, ctx), notes.load_deleted_chunks(note, chunked.chunks)
     )
-    writes = notes.update_writes(note, chunked, vectors, deleted, ctx.clock())
+    writes = notes.build_update_writes(note, chunked, vectors, deleted, ctx.clock())
     waiting = len(missing) - len(vectors.by_chunk)
     revision = note.note.revision + 1
     return await ctx.commit(

@@ -123,7 +123,7 @@ async def _add(
             for number, new_task in enumerate(new_tasks, counter.last + 1)
         ]
         result = to_result([_to_changed_task(task) for task in tasks])
-        return await ctx.commit(repository.creation_writes(counter, tasks), result)
+        return await ctx.commit(repository.build_creation_writes(counter, tasks), result)
 
     return await ctx.database.retry_on_conflict(attempt)
 

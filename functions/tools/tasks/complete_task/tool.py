@@ -98,7 +98,7 @@ async def _change_many(
             [item_results[ref.task_id] if isinstance(ref, TaskRef) else ref for ref in refs]
         )
         writes = [
-            repository.update_write(stored_tasks[task_id], task)
+            repository.build_update_write(stored_tasks[task_id], task)
             for task_id, (_, task) in outcomes.items()
             if task
         ]

@@ -105,7 +105,10 @@ async def _attempt(args: In, ctx: Context) -> Out:
     entry = await build_index_entry(trace, ctx)
     if _TEXTS & set(changed):
         await require_no_duplicate(trace, entry, ctx)
-    writes = [*traces.update_writes(stored, trace, entry), traces.revision_write(stored)]
+    writes = [
+        *traces.build_update_writes(stored, trace, entry),
+        traces.build_revision_write(stored),
+    ]
     return await ctx.commit(writes, _build_out(trace, changed))
 
 

@@ -108,10 +108,10 @@ async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
     )
     if existing := _find_blocking_duplicate(similar.duplicates, superseded, ctx):
         return _build_out(existing, [], ctx, duplicate=True)
-    writes = Traces(ctx.database).creation_writes(trace, entry)
+    writes = Traces(ctx.database).build_creation_writes(trace, entry)
     if superseded and caller_contributed(superseded, ctx):
         replaced = replace(superseded.trace, superseded_by=trace.trace_id)
-        writes += Traces(ctx.database).update_writes(superseded, replaced, None)
+        writes += Traces(ctx.database).build_update_writes(superseded, replaced, None)
     return await ctx.commit(writes, _build_out(trace, similar.related, ctx, duplicate=False))
 
 

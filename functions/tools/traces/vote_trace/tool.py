@@ -113,12 +113,14 @@ async def _attempt(args: In, ctx: Context) -> Out:
     if not tally.is_possible:
         raise WriteConflict("The tally was read before the vote that is to be subtracted from it.")
     writes = [
-        traces.vote_write(own_vote, after, args.feedback_text, trace.text_revision, ctx.clock())
+        traces.build_vote_write(
+            own_vote, after, args.feedback_text, trace.text_revision, ctx.clock()
+        )
         if after
-        else traces.vote_deletion_write(own_vote),
-        traces.tally_write(stored, tally),
+        else traces.build_vote_deletion_write(own_vote),
+        traces.build_tally_write(stored, tally),
         # The contributor's record counts each voter of a trace once, whatever the revision.
-        *traces.credit_writes(trace.contributor, former_vote, after),
+        *traces.build_credit_writes(trace.contributor, former_vote, after),
     ]
     with_vote = replace(stored, trace=replace(trace, tally=tally))
     undo = _build_undo(args.trace_id, before, own_vote.text)

@@ -76,7 +76,7 @@ async def _build_update(stored: StoredTrace, trace: Trace, ctx: Context) -> list
     entry = await build_index_entry(trace, ctx) if trace.is_listed else None
     if entry and stored.trace.withdrawn_at:
         await require_no_duplicate(trace, entry, ctx)
-    return Traces(ctx.database).update_writes(stored, trace, entry)
+    return Traces(ctx.database).build_update_writes(stored, trace, entry)
 
 
 async def _load_superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrace | None:

@@ -155,7 +155,7 @@ async def _commit(
     workspace = request.workspace
     writes = [workspace.build_existence_guard(document) for document in quoted]
     if prepaid:
-        writes.append(workspace.spend_prepayment_write(prepaid))
+        writes.append(workspace.build_spend_prepayment_write(prepaid))
     try:
         await ctx.commit(writes, outcome)
     except WriteConflict:

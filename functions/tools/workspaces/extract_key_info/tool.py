@@ -164,7 +164,7 @@ async def _load_whole_workspace(
 
 async def _touch(workspace: WorkspaceRecord, request: ExtractionRequest, ctx: Context) -> None:
     """Record that the workspace is in use."""
-    writes = request.workspace.touch_writes(workspace, ctx.clock())
+    writes = request.workspace.build_touch_writes(workspace, ctx.clock())
     await ctx.database.commit_skipping_conflicts(writes)
 
 

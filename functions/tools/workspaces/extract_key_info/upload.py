@@ -206,7 +206,7 @@ async def _lease(
     seconds = ctx.deadline - time.time() if ctx.deadline else 0.0
     until = now + timedelta(seconds=max(0.0, seconds))
     try:
-        await ctx.database.commit([workspace.lease_write(record, until)])
+        await ctx.database.commit([workspace.build_lease_write(record, until)])
     except WriteConflict:
         # Another call was faster, or this call's first attempt succeeded and its response was lost.
         latest = (await workspace.load_document(document.document_id)).document
@@ -244,11 +244,11 @@ async def _begin(
             return latest, document
         if previous and _is_same_build(previous, document):
             await ctx.database.commit_skipping_conflicts(
-                workspace.touch_writes(latest.workspace, ctx.clock())
+                workspace.build_touch_writes(latest.workspace, ctx.clock())
             )
             return latest, previous
         registered = replace(document, prepaid=previous.prepaid if previous else None)
-        await ctx.database.commit(workspace.upload_writes(latest, registered, ctx.clock()))
+        await ctx.database.commit(workspace.build_upload_writes(latest, registered, ctx.clock()))
         return latest, registered
 
     while True:
