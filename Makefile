@@ -49,10 +49,11 @@ conformance: $(DEV) ## Run the public MCP conformance suite; needs npm
 
 check: $(DEV) ## Run all static checks; writes nothing
 	@echo 'Merge conflicts'
-	@! git grep --no-index --exclude-standard -nE '^(<<<<<<<|>>>>>>>) '
+	@git grep --no-index --exclude-standard -nE '^(<<<<<<<|>>>>>>>) '; test $$? -eq 1
 	@echo 'Scripts'
-	@! command -v node >/dev/null || for script in $(SCRIPTS); do \
-	node --input-type=module --check - <$$script || { echo "$$script" >&2; exit 1; }; done
+	@if command -v node >/dev/null; then for script in $(SCRIPTS); do \
+	node --input-type=module --check - <$$script || { echo "$$script" >&2; exit 1; }; done; \
+	else echo 'not parsed: there is no Node.js'; fi
 	@echo 'Style'
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check

@@ -65,12 +65,19 @@ class McpClient:
     folder: str = ""
     folder_variable: str = ""
 
-    def path(self, home: Path, platform: str, environ: Mapping[str, str] = os.environ) -> Path:
-        """Return the path of the configuration file."""
+    def path(self, home: Path, platform: str, environ: Mapping[str, str]) -> Path:
+        """Return the path of the configuration file.
+
+        Args:
+            home: The user's home folder.
+            platform: The name of the operating system, as in `sys.platform`.
+            environ: The environment variables. A `folder_variable` with a relative path is ignored,
+                as the XDG Base Directory Specification demands for `XDG_CONFIG_HOME`.
+        """
         path = Path(self.paths.get(platform, self.paths["linux"]))
-        folder = environ.get(self.folder_variable)
-        if folder and path.is_relative_to(self.folder):
-            return Path(folder) / path.relative_to(self.folder)
+        folder = Path(environ.get(self.folder_variable, ""))
+        if folder.is_absolute() and path.is_relative_to(self.folder):
+            return folder / path.relative_to(self.folder)
         return home / path
 
     @property

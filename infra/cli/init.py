@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def init(client: str, url: str, *, is_printed: bool) -> None:
     chosen = _CLIENTS[client]
     program = "" if url else str(carrel_program())
     server = Server(program=program, url=url, variables={} if url else list_environment_variables())
-    path = chosen.path(Path.home(), sys.platform)
+    path = chosen.path(Path.home(), sys.platform, os.environ)
     try:
         if is_printed:
             click.echo(f"{path}:\n\n{chosen.snippet(server)}".rstrip())

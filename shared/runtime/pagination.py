@@ -50,7 +50,7 @@ CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 MaxTokens = Annotated[
     int | None,
-    Field(ge=100, description="Maximum answer tokens, 100+."),
+    Field(ge=100, description="Answer tokens, at least 100."),
 ]
 """The argument `max_tokens`, the maximum length of an answer.
 

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.results import to_result
-from functions.gateway.mcp.tools import Tools
+from functions.gateway.mcp.tools import Tools, make_forbidden_error, make_unknown_tool_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,11 +82,14 @@ class ChatGptTools(Tools):
         visitor = require_visitor(context)
         adapter = next((item for item in _ADAPTERS if item.tool.name == params.name), None)
         if adapter is None:
-            message = f"There is no tool {params.name[:80]!r}. The tools are: search, fetch."
-            raise MCPError(types.INVALID_PARAMS, message)
+            raise make_unknown_tool_error(params.name, self.names)
         target = self._catalog.get(adapter.target, visitor.caller)
         if target is None:
-            raise self._make_unknown_or_forbidden_error(adapter.target, visitor)
+            if forbidden := self._catalog.find_forbidden(adapter.target, visitor.caller):
+                renamed = forbidden.model_copy(update={"name": params.name})
+                raise make_forbidden_error(renamed, visitor)
+            message = f"This server does not offer {params.name}."
+            raise MCPError(types.INVALID_PARAMS, message)
         arguments = params.arguments or {}
         [argument] = adapter.tool.input_schema["required"]
         if set(arguments) != {argument}:

@@ -14,6 +14,8 @@ from functions.gateway.mcp.results import to_result
 from shared.core.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from functions.gateway.auth.visitor import RequestContext, Visitor
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog, Declaration
@@ -54,20 +56,22 @@ class Tools:
         visitor = require_visitor(context)
         tool = self._catalog.get(params.name, visitor.caller, with_apps=supports_apps(context))
         if tool is None:
-            raise self._make_unknown_or_forbidden_error(params.name, visitor)
+            if forbidden := self._catalog.find_forbidden(params.name, visitor.caller):
+                raise make_forbidden_error(forbidden, visitor)
+            names = [offered.name for offered in self._catalog.tools_for(visitor.caller)]
+            raise make_unknown_tool_error(params.name, names)
         answer = await self._pipeline.call(tool, params.arguments or {}, visitor)
         supports_links = is_version_at_least(context.protocol_version, FIRST_WITH_LINKS)
         return to_result(answer, tool, links=tool.links if supports_links else None)
 
-    def _make_unknown_or_forbidden_error(self, name: str, visitor: Visitor) -> MCPError:
-        if tool := self._catalog.find_forbidden(name, visitor.caller):
-            return _make_forbidden_error(tool, visitor)
-        names = ", ".join(tool.name for tool in self._catalog.tools_for(visitor.caller))
-        message = f"There is no tool {name[:80]!r}. The tools are: {names}."
-        return MCPError(types.INVALID_PARAMS, message)
+
+def make_unknown_tool_error(name: str, names: Sequence[str]) -> MCPError:
+    """Make the error for a call of a tool that is not among those with these names."""
+    message = f"There is no tool {name[:80]!r}. The tools are: {', '.join(names)}."
+    return MCPError(types.INVALID_PARAMS, message)
 
 
-def _make_forbidden_error(tool: Declaration, visitor: Visitor) -> MCPError:
+def make_forbidden_error(tool: Declaration, visitor: Visitor) -> MCPError:
     """Make the error for a forbidden tool, and set the HTTP challenge that asks for more rights."""
     if not visitor.caller.has_tier(tool.tier):
         visitor.require_sign_in(tool.scope)

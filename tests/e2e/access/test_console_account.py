@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import httpx2
-import pytest
 
 from shared.core.caller import Scope
 from tests.e2e.access.conftest import CLOUD
@@ -15,18 +14,10 @@ from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.e2e.access.conftest import MakeKey
     from tests.support.gateway_process import RunningGateway
-
-
-@pytest.fixture(scope="module")
-def url(realm: str, log: Path) -> Iterator[str]:
-    """The URL of a gateway with all tools, which requires a credential for each of them."""
-    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
-        yield gateway.url
 
 
 def find_key_id(key: str) -> str:

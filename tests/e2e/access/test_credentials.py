@@ -175,6 +175,18 @@ def test_an_insufficient_scope_error_names_all_scopes(
     assert call_result(gateway, key, "read_notes")["structuredContent"]["texts"] == []
 
 
+@pytest.mark.parametrize(("tool", "argument"), [("search", "query"), ("fetch", "id")])
+def test_a_scope_error_names_chatgpts_own_tool(
+    url: str, make_key: MakeKey, tool: str, argument: str
+) -> None:
+    key = make_key("writer", scopes=frozenset({Scope.WRITE}))
+    call = make_call(tool, {argument: "x"})
+    response = post(f"{url}/mcp?tools=chatgpt", call, make_headers(key))
+    assert response.status_code == 403
+    message = response.json()["error"]["message"]
+    assert message.startswith(f"{tool} needs a credential with the scopes carrel:read")
+
+
 def test_an_anonymous_caller_sees_and_calls_public_tools(open_gateway: RunningGateway) -> None:
     assert list_tools(open_gateway) == PUBLIC_TOOLS
     result = post(open_gateway.endpoint, make_call("read_sign", {})).json()["result"]

@@ -48,7 +48,7 @@ def run_init(client: McpClient, *options: str) -> Result:
 
 
 def find_file(client: McpClient, home: Path) -> Path:
-    return client.path(home, sys.platform)
+    return client.path(home, sys.platform, os.environ)
 
 
 def read_entry(client: McpClient, text: str) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def test_a_linked_file_is_changed_where_it_is(home: Path) -> None:
 
 @pytest.mark.parametrize("name", ["claude-desktop", "vscode"])
 def test_the_file_of_a_mac_is_in_its_library(name: str, home: Path) -> None:
-    path = by_name[name].path(home, "darwin")
+    path = by_name[name].path(home, "darwin", {})
     assert path.is_relative_to(home / "Library" / "Application Support")
 
 
@@ -248,7 +248,8 @@ def test_a_client_whose_files_were_moved_is_found(
 ) -> None:
     client, moved = by_name[name], home / "moved"
     assert client.path(home, "linux", {variable: str(moved)}) == moved / file
-    assert client.path(home, "linux", {variable: ""}) == client.path(home, "linux", {})
+    for ignored in ("", "relative", "~/unexpanded"):
+        assert client.path(home, "linux", {variable: ignored}) == client.path(home, "linux", {})
 
 
 def test_the_library_of_a_mac_is_not_moved(home: Path) -> None:
