@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from functions.jobs.ingest.readers.alphabets import detect_by_alphabet
+from functions.jobs.ingest.readers.alphabets import ENCODINGS, LATIN, detect_by_alphabet
 from shared.core.ids import safe_id
 from shared.knowledge.source import Source
 
@@ -86,13 +86,6 @@ them while it yields records gives up the rest of the file.
 """
 
 MEGABYTE = 1_000_000
-LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "mac_roman", "cp850", "cp852")
-OTHER_SCRIPTS = (
-    *("cp1251", "koi8_r", "cp1253", "cp932", "euc_jp"),
-    *("gb18030", "big5", "cp949", "cp1255", "cp1256"),
-)
-"""The legacy encodings that are recognized, for Latin and for other scripts, each in descending
-order of frequency."""
 UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 """The byte order marks at the beginning of a file in UTF-16."""
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
@@ -234,7 +227,7 @@ def _detect_encodings(data: bytes) -> list[str]:
         return [encoding]
     from charset_normalizer import from_bytes  # only here, because it is seldom needed
 
-    matches = from_bytes(sample, cp_isolation=[*LATIN, *OTHER_SCRIPTS])
+    matches = from_bytes(sample, cp_isolation=list(ENCODINGS))
     best = matches.best()
     if best is None:
         return []
@@ -246,7 +239,7 @@ def _detect_encodings(data: bytes) -> list[str]:
         for encoding in match.could_be_from_charset
     }
     is_latin = 2 * len(sample.decode("ascii", "ignore")) > len(sample)
-    order = LATIN + OTHER_SCRIPTS if is_latin else OTHER_SCRIPTS + LATIN
+    order = sorted(ENCODINGS, key=lambda encoding: (ENCODINGS[encoding] in LATIN) != is_latin)
     return sorted(likely.intersection(order), key=order.index)
 
 
