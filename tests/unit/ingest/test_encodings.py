@@ -133,6 +133,19 @@ def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path
     assert read_only_source(write_file(tmp_path, "note.txt", text.encode("cp932"))).text == text
 
 
+@pytest.mark.parametrize("byte", [b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d"])
+@pytest.mark.parametrize("lines", [20, 400, 3_000])
+def test_a_byte_that_is_not_valid_is_replaced(tmp_path: Path, lines: int, byte: bytes) -> None:
+    text = "Grüße aus München, schöne Straße.\n" * lines
+    content = text.encode("cp1252") + b"ein " + byte + b" fremdes Byte"
+    path = write_file(tmp_path, "note.txt", content)
+    assert read_only_source(path).text == f"{text}ein \ufffd fremdes Byte"
+    assert [reason for _, reason in read_warnings(path)] == [
+        "is not UTF-8 and was read as cp1252; if letters are wrong, save it as UTF-8",
+        "has bytes that are not cp1252 in 1 places, which were replaced with \ufffd",
+    ]
+
+
 @pytest.mark.parametrize(
     "content", ["Grüße aus Köln".encode()[:-8] + b"\xc3", b"\xef\xbb\xbfabc\xe9"]
 )

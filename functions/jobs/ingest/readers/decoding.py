@@ -8,6 +8,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -186,8 +187,7 @@ def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
     characters = len(text) - len(text.encode("ascii", "ignore"))
     if characters < 2 * faults and not data.startswith(BOM_UTF8):
         return None
-    warning = f"has bytes that are not UTF-8 in {faults:,} places, which were replaced with \ufffd"
-    return text, (warning,)
+    return text, (_warn_of_damage(text, "UTF-8"),)
 
 
 def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[str, ...]]:
@@ -199,21 +199,28 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[
             default, the whole text.
 
     Returns:
-        The text, and a warning that names the encoding.
+        The text, a warning that names the encoding, and another if some bytes are not valid in it.
 
     Raises:
         Unreadable: The data is binary, or its encoding is not recognized.
     """
     if _CONTROLS.search(data):
         raise Unreadable("is not text: it has control characters, and is not UTF-8")
-    for encoding in _detect_encodings(sample or data):
+    encodings = _detect_encodings(sample or data)
+    for errors, encoding in product(("strict", "replace"), encodings):
         try:
-            text = data.decode(encoding)
+            text = data.decode(encoding, errors)
         except UnicodeDecodeError:
             continue
-        warning = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
-        return text, (warning,)
+        reason = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
+        warnings = (reason,) if errors == "strict" else (reason, _warn_of_damage(text, encoding))
+        return text, warnings
     raise Unreadable("is not text in an encoding that is recognized: save it as UTF-8")
+
+
+def _warn_of_damage(text: str, encoding: str) -> str:
+    places = f"{text.count(chr(0xFFFD)):,} places"
+    return f"has bytes that are not {encoding} in {places}, which were replaced with \ufffd"
 
 
 def _detect_encodings(data: bytes) -> list[str]:
