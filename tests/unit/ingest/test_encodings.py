@@ -29,6 +29,7 @@ RUSSIAN = "Все счастливые семьи похожи друг на д�
         ("mac_roman", ENGLISH),
         ("cp850", "Todos los niños nacen libres; mañana el señor Núñez esperará en la bahía."),
         ("cp1250", "Árvíztűrő tükörfúrógép, mondta az öreg."),
+        ("cp1250", "Minden emberi lény szabadon születik és egyenlő méltósága és joga van."),
         ("cp1250", "Vjetar puni jedra, čovjek šuti i gleda more, đak također."),
         ("iso8859_2", "Zażółć gęślą jaźń, powiedział żeglarz, a później czytał książkę."),
         ("cp1254", "Rüzgâr yelkeni dolduruyor; dümen ağırlaşıyor, şimdi kıyıya dönmek için geç."),
@@ -63,18 +64,86 @@ def test_a_legacy_encoding_is_recognized_and_named(
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Le père et la mère de mon frère aiment la crème.",
+        "La fenêtre est ouverte, même si la fête est finie.",
+        "Le garçon français, ça va, leçon.",
+        "Le maître et l'île, le dîner.",
+        "Le château et les pâtes, l'âme.",
+        "Voilà où il va: là.",
+        "À Noël, la mère naïve dînait là-bas.",
+        "Il caffè è buono. Il tè è caldo.",
+        "È vero che il caffè è caldo, perciò no.",
+        "Più giù, laggiù.",
+        "La città e la libertà.",
+        "João não vai a São Paulo.",
+        "Ela põe os aviões.",
+        "Você vê três.",
+        "El niño y la señora, mañana en España.",
+        "¿Qué? ¡Café!",
+        "El camión y la canción.",
+        "Æbler og pærer er frugter. Det er lærerens æske.",
+        "Æblet faldt i går.",
+        "Rødgrød med fløde, brød og smør.",
+        "På gården står två fåglar.",
+        "Smörgås är gott.",
+        "Ett öra och en snö.",
+        "Hyvää päivää, tämä on hyvä.",
+        "Yö ja työ.",
+        "Für fünf Brüder.",
+        "Der Fuß ist groß, die Straße heiß.",
+        "Österreich ist schön.",
+        "Mädchen wählen Äpfel.",
+        "De coëfficiënt van België.",
+        "Geïnteresseerd in egoïsme.",
+        "Één idee, één café.",
+        "The café serves it.",
+        "naïve",
+        "Skåne, déjà vu, naïve café",
+        "São Paulo",
+    ],
+)
+def test_a_western_text_with_few_kinds_of_accents_is_read_as_cp1252(
+    tmp_path: Path, text: str
+) -> None:
+    path = write_file(tmp_path, "note.txt", text.encode("cp1252"))
+    assert read_only_source(path).text == text
+    assert "cp1252" in read_warnings(path)[0][1]
+
+
+@pytest.mark.parametrize(
     ("encoding", "text"),
-    [("cp1252", "Straße «Žižkov», ™ § 5"), ("cp932", "カタカナダケデス"), ("gb18030", "好 ok")],
+    [
+        ("cp1252", "Straße «Žižkov», ™ § 5"),
+        ("cp932", "カタカナダケデス"),
+        ("cp932", "カタカナ テスト メモ"),
+        ("cp932", "東京都千代田区 会議議事録 平成二十年"),
+        ("gb18030", "今天天气很好，我们去公园散步。"),
+    ],
 )
 def test_a_text_that_fits_no_alphabet_is_read_anyway(
     tmp_path: Path, encoding: str, text: str
 ) -> None:
-    assert read_only_source(write_file(tmp_path, "note.txt", text.encode(encoding))).text
+    assert read_only_source(write_file(tmp_path, "note.txt", text.encode(encoding))).text == text
 
 
 def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path) -> None:
     text = "Plain words.\n" * 1_000 + "日本語の文章です。" * 9_001
     assert read_only_source(write_file(tmp_path, "note.txt", text.encode("cp932"))).text == text
+
+
+@pytest.mark.parametrize("byte", [b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d"])
+@pytest.mark.parametrize("lines", [20, 400, 3_000])
+def test_a_byte_that_is_not_valid_is_replaced(tmp_path: Path, lines: int, byte: bytes) -> None:
+    text = "Grüße aus München, schöne Straße.\n" * lines
+    content = text.encode("cp1252") + b"ein " + byte + b" fremdes Byte"
+    path = write_file(tmp_path, "note.txt", content)
+    assert read_only_source(path).text == f"{text}ein \ufffd fremdes Byte"
+    assert [reason for _, reason in read_warnings(path)] == [
+        "is not UTF-8 and was read as cp1252; if letters are wrong, save it as UTF-8",
+        "has bytes that are not cp1252 in 1 places, which were replaced with \ufffd",
+    ]
 
 
 @pytest.mark.parametrize(

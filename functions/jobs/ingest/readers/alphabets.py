@@ -7,6 +7,7 @@ and mistakes many encodings of Latin and Cyrillic letters for each other.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _RUSSIAN: Final = "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"
@@ -21,6 +22,7 @@ _ALPHABETS: Final = {
         "áéíóúýþæöð",  # Icelandic
         "áéèëïíóöúüêç",  # Dutch
         "àçéèíïóòúü",  # Catalan
+        "áàâäåæçéèêëíîïñóôöøßúûü",  # foreign words and names in English
     ),
     "central": (
         "ąćęłńóśźż",  # Polish
@@ -41,7 +43,7 @@ _ALPHABETS: Final = {
     "arabic": ("ءآأؤإئابةتثجحخدذرزسشصضطظعغفقكلمنهوىيًٌٍَُِّْ",),
 }
 """The letters of languages that are not ASCII, in lower case, by group."""
-_GROUP_BY_ENCODING: Final = {
+ENCODINGS: Final = {
     "cp1252": "western",
     "cp1250": "central",
     "iso8859_2": "central",
@@ -49,6 +51,7 @@ _GROUP_BY_ENCODING: Final = {
     "mac_roman": "western",
     "cp850": "western",
     "cp852": "central",
+    "cp1255": "hebrew",
     "cp1251": "cyrillic",
     "koi8_r": "cyrillic",
     "koi8_u": "cyrillic",
@@ -57,12 +60,20 @@ _GROUP_BY_ENCODING: Final = {
     "mac_cyrillic": "cyrillic",
     "cp1253": "greek",
     "iso8859_7": "greek",
-    "cp1255": "hebrew",
     "cp1256": "arabic",
     "iso8859_6": "arabic",
+    "cp932": "japanese",
+    "euc_jp": "japanese",
+    "gb18030": "chinese",
+    "big5": "chinese",
+    "cp949": "korean",
 }
-"""The encodings, in descending order of frequency within a group."""
-_LATIN: Final = frozenset({"western", "central", "turkish"})
+"""The legacy encodings that are recognized, and their groups of languages.
+
+A text that fits several encodings equally is read in the first. Common encodings come first, but
+Hebrew comes before Cyrillic, because Hebrew letters look like Russian ones in cp1251.
+"""
+LATIN: Final = frozenset({"western", "central", "turkish"})
 """The groups whose words contain ASCII letters, too."""
 _SYMBOLS: Final = frozenset(
     "\xa0\xad‘’‚“”„«»‹›–—…•·°§©®™€£¥¿¡½¼¾²³ªº¹×№±†‡،؛؟"  # noqa: RUF001 - quotation marks, dashes
@@ -79,8 +90,9 @@ _MAX_FAULTS: Final = 0.03
 """The maximum share of characters that do not fit in the right encoding, such as the letters of
 foreign names."""
 _JAPANESE: Final = ("cp932", "euc_jp")
-_MIN_HIRAGANA: Final = 0.2
-"""The minimum share of hiragana in Japanese texts."""
+_KANA: Final = re.compile("[ぁ-ん]|[ァ-ヶー]{2,}")
+_MIN_KANA: Final = 0.2
+"""The minimum share of kana in Japanese texts."""
 
 
 def detect_by_alphabet(data: bytes) -> str | None:
@@ -88,19 +100,17 @@ def detect_by_alphabet(data: bytes) -> str | None:
     sample = data[:_SAMPLE_BYTES]
     count = len(sample) - len(sample.decode("ascii", "ignore"))
     # Of two encodings with equally few faults, the text is rather not in capitals, and rather in a
-    # language with few letters: the letters of Hebrew are a part of those of Russian.
-    scores: list[tuple[int, bool, int, int, str]] = []
-    for order, (encoding, group) in enumerate(_GROUP_BY_ENCODING.items()):
-        try:
-            text = sample.decode(encoding)
-        except UnicodeDecodeError:
-            continue
+    # language of whose letters it uses half: Hungarian fits the alphabet of Portuguese, too.
+    scores: list[tuple[int, bool, bool, int, str]] = []
+    for order, (encoding, group) in enumerate(ENCODINGS.items()):
+        text = sample.decode(encoding, "replace")
         is_shouting = 2 * sum(map(str.isupper, text)) > sum(map(str.isalpha, text))
-        for letters in _ALPHABETS[group]:
-            faults = _count_faults(text, frozenset(letters), is_latin=group in _LATIN)
-            scores.append((faults, is_shouting, len(letters), order, encoding))
-    faults, *_, encoding = min(scores, default=(count, ""))
-    if encoding and faults <= _MAX_FAULTS * count:
+        for letters in _ALPHABETS.get(group, ()):
+            faults = _count_faults(text, frozenset(letters), is_latin=group in LATIN)
+            is_sparse = 2 * len(set(letters).intersection(text)) < len(letters)
+            scores.append((faults, is_shouting, is_sparse, order, encoding))
+    faults, *_, encoding = min(scores)
+    if faults <= _MAX_FAULTS * count:
         return encoding
     return next((encoding for encoding in _JAPANESE if _is_japanese(data, encoding)), None)
 
@@ -116,6 +126,7 @@ def _count_faults(text: str, letters: frozenset[str], *, is_latin: bool) -> int:
             if character in letters or character.lower() in letters:
                 faults += (
                     (character.isupper() and before.islower())
+                    or (character.islower() and after.isupper())
                     or (character in _FINAL_LETTERS and after.isalpha())
                     or (not is_latin and any(map(_is_ascii_letter, neighbours)))
                 )
@@ -140,6 +151,5 @@ def _is_japanese(data: bytes, encoding: str) -> bool:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         return False
-    others = [character for character in text if not character.isascii()]
-    hiragana = sum("ぁ" <= character <= "ん" for character in others)
-    return hiragana >= _MIN_HIRAGANA * len(others) > 0
+    kana = sum(map(len, _KANA.findall(text)))
+    return kana >= _MIN_KANA * (len(text) - len(text.encode("ascii", "ignore"))) > 0

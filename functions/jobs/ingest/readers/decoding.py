@@ -8,12 +8,13 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from functions.jobs.ingest.readers.alphabets import detect_by_alphabet
+from functions.jobs.ingest.readers.alphabets import ENCODINGS, LATIN, detect_by_alphabet
 from shared.core.ids import safe_id
 from shared.knowledge.source import Source
 
@@ -86,13 +87,6 @@ them while it yields records gives up the rest of the file.
 """
 
 MEGABYTE = 1_000_000
-LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "mac_roman", "cp850", "cp852")
-OTHER_SCRIPTS = (
-    *("cp1251", "koi8_r", "cp1253", "cp932", "euc_jp"),
-    *("gb18030", "big5", "cp949", "cp1255", "cp1256"),
-)
-"""The legacy encodings that are recognized, for Latin and for other scripts, each in descending
-order of frequency."""
 UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 """The byte order marks at the beginning of a file in UTF-16."""
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
@@ -193,8 +187,7 @@ def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
     characters = len(text) - len(text.encode("ascii", "ignore"))
     if characters < 2 * faults and not data.startswith(BOM_UTF8):
         return None
-    warning = f"has bytes that are not UTF-8 in {faults:,} places, which were replaced with \ufffd"
-    return text, (warning,)
+    return text, (_warn_of_damage(text, "UTF-8"),)
 
 
 def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[str, ...]]:
@@ -206,21 +199,28 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[
             default, the whole text.
 
     Returns:
-        The text, and a warning that names the encoding.
+        The text, a warning that names the encoding, and another if some bytes are not valid in it.
 
     Raises:
         Unreadable: The data is binary, or its encoding is not recognized.
     """
     if _CONTROLS.search(data):
         raise Unreadable("is not text: it has control characters, and is not UTF-8")
-    for encoding in _detect_encodings(sample or data):
+    encodings = _detect_encodings(sample or data)
+    for errors, encoding in product(("strict", "replace"), encodings):
         try:
-            text = data.decode(encoding)
+            text = data.decode(encoding, errors)
         except UnicodeDecodeError:
             continue
-        warning = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
-        return text, (warning,)
+        reason = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
+        warnings = (reason,) if errors == "strict" else (reason, _warn_of_damage(text, encoding))
+        return text, warnings
     raise Unreadable("is not text in an encoding that is recognized: save it as UTF-8")
+
+
+def _warn_of_damage(text: str, encoding: str) -> str:
+    places = f"{text.count(chr(0xFFFD)):,} places"
+    return f"has bytes that are not {encoding} in {places}, which were replaced with \ufffd"
 
 
 def _detect_encodings(data: bytes) -> list[str]:
@@ -234,7 +234,7 @@ def _detect_encodings(data: bytes) -> list[str]:
         return [encoding]
     from charset_normalizer import from_bytes  # only here, because it is seldom needed
 
-    matches = from_bytes(sample, cp_isolation=[*LATIN, *OTHER_SCRIPTS])
+    matches = from_bytes(sample, cp_isolation=list(ENCODINGS))
     best = matches.best()
     if best is None:
         return []
@@ -246,7 +246,7 @@ def _detect_encodings(data: bytes) -> list[str]:
         for encoding in match.could_be_from_charset
     }
     is_latin = 2 * len(sample.decode("ascii", "ignore")) > len(sample)
-    order = LATIN + OTHER_SCRIPTS if is_latin else OTHER_SCRIPTS + LATIN
+    order = sorted(ENCODINGS, key=lambda encoding: (ENCODINGS[encoding] in LATIN) != is_latin)
     return sorted(likely.intersection(order), key=order.index)
 
 
