@@ -325,10 +325,3 @@ def test_authors_are_named_once_and_without_placeholders(names: str, author: str
     metas = "".join(f'<meta name="author" content="{name}">' for name in names.split("; "))
     page = make_page(f"<article><p>{PROSE}</p><p>{MORE}</p></article>")
     assert read_page(page.replace("</head>", f"{metas}</head>")).author == author
-
-
-def test_a_short_post_is_read_if_the_page_marks_it() -> None:
-    post = "<p><code>git switch -</code> goes back to the branch before.</p><nav><a>Next</a></nav>"
-    body = f"<nav><a href='/'>Home</a></nav><article><h1>Switch</h1>{post}</article><p>© Ann</p>"
-    source = read_page(make_page(body, title="Switch - Ann"))
-    assert (source.title, source.text) == ("Switch", "git switch - goes back to the branch before.")
