@@ -171,6 +171,8 @@ def test_a_label_stands_for_its_wider_encoding(label: str, codec: str, text: str
     [
         '<body><nav><a href="/">Home</a></nav><a href="/x">Ten best anchors</a></body>',
         "<div id=app></div><noscript>You need to enable JavaScript to run this app.</noscript>",
+        "<article><p>You need to enable JavaScript to run this application.</p></article>",
+        "<article><p>We use cookies to improve your experience. Accept all</p></article>",
         "<form><input name=user><button>Sign in</button></form>",
         "<p>" + "<a href=x>A list of links, and of nothing else than links.</a> " * 20,
         f"<article><h1>{PROSE}</h1></article>",

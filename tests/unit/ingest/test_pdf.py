@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.pdf import document, program
+from functions.jobs.ingest.readers.pdf.chapters import find_chapters
 from functions.jobs.ingest.readers.pdf.document import make_pdf_source
 from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
@@ -174,6 +175,31 @@ def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:
         "Contents",
         "Reefs",
     ]
+
+
+@pytest.mark.parametrize(
+    ("titles", "lines", "chapters"),
+    [
+        (["Notes"], ["keep a log and take", "notes.", "Notes", "One."], {2: "Notes"}),
+        (["Notes"], ["keep a log and take", "notes.", "One."], {0: "Notes"}),
+        (["Notes"], ["1 Wind", "many notes", "NOTES", "One."], {2: "Notes"}),
+        (["Notes"], ["2 Notes", "One.", "Notes", "Two."], {2: "Notes"}),
+        (["Wind"], ["See the wind", "Chapter IV: Wind", "It blows."], {1: "Wind"}),
+        (["Wind", "A picture"], ["Air", "Wind", "It blows."], {1: "Wind", 3: "A picture"}),
+        (["Wind", "A picture", "Sun"], ["Wind", "Sun", "Hot."], {0: "Wind", 1: "Sun"}),
+        (["A picture", "Wind"], ["Air", "Wind"], {0: "A picture", 1: "Wind"}),
+    ],
+)
+def test_a_title_begins_at_its_heading_and_not_in_a_sentence(
+    titles: list[str], lines: list[str], chapters: dict[int, str]
+) -> None:
+    assert find_chapters([(title, 1) for title in titles], [lines]) == [chapters]
+
+
+def test_a_title_that_is_not_found_begins_after_the_one_before_it(tmp_path: Path) -> None:
+    outline = [("Wind", 0), ("A picture", 0)]
+    source = read_pdf(tmp_path, make_pdf(["Airs.", "Wind"], ["It blows."], outline=outline))
+    assert read_pages(source) == [("Airs", 1, None), ("Wind", 1, "Wind"), ("It b", 2, "A picture")]
 
 
 def test_a_highlight_has_the_punctuation_and_the_divided_words_of_its_lines(tmp_path: Path) -> None:

@@ -277,6 +277,20 @@ def test_an_article_that_a_script_shows_is_read() -> None:
     assert f"{PROSE}\n\n{MORE}" in read_page(make_page(body)).text
 
 
+@pytest.mark.parametrize("hidden", ['hidden="until-found"', "hidden", 'style="display:none"'])
+@pytest.mark.parametrize("script", ["", f"<script>{'x' * 9_000}</script>"])
+def test_collapsed_sections_are_read(hidden: str, script: str) -> None:
+    answers = [f"Answer {number}. {PROSE}" for number in range(5)]
+    panels = "".join(f"<h3>Why?</h3><div {hidden}><p>{answer}</p></div>" for answer in answers)
+    text = read_page(make_page(f"{script}<article><p>{MORE}</p>{panels}</article>")).text
+    assert text == "\n\nWhy?\n\n".join([MORE, *answers])
+
+
+def test_a_collapsed_section_that_a_search_finds_is_read() -> None:
+    body = f'<article><p>{PROSE * 3}</p><div hidden="until-found"><p>{MORE}</p></div></article>'
+    assert read_page(make_page(body)).text == f"{PROSE * 3}\n\n{MORE}"
+
+
 def test_text_between_blocks_is_kept() -> None:
     """A list ends the paragraph around it, so that the rest of the sentence is in none."""
     body = (
@@ -311,10 +325,3 @@ def test_authors_are_named_once_and_without_placeholders(names: str, author: str
     metas = "".join(f'<meta name="author" content="{name}">' for name in names.split("; "))
     page = make_page(f"<article><p>{PROSE}</p><p>{MORE}</p></article>")
     assert read_page(page.replace("</head>", f"{metas}</head>")).author == author
-
-
-def test_a_short_post_is_read_if_the_page_marks_it() -> None:
-    post = "<p><code>git switch -</code> goes back to the branch before.</p><nav><a>Next</a></nav>"
-    body = f"<nav><a href='/'>Home</a></nav><article><h1>Switch</h1>{post}</article><p>© Ann</p>"
-    source = read_page(make_page(body, title="Switch - Ann"))
-    assert (source.title, source.text) == ("Switch", "git switch - goes back to the branch before.")

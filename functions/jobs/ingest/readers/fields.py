@@ -57,6 +57,11 @@ def fold_text(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold().strip()
 
 
+def to_alphanumerics(text: str) -> str:
+    """Reduce a text to its letters and digits in lower case, for a loose comparison."""
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
 def _parse_block(value: Any) -> Any:
     if value is None:
         return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.html.blocks import get_local_name, is_block
+from functions.jobs.ingest.readers.html.blocks import get_local_name, is_block, read_blocks
 from functions.jobs.ingest.readers.html.inline_markup import replace_with_text
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ _HIDDEN: Final = re.compile(
     r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE
 )
 """The value of `style` by which an element is invisible."""
+_NO_PROSE: Final = frozenset({"a", "head", "nav", "noscript", "script", "style", "template"})
 _CODE_LINES: Final = frozenset({"blob-code", "hljs-ln-code"})
 """The classes of table cells with a line of code, on GitHub and by highlight.js."""
 _CODE: Final = frozenset({"pre", "code"})
@@ -73,11 +74,9 @@ _TABLE_PARTS: Final = ("thead", "tbody", "tfoot", "tr", "th", "td")
 
 def remove_boilerplate(tree: Element) -> None:
     """Remove boilerplate, and unwrap the contents of layout tables and figures."""
-    length = len(_get_text(tree))
+    _remove_hidden(tree)
     for element in list(tree.iter()):
-        # Some pages hide the whole article until a script shows it.
-        is_hidden = _is_hidden(element) and 2 * len(_get_text(element)) < length
-        if is_hidden or _is_boilerplate(element):
+        if _is_boilerplate(element):
             replace_with_text(element, "")
     for table in list(tree.iter("table")):
         _unwrap_code(table)
@@ -88,6 +87,38 @@ def remove_boilerplate(tree: Element) -> None:
     for figure in list(tree.iter("figure")):
         if next(figure.iter("pre"), None) is not None:
             figure.tag = "div"  # trafilatura leaves out figures, because most are images
+
+
+def _remove_hidden(tree: Element) -> None:
+    """Remove hidden elements, or show them if they contain at least half of the page's prose.
+
+    Some pages hide the article until a script shows it, or its sections until a reader opens them.
+    """
+    hidden = list(_iterate_hidden(tree))
+    is_content = 2 * sum(map(_count_prose, hidden)) >= _count_prose(tree)
+    for element in hidden:
+        if is_content:
+            element.attrib.pop("hidden", None)
+            element.attrib.pop("style", None)  # trafilatura leaves out invisible elements
+        else:
+            replace_with_text(element, "")
+
+
+def _iterate_hidden(tree: Element) -> Iterator[Element]:
+    """Yield the hidden elements that are not within other hidden elements."""
+    pending = [tree]
+    while pending:
+        element = pending.pop()
+        if _is_hidden(element):
+            yield element
+        else:
+            pending.extend(element)
+
+
+def _count_prose(element: Element) -> int:
+    """Count the characters outside links, menus and scripts."""
+    blocks = read_blocks(element, lambda tag, _: tag in _NO_PROSE)
+    return sum(len(block.text) for block in blocks)
 
 
 def _is_boilerplate(element: Element) -> bool:
@@ -105,8 +136,12 @@ def _is_boilerplate(element: Element) -> bool:
 
 
 def _is_hidden(element: Element) -> bool:
-    """Return whether a browser does not show an element, by its attributes."""
-    return element.get("hidden") is not None or bool(_HIDDEN.search(element.get("style") or ""))
+    """Return whether a browser does not show an element, by its attributes.
+
+    `hidden="until-found"` marks a collapsed section, which is shown when a search finds its text.
+    """
+    is_marked = element.get("hidden", "until-found") != "until-found"
+    return is_marked or bool(_HIDDEN.search(element.get("style") or ""))
 
 
 def _is_wordless(link: Element) -> bool:

@@ -43,8 +43,6 @@ MAX_ELEMENTS: Final = 50_000
 _MIN_PROSE: Final = 140
 """The minimum number of characters outside links in an article. Menus consist of links, and a page
 that needs JavaScript contains little more than a sentence about that."""
-_MIN_SHORT_ARTICLE: Final = 40
-"""The minimum for the text of an `article` element, such as a short post."""
 _NO_ARTICLE: Final = (
     "has no recognizable article: it may be a menu, a form, or a page that needs JavaScript."
     " Save the page from a browser, or its text as Markdown"
@@ -69,14 +67,9 @@ _PLACEHOLDERS: Final = frozenset(
 _SAVED_FROM_BYTES: Final = 4096
 """Programs that save a page write its URL within this many leading bytes."""
 _WEB_SCHEMES: Final = ("http://", "https://")
-_LINKS: Final = frozenset({"ref", "a"})
-"""The tags of links in TEI, which trafilatura uses, and in HTML."""
-_HEADINGS: Final = frozenset({"head", "h1", "h2", "h3", "h4", "h5", "h6"})
-"""The tags of headings in TEI and in HTML."""
-_IGNORED: Final = frozenset(
-    ["aside", "button", "footer", "form", "iframe", "nav", "noscript", "script", "style", "svg"]
-)
-"""What is left out of a short article. trafilatura leaves it out of other articles."""
+_LINK: Final = "ref"
+_HEADING: Final = "head"
+"""Tags of TEI, which trafilatura uses."""
 _SAVED_FROM: Final = re.compile(
     # What Chrome and Edge write, and what SingleFile writes.
     rb"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s>]{1,2000})"
@@ -193,26 +186,16 @@ def _extract(tree: Any, url: str | None) -> Any:
         )
     except (ValueError, RecursionError) as error:
         raise Unreadable(_NO_ARTICLE) from error
-    if document is None:
+    if document is None or _count_prose(document.body) < _MIN_PROSE:
         raise Unreadable(_NO_ARTICLE)
-    if _count_prose(document.body) < _MIN_PROSE:
-        document.body = _find_short_article(tree)
     return document
-
-
-def _find_short_article(tree: Any) -> Any:
-    """Return the only `article` of a page, which may be short, unlike articles that are guessed."""
-    articles = tree.findall(".//article")
-    if len(articles) != 1 or _count_prose(articles[0]) < _MIN_SHORT_ARTICLE:
-        raise Unreadable(_NO_ARTICLE)
-    return articles[0]
 
 
 def _count_prose(body: Any) -> int:
     """Count the characters outside links."""
     if body is None:
         return 0
-    blocks = read_blocks(body, lambda tag, _: tag in _LINKS | _IGNORED)
+    blocks = read_blocks(body, lambda tag, _: tag == _LINK)
     return sum(len(block.text) for block in blocks)
 
 
@@ -254,9 +237,9 @@ def _find_saved_url(html: bytes) -> str | None:
 def _join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator], ...]]:
     """Return the text and its chapters. If the first heading repeats the title, it is left out."""
     passages: list[tuple[str, Locator | None]] = []
-    for block in read_blocks(body, lambda tag, _: tag in _IGNORED):
+    for block in read_blocks(body):
         text = clean(block.text).strip()
-        is_heading = block.tag in _HEADINGS
+        is_heading = block.tag == _HEADING
         if not text or (is_heading and not passages and to_headline(text) == title):
             continue
         passages.append((text, Locator(chapter=to_headline(text)) if is_heading else None))

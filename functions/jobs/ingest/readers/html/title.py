@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from functions.jobs.ingest.readers.fields import to_one_line
+from functions.jobs.ingest.readers.fields import to_alphanumerics, to_one_line
 
 if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.blocks import Element
@@ -57,26 +57,21 @@ def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) ->
         host = urlsplit(url).hostname or ""
     except ValueError:
         host = ""
-    site_names = {_to_alphanumerics(name) for name in (site_name, *host.split("."))}
+    site_names = {to_alphanumerics(name) for name in (site_name, *host.split("."))}
     first, *others = _SEPARATOR.split(titles.title_element)
     if others and title == others[-1] and title not in titles.headings:
-        title = first if _to_alphanumerics(first) not in site_names else title
-    if _to_alphanumerics(title) not in _to_alphanumerics(titles.title_element):
+        title = first if to_alphanumerics(first) not in site_names else title
+    if to_alphanumerics(title) not in to_alphanumerics(titles.title_element):
         # The title may be the heading of the site or of a box, instead of the article's heading.
         candidates = [
             part
             for part in (titles.title_element, first, *others)
-            if part in titles.all_headings and _to_alphanumerics(part) not in {"", *site_names}
+            if part in titles.all_headings and to_alphanumerics(part) not in {"", *site_names}
         ]
         title = max(candidates, key=len, default=title)
     parts = _SEPARATOR.split(title)  # the separators have odd indexes
-    if len(parts) > 1 and _to_alphanumerics(parts[-1]) in site_names:
+    if len(parts) > 1 and to_alphanumerics(parts[-1]) in site_names:
         del parts[-2:]
-    if len(parts) > 1 and _to_alphanumerics(parts[0]) in site_names:
+    if len(parts) > 1 and to_alphanumerics(parts[0]) in site_names:
         del parts[:2]
     return "".join(parts)
-
-
-def _to_alphanumerics(name: str) -> str:
-    """Reduce a name to its letters and digits, to compare it with the labels of a host name."""
-    return "".join(filter(str.isalnum, name.casefold()))

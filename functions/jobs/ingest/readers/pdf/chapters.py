@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.fields import to_headline
+from functions.jobs.ingest.readers.fields import to_alphanumerics, to_headline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _MAX_LINES: Final = 3
 """A title on more lines is not found."""
-_MAX_NUMBER: Final = 8
-"""The maximum number of letters and digits before a title on the page, such as `Chapter 3`."""
+_NUMBER: Final = re.compile(r"(?:chapter)?\d{0,6}|chapter[ivxlc]{1,8}")
+"""The letters and digits that may precede a title on the page, such as those of `Chapter 3`."""
+_SENTENCE_ENDS: Final = (".", ",", ";", ":")
 
 
 def find_chapters(
@@ -22,7 +24,8 @@ def find_chapters(
     """Return the chapter titles of each page, by the index of the line at which they begin.
 
     An outline names only pages. A title that is not found in the text of its page begins where the
-    title before it on this page does, or else at the top.
+    title before it on this page does, or else at the top. If another title begins there, it begins
+    after the last line of the page.
 
     Args:
         outline: The titles in order, each with the number of its page, from 1.
@@ -32,29 +35,50 @@ def find_chapters(
     for name, number in outline:
         if title := to_headline(name):
             titles_by_page[number].append(title)
-    chapters: list[dict[int, str]] = []
-    for number, lines in enumerate(pages, start=1):
-        chapters.append({})
-        start = 0
-        for title in titles_by_page.get(number, ()):
-            start = _find_line(title, lines, start)
-            chapters[-1][start] = title
-    return chapters
+    return [
+        _place_titles(titles_by_page.get(number, ()), lines)
+        for number, lines in enumerate(pages, start=1)
+    ]
 
 
-def _find_line(title: str, lines: Sequence[str], start: int) -> int:
-    """Return the index, from `start`, of the line at which a title begins; or else `start`."""
-    alphanumeric_title = _to_alphanumerics(title)
-    max_length = len(alphanumeric_title) + _MAX_NUMBER
-    alphanumeric_lines = [_to_alphanumerics(line) for line in lines]
-    for line_count in range(1, _MAX_LINES + 1) if alphanumeric_title else ():
-        for index in range(start, len(lines)):
-            text = "".join(alphanumeric_lines[index : index + line_count])
-            if text.endswith(alphanumeric_title) and len(text) <= max_length:
-                return index
-    return start
+def _place_titles(titles: Sequence[str], lines: Sequence[str]) -> dict[int, str]:
+    placed: dict[int, str] = {}
+    late: dict[int, str] = {}
+    start = 0
+    for title in titles:
+        index = _find_line(title, lines, start)
+        if index is None and placed:
+            late = {len(lines): title}
+        else:
+            start = index or 0
+            placed[start] = title
+            late = {}
+    return placed | late
 
 
-def _to_alphanumerics(text: str) -> str:
-    """Reduce a text to its letters and digits, because fonts and outlines differ in the rest."""
-    return "".join(filter(str.isalnum, text.casefold()))
+def _find_line(title: str, lines: Sequence[str], start: int) -> int | None:
+    """Return the index, from `start`, of the line at which a title begins; None if not found.
+
+    A heading with exactly the words of the title precedes one with a number or in capitals.
+    """
+    for is_heading in (str.__eq__, _is_heading):
+        for line_count in range(1, _MAX_LINES + 1):
+            for index in range(start, len(lines)):
+                text = " ".join(lines[index : index + line_count])
+                if lines[index] and is_heading(text, title):
+                    return index
+    return None
+
+
+def _is_heading(text: str, title: str) -> bool:
+    """Return whether a text is a title, apart from its number, its spaces and its capitals.
+
+    Fonts and outlines differ in those. The end of a sentence is not a heading.
+    """
+    alphanumeric_text, alphanumeric_title = to_alphanumerics(text), to_alphanumerics(title)
+    if not alphanumeric_title or not alphanumeric_text.endswith(alphanumeric_title):
+        return False
+    ends_sentence = text.endswith(_SENTENCE_ENDS) and not title.endswith(_SENTENCE_ENDS)
+    is_inside_sentence = text[0].islower() and not title[0].islower()
+    number = alphanumeric_text.removesuffix(alphanumeric_title)
+    return not (ends_sentence or is_inside_sentence) and bool(_NUMBER.fullmatch(number))

@@ -161,7 +161,8 @@ def _join_pages(
 
     Args:
         pages: The lines of each page.
-        chapters: The chapter titles of each page, by the index of the line at which they begin.
+        chapters: The chapter titles of each page, by the index of the line at which they begin, or
+            by the number of lines if they begin after the page.
         url: The URL from which the file was fetched.
 
     Returns:
@@ -193,6 +194,7 @@ def _join_pages(
                 locator = Locator(page=number, chapter=chapter, url=_build_page_url(url, number))
                 locators.append((offset - len(line), locator))
             is_first, after_blank, previous = False, False, line
+        chapter = titles.get(len(lines), chapter)
     return "".join(parts), tuple(locators)
 
 
