@@ -1,8 +1,9 @@
 """Removes the marks of Markdown, and of the HTML in it, so that people see plain text.
 
 Marks are the characters with which Markdown formats text: `**`, `#`, `[`, `>` and so on. Stored
-texts keep their marks; snippets, excerpts, summaries and cluster names omit them. Code stays as it
-is, except that the fences around blocks of code are removed. All functions take linear time.
+texts keep their marks; snippets, excerpts, summaries and cluster names omit them. Code and formulas
+stay as they are, except that the fences around blocks of code are removed. All functions take
+linear time.
 """
 
 from __future__ import annotations
@@ -50,9 +51,16 @@ _MIN_RULE: Final = 3
 """A rule has at least this many characters."""
 _ALIAS: Final = re.compile(r"\\?\|")
 """The bar before the words of a wikilink, which is escaped in tables."""
-_CODE: Final = r"(?P<code>(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
-"""Code within a line. The expressions below match it first, so that its contents stay as they
-are."""
+_FORMULA: Final = (
+    r"(?<![\\$])\${1,2}+(?=[^\s$])(?=[^$\n]*?[\\_^{])(?:[^$\n\\]|\\[^\n])++(?<!\s)\${1,2}+(?!\d)"
+)
+"""TeX in dollar signs, which amounts of money and names of variables do not resemble."""
+_CODE: Final = (
+    r"(?P<code>(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"
+    rf"|{_FORMULA})"
+)
+"""Code or a formula within a line. The expressions below match it first, so that its contents stay
+as they are."""
 _SPACED_TAGS: Final = (
     *("blockquote", "br", "center", "dd", "details", "div", "dl", "dt", "figcaption", "figure"),
     *("h[1-6]", "hr", "iframe", "img", "li", "ol", "p", "pre", "summary", "table", "tbody", "td"),

@@ -16,7 +16,7 @@ from shared.text.sentences import split_sentences
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"', max_size=200)
+MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"${', max_size=200)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,9 @@ MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"', max_size=200)
         ),
         ("a == b and \\*not emphasis\\*", "a == b and *not emphasis*"),
         ("`a*b*c` and ``x `*y*` z``", "`a*b*c` and ``x `*y*` z``"),
+        ("$f(x)_{1} + g(y)_{2}$ and **$[a](b)_{c}$**", "$f(x)_{1} + g(y)_{2}$ and $[a](b)_{c}$"),
+        (r"$$\{x\} \# \$_1$$ and $a^{2}$th", r"$$\{x\} \# \$_1$$ and $a^{2}$th"),
+        ("$5 or *6* $ or $*7*$, $a _b_ $ \\$_c_ _d_$", "$5 or 6 $ or $7$, $a b $ \\$c d$"),
         ("a\n---\nb\n* * *\n| a |\n|---|", "a\n\nb\n\n| a |\n"),
         ("One.[^1] Two[^note-2]; [three[^3]](https://a/b).", "One. Two; three."),
         ("[^1]: The *source*.", "The source."),
@@ -121,7 +124,7 @@ def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
     [
         *("[", "[a](", "[x](a ", "`a", "*a ", "**a** ", "<!--", "> ", '[a](b "c', "[[a"),
         *("- [ ] x\n", "[^", "[a][", "[^a]: ", "[a]: ", "<https:"),
-        *("<br ", '<b a="', "<b a=b ", "&", "&a"),
+        *("<br ", '<b a="', "<b a=b ", "&", "&a", "$", "$a_", "$a_ ", "$\\", "\\$", "$a_$"),
     ],
 )
 def test_hostile_texts_take_linear_time(part: str) -> None:

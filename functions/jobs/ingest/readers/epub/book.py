@@ -136,9 +136,7 @@ def _read_sections(
 ) -> tuple[list[tuple[str | None, str]], tuple[str, ...]]:
     """Return each section's chapter title and text, and warnings about unreadable documents.
 
-    Where the table of contents is silent, headings begin chapters: any heading of the first two
-    levels if there is no table, or else a heading at the beginning of a document that the table
-    does not list.
+    Without a table of contents, headings of the first two levels begin chapters.
     """
     sections: list[tuple[str | None, str]] = []
     warnings: list[str] = []
@@ -184,8 +182,7 @@ def _split_chapters(
     for block in blocks:
         # A part and its first chapter may begin in the same block. The chapter comes last.
         title = next((titles[key] for key in reversed(titles) if key in block.ids), None)
-        is_listed = has_toc and (titles or texts)
-        if block.tag in _CHAPTER_HEADINGS and not is_listed:
+        if block.tag in _CHAPTER_HEADINGS and not has_toc:
             title = to_headline(block.text)
         if title and title != chapter:
             if has_prose:
