@@ -37,7 +37,9 @@ RUSSIAN = "Все счастливые семьи похожи друг на д�
         ("cp850", "Über den Wolken schloß der müde Fährmann die Tür."),
         ("cp852", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
         ("cp852", "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności."),
+        ("cp1252", "ÜBER DEN WOLKEN SCHLÖSSE MÄNNER"),
         ("cp1251", "Привет, мир"),
+        ("cp866", "ВСЕМ ПРИВЕТ, ГОВОРИТ ГЛАВНЫЙ ВРАЧ"),
         ("cp1251", RUSSIAN),
         ("koi8_r", RUSSIAN),
         ("koi8_r", "ветер наполняет парус"),
@@ -117,6 +119,8 @@ def test_a_western_text_with_few_kinds_of_accents_is_read_as_cp1252(
     [
         ("cp1252", "Straße «Žižkov», ™ § 5"),
         ("cp932", "カタカナダケデス"),
+        ("cp932", "カタカナ"),
+        ("cp932", "東京タワー"),
         ("cp932", "カタカナ テスト メモ"),
         ("cp932", "東京都千代田区 会議議事録 平成二十年"),
         ("gb18030", "今天天气很好，我们去公园散步。"),

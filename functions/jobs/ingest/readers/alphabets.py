@@ -109,10 +109,12 @@ def detect_by_alphabet(data: bytes) -> str | None:
             faults = _count_faults(text, frozenset(letters), is_latin=group in LATIN)
             is_sparse = 2 * len(set(letters).intersection(text)) < len(letters)
             scores.append((faults, is_shouting, is_sparse, order, encoding))
-    faults, *_, encoding = min(scores)
-    if faults <= _MAX_FAULTS * count:
-        return encoding
-    return next((encoding for encoding in _JAPANESE if _is_japanese(data, encoding)), None)
+    faults, is_shouting, *_, encoding = min(scores)
+    japanese = next((name for name in _JAPANESE if _is_japanese(data, name)), None)
+    # Katakana in cp932 look like capitals in other encodings.
+    if faults > _MAX_FAULTS * count or (is_shouting and japanese):
+        return japanese
+    return encoding
 
 
 def _count_faults(text: str, letters: frozenset[str], *, is_latin: bool) -> int:
