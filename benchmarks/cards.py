@@ -152,7 +152,7 @@ def main() -> None:
     if TRAIN.is_dir():
         print_quality()
     else:
-        print(f"Skipped: there is no SciFact in {SCIFACT.parent}.")  # noqa: T201 - a benchmark prints
+        print(f"Skipped: there is no SciFact in {SCIFACT.parent}.")
     print_speed()
 
 

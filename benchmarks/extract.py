@@ -256,10 +256,10 @@ async def measure_quality(folder: Path) -> None:
         columns = ("", "at rank 1", "in the best five", "MRR")
         print_table(title, columns, [rank.make_row(name) for name, rank in ranks.items()])
         for name in (SEMANTIC_ONLY, LEXICAL_ONLY):
-            print(describe_comparison(ranks[HYBRID], ranks[name], name))  # noqa: T201 - a benchmark prints
+            print(describe_comparison(ranks[HYBRID], ranks[name], name))
         expected = [ranking[HYBRID] for ranking in rankings]
         agreements = await count_agreements(test_cases, expected, distractors, methods.app)
-        print(  # noqa: T201 - a benchmark prints
+        print(
             f"  the tool itself in {agreements.cases} cases: the expected passages and order in"
             f" {agreements.new_materials} with new materials, in {agreements.stored_materials}"
             " with stored ones"

@@ -251,7 +251,7 @@ def measure(number: int, environment: Mapping[str, str], folder: Path) -> dict[s
             output = run_in_process("run", job_environment | source_settings, job, model)
         figures[label] = Figures(**json.loads(output))
         seconds = figures[label].seconds
-        print(f"{number:,} chunks, {label}: {seconds:.1f} s", file=sys.stderr)  # noqa: T201
+        print(f"{number:,} chunks, {label}: {seconds:.1f} s", file=sys.stderr)
     return figures
 
 
@@ -339,7 +339,7 @@ if __name__ == "__main__":
     log_only_warnings()
     match sys.argv[1:]:
         case ["run", job, model]:
-            print(json.dumps(asdict(asyncio.run(run(job, model)))))  # noqa: T201 - the parent process reads it
+            print(json.dumps(asdict(asyncio.run(run(job, model)))))
         case ["prepare", job, number]:
             asyncio.run(prepare(job, int(number)))
         case sizes:

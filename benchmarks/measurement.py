@@ -80,7 +80,7 @@ def format_milliseconds(seconds: Sequence[float]) -> str:
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table: the first column aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    print(f"\n{title}")  # noqa: T201 - a benchmark prints
+    print(f"\n{title}")
     for row in (columns, *rows):
         first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        print("  " + "  ".join([first.strip().ljust(widths[0]), *others]))  # noqa: T201 - the same
+        print("  " + "  ".join([first.strip().ljust(widths[0]), *others]))

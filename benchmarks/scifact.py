@@ -29,7 +29,7 @@ VECTORS: Final = SCIFACT / "minilm-int8.documents.npy"
 def require_file(path: Path) -> None:
     """Exit if a file or folder of SciFact is missing, since a benchmark without it is skipped."""
     if not path.exists():
-        print(f"Skipped: there is no SciFact in {path}.")  # noqa: T201 - a benchmark prints
+        print(f"Skipped: there is no SciFact in {path}.")
         sys.exit()
 
 

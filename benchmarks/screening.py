@@ -97,7 +97,7 @@ def print_false_negatives(scans: Sequence[Scan], rounds: int) -> None:
     title = f"Missed, of {len(samples):,} secrets of {len(make_secrets())} kinds"
     print_table(title, ["", "Carrel", "detect-secrets"], [*rows, ["all", *total]])
     missed_personal_data = sum(not scan_with_carrel(sample.text) for sample in make_personal_data())
-    print(f"  personal data: {missed_personal_data} of {len(make_personal_data())} missed")  # noqa: T201 - a benchmark prints
+    print(f"  personal data: {missed_personal_data} of {len(make_personal_data())} missed")
 
 
 def split_into_excerpts(paths: Sequence[Path]) -> Iterator[str]:

@@ -288,7 +288,7 @@ def _to_columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
 
 def log_progress(text: str) -> None:
     """Print a line of progress."""
-    print(text, file=sys.stderr)  # noqa: T201 - a benchmark prints
+    print(text, file=sys.stderr)
 
 
 def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:

@@ -257,7 +257,7 @@ def record_vector_queries() -> Iterator[list[Scan]]:
     try:
         yield queries
     finally:
-        AsyncVectorQuery._prep_stream = original  # type: ignore[method-assign]  # noqa: SLF001
+        AsyncVectorQuery._prep_stream = original  # type: ignore[method-assign]  # noqa: SLF001 - see above
 
 
 class IndexEntries:

@@ -59,13 +59,13 @@ def main() -> None:
     is_dev = sys.argv[1:] == ["dev"]
     arguments = ["-c", str(CONSTRAINTS), "-e", f"{ROOT}[dev]" if is_dev else str(ROOT)]
     purpose = "to test and check Carrel" if is_dev else "to run Carrel"
-    print(f"Installing the packages {purpose} into .venv ...", flush=True)  # noqa: T201
+    print(f"Installing the packages {purpose} into .venv ...", flush=True)
     try:
         if not _run_uv(arguments):
             _run_pip(arguments, count_distributions(is_dev=is_dev))
     except KeyboardInterrupt:
         message = "\nThe installation was interrupted. Run the same command again to finish it."
-        print(message, file=sys.stderr)  # noqa: T201
+        print(message, file=sys.stderr)
         sys.exit(_INTERRUPTED_STATUS)
 
 
@@ -89,7 +89,7 @@ def _run_uv(arguments: list[str]) -> bool:
     is_installed = not subprocess.run([*command, *arguments], check=False).returncode  # noqa: S603 - uv
     if not is_installed:
         # pip may be configured with a proxy, a mirror or a certificate that uv does not know.
-        print("uv failed, see above. Trying pip ...", flush=True)  # noqa: T201
+        print("uv failed, see above. Trying pip ...", flush=True)
     return is_installed
 
 
@@ -177,12 +177,12 @@ def _print_progress(updates: Iterator[PipProgress]) -> None:
         is_due = progress.finished % _PACKAGES_PER_LINE == 0 or progress.finished == progress.total
         text = f"  {progress.step}: {progress.finished} of {progress.total}"
         if sys.stdout.isatty():
-            print(f"\r\x1b[2K{text}{progress.detail}", end="", flush=True)  # noqa: T201
+            print(f"\r\x1b[2K{text}{progress.detail}", end="", flush=True)
         elif text != latest and is_due:
-            print(text, flush=True)  # noqa: T201
+            print(text, flush=True)
         latest = text
     if latest and sys.stdout.isatty():
-        print()  # noqa: T201
+        print()
 
 
 if __name__ == "__main__":

@@ -25,9 +25,13 @@ QUESTION: Final = "What was struck by lightning?"
 
 
 @asynccontextmanager
-async def open_workspace_app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+async def open_workspace_app(
+    settings: Settings, clock: SettableClock, *, embedder_is_down: bool = False
+) -> AsyncIterator[App]:
     """Open an app with this clock, and an embedder that compares words."""
-    app = App(settings, clock=clock, embedder=WordEmbedder())
+    embedder = WordEmbedder()
+    embedder.is_down = embedder_is_down
+    app = App(settings, clock=clock, embedder=embedder)
     yield app
     await app.aclose()
 

@@ -133,8 +133,7 @@ async def test_every_use_keeps_a_workspace(
 async def test_retried_upload_keeps_a_workspace(
     app: App, ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
-    async with open_workspace_app(settings, clock) as other:
-        other.embedder.is_down = True  # type: ignore[attr-defined]
+    async with open_workspace_app(settings, clock, embedder_is_down=True) as other:
         await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=89)
     await upload_text(app, "notes")
@@ -145,8 +144,7 @@ async def test_retried_upload_keeps_a_workspace(
 async def test_incomplete_uploads_are_erased_too(
     ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
-    async with open_workspace_app(settings, clock) as other:
-        other.embedder.is_down = True  # type: ignore[attr-defined]
+    async with open_workspace_app(settings, clock, embedder_is_down=True) as other:
         await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=91)
     assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1

@@ -174,13 +174,13 @@ class OvertakenEmbedder(WordEmbedder):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         self.batches += purpose is Purpose.DOCUMENT
         if self.batches == 3 and purpose is Purpose.DOCUMENT:
-            async with open_workspace_app(self._settings, SettableClock()) as other:
+            clock = SettableClock()
+            async with open_workspace_app(self._settings, clock, embedder_is_down=True) as other:
                 ctx = make_job_context(other)
                 passages = ctx.database.collection(f"{open_workspace(ctx, 'notes').path}/passages")
                 while await ctx.database.count(passages.select([])) < 2 * 32:
                     pass
                 await erase_workspace(ctx, "notes")
-                other.embedder.is_down = True  # type: ignore[attr-defined]
                 error = await extract_error(other, QUESTION, materials=self._text, task_id="notes")
                 assert error.code == "UNAVAILABLE"
         return await super().embed(texts, purpose)
