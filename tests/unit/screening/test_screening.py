@@ -39,6 +39,24 @@ def test_innocent_text_is_not_refused(text: str) -> None:
     assert screen_texts({"text": text}) == []
 
 
+@pytest.mark.parametrize(
+    "name", ["api_key_profile_a", "secret_warning", "token_direct", "passwordForLearning"]
+)
+def test_a_harmless_word_inside_another_word_hides_no_secret(name: str) -> None:
+    text = f'{name} = "{make_random_text(ALNUM, 16)}"'
+    assert [finding.line for finding in screen_texts({"text": text})] == [1]
+
+
+@pytest.mark.parametrize("name", ["tokenUrl", "TOKEN_URL", "secret_arn", "token_directory"])
+def test_a_harmless_word_after_a_secret_name_makes_it_harmless(name: str) -> None:
+    assert screen_texts({"text": f'{name} = "{make_random_text(ALNUM, 16)}"'}) == []
+
+
+def test_a_quoted_secret_may_contain_another_quotation_mark() -> None:
+    text = f'password = "\'{make_random_text(ALNUM, 16)}"'
+    assert [finding.line for finding in screen_texts({"text": text})] == [1]
+
+
 def test_findings_are_ordered_without_duplicates() -> None:
     texts = {
         "title": f"Why {KEY} fails",
