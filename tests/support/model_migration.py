@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.reembed.job import reembed
-from shared.ai.embedding import Purpose, unit_vector
-from shared.core.errors import InvalidInput, Unavailable
+from shared.core.errors import Unavailable
 from shared.runtime.context import App
 from tests.support.database_dump import read_all_documents
 from tests.support.extractions import (
@@ -19,6 +15,7 @@ from tests.support.extractions import (
     make_warning,
     store_extractions,
 )
+from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.jobs import make_ample_budget, make_brief_budget, make_job_context
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.materials import TEXT, extract_result
@@ -27,9 +24,8 @@ from tests.support.tool_calls import call_result
 from tests.support.traces import make_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from shared.ai.embedding import Vector
     from shared.core.dates import Clock
     from shared.core.settings import Settings
     from shared.runtime.job import Budget, Report
@@ -39,46 +35,6 @@ TASK: Final = "boats"
 QUESTION: Final = "What was struck by lightning?"
 COLLECTIONS: Final = ("chunks", "traces", "extractions")
 TIME_FIELDS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_at", "kept_at"}
-
-
-@dataclass
-class FakeEmbeddingModel:
-    """A fake embedding model that counts what it embeds. Texts that share words are similar.
-
-    Attributes:
-        is_down: Whether the model is unavailable.
-        rejected_words: If not empty, texts that contain this are rejected.
-        embedding_counts: The number of times that each text was embedded.
-    """
-
-    model: str
-    dimension: int
-    batch_size: int = 4
-    is_down: bool = False
-    rejected_words: str = ""
-    embedding_counts: Counter[str] = field(default_factory=Counter)
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed each text."""
-        if self.is_down:
-            raise Unavailable("The embedding provider does not answer.", retry_after=5)
-        if self.rejected_words and any(self.rejected_words in text for text in texts):
-            raise InvalidInput("The model refuses text 0.", details={"text": 0})
-        if purpose is Purpose.DOCUMENT:
-            self.embedding_counts.update(texts)
-        return [self._make_vector(text) for text in texts]
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
-    def _make_vector(self, text: str) -> Vector:
-        words = text.casefold().split() or [""]
-        directions = zip(*map(self._make_direction, words), strict=True)
-        return unit_vector([sum(numbers) for numbers in directions], self.dimension)
-
-    def _make_direction(self, word: str) -> list[float]:
-        generator = random.Random(f"{self.model} {word}")  # noqa: S311 - no secret
-        return [generator.gauss() for _ in range(self.dimension)]
 
 
 def make_previous_model() -> FakeEmbeddingModel:

@@ -9,13 +9,12 @@ import contextlib
 import ssl
 import threading
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 from functions.gateway.oauth.client_id_metadata import FETCH_RULES
 from shared.core.public_url import DocumentRejected
 from shared.core.safe_fetch import Endpoint, SafeFetch
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -101,7 +100,7 @@ class PublicWebServer(LoopbackServer):
         """Do not log clients that disconnect."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: PublicWebServer
 
     def do_GET(self) -> None:
@@ -125,9 +124,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(page.body)
             if not page.is_endless:
                 return
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
 
 
 def make_resolver(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:

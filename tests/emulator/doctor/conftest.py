@@ -11,8 +11,9 @@ from shared.core.meter import Meter
 from shared.firestore.database import Connection, Database
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.google_cloud import FakeGoogleCloud
-from tests.support.healthy_deployment import FakeGateway, make_healthy_deployment
+from tests.support.healthy_deployment import make_healthy_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,10 +11,9 @@ import json
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 TOKEN = "token-of-tests"
 SECRET = "what-the-service-says-stays-there"
@@ -124,13 +123,12 @@ class FakeBilling(LoopbackServer):
         return 200, json.dumps({"state": _STATES[operation], "note": SECRET}).encode()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeBilling
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.read_body())
         key, authorization = self.headers["Idempotency-Key"], self.headers["Authorization"]
         reply = self.server.arrive(Request(self.path, key, authorization, body))
         self.server.pause(reply.pause)
@@ -141,13 +139,5 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(Reply(401) if authorization != f"Bearer {TOKEN}" else reply)
 
     def _send(self, reply: Reply) -> None:
-        self.send_response(reply.status)
-        for name, value in {**reply.headers, "X-Note": SECRET}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(reply.body)))
-        self.end_headers()
-        self.wfile.write(reply.body)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = {**reply.headers, "X-Note": SECRET, "Content-Type": "application/json"}
+        self.send_answer(reply.status, reply.body, headers)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 JOB: Final = "projects/a-test/locations/europe-west1/jobs/carrel-ingest"
 
@@ -31,11 +30,11 @@ class FakeCloudScheduler(LoopbackServer):
         return f"http://127.0.0.1:{self.server_port}/v1/{JOB}:run"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: FakeCloudScheduler
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.read_body()
         status = self.server.status
         answer: dict[str, Any] = {"error": {"code": status, "status": "UNAVAILABLE"}}
         name, _, method = self.path.removeprefix("/v1/").rpartition(":")
@@ -43,12 +42,5 @@ class _Handler(BaseHTTPRequestHandler):
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
             self.server.started_jobs.append((name, token))
             answer = {"name": name, "state": "ENABLED"}
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Write nothing to standard error."""
+        headers = {"Content-Type": "application/json"}
+        self.send_answer(status, json.dumps(answer).encode(), headers)

@@ -17,7 +17,6 @@ import threading
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -25,7 +24,7 @@ import google_crc32c
 import pytest
 
 from tests.support.fakes.google_cloud import PROJECT_NUMBER
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 Operation = Literal["bucket", "list", "get", "download", "upload", "delete"]
 """The operation of a request; each request of a resumable upload is an `upload`."""
@@ -186,9 +185,8 @@ class _Response:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeCloudStorage
 
     def do_GET(self) -> None:
@@ -213,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve("delete")
 
     def _serve(self, operation: Operation) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.read_body()
         fault = self.server.arrive(operation)
         self.server.pause(fault.pause)
         response = (
@@ -224,7 +222,8 @@ class _Handler(BaseHTTPRequestHandler):
         if operation == "download" and (fault.missing or fault.pause or response.status >= 400):
             self.server.failed_downloads += 1
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(response, fault)
+            headers = response.headers | fault.headers
+            self.send_answer(response.status, response.body, headers, fault.missing)
 
     def _execute(self, operation: Operation, body: bytes) -> _Response:
         if operation == "bucket":
@@ -369,20 +368,6 @@ class _Handler(BaseHTTPRequestHandler):
         parts = self._segments
         bucket_index = parts.index("b") + 1
         return unquote(parts[bucket_index]), unquote("/".join(parts[bucket_index + 2 :]))
-
-    def _send(self, response: _Response, fault: Fault) -> None:
-        missing_bytes = min(fault.missing, len(response.body))
-        body = response.body[: len(response.body) - missing_bytes]
-        self.send_response(response.status)
-        for header, value in (response.headers | fault.headers).items():
-            self.send_header(header, value)
-        self.send_header("Content-Length", str(len(response.body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.close_connection = missing_bytes > 0
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
 
 
 def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:

@@ -16,7 +16,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -25,7 +24,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,7 +134,7 @@ class FakeGoogle(LoopbackServer):
         return account.token or _sign(account, claims, self.key, account.key_id or self.key_id)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: FakeGoogle
 
     def do_GET(self) -> None:
@@ -153,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(404, {"error": "not_found"})
 
     def do_POST(self) -> None:
-        form = _parse_query(self.rfile.read(int(self.headers["content-length"])).decode())
+        form = _parse_query(self.read_body().decode())
         if self._has_fault(urlsplit(self.path).path):
             return None
         if self.path != "/token":
@@ -198,17 +197,9 @@ class _Handler(BaseHTTPRequestHandler):
         self, status: int, body: Mapping[str, Any] | bytes, headers: Query | None = None
     ) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json; charset=utf-8")
-        self.send_header("content-length", str(len(content)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.end_headers()
+        content_type = {"Content-Type": "application/json; charset=utf-8"}
         with suppress(ConnectionError):  # the client may have disconnected
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+            self.send_answer(status, content, content_type | (headers or {}))
 
 
 @cache

@@ -12,11 +12,10 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,9 +249,8 @@ _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Jso
 }
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     server: FakeGoogleCloud
 
     def do_GET(self) -> None:
@@ -262,8 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve("POST")
 
     def _serve(self, method: str) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length) or b"{}")
+        body = json.loads(self.read_body() or b"{}")
         self.server.addresses.append(self.path)
         parts = urlsplit(self.path)
         _, service, path = parts.path.split("/", 2)
@@ -277,12 +274,5 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(refusal.status, {"error": error | details})
 
     def _send(self, status: int, answer: Json) -> None:
-        content = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json; charset=UTF-8")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = {"Content-Type": "application/json; charset=UTF-8"}
+        self.send_answer(status, json.dumps(answer).encode(), headers)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import time
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 _ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default/"
 _HOUR = 3600.0
@@ -47,7 +46,7 @@ class FakeMetadata(LoopbackServer):
         return f"127.0.0.1:{self.server_port}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: FakeMetadata
 
     def do_GET(self) -> None:
@@ -81,16 +80,12 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, "text/html", token)
 
     def _send(self, status: int, content_type: str, body: str) -> None:
-        self.send_response(status)
-        self.send_header("Metadata-Flavor", "Google")
-        self.send_header("Server", "Metadata Server for VM")
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body.encode())))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = {
+            "Metadata-Flavor": "Google",
+            "Server": "Metadata Server for VM",
+            "Content-Type": content_type,
+        }
+        self.send_answer(status, body.encode(), headers)
 
 
 def decode_claims(token: str) -> dict[str, Any]:

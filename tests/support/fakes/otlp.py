@@ -12,7 +12,6 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -21,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -104,13 +103,12 @@ class FakeCollector(LoopbackServer):
         return [span for body in list(self.bodies) for span in parse_spans(body)]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     server: FakeCollector
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.read_body()
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         is_otlp = self.headers["Content-Type"] == "application/x-protobuf" and self.path == PATH
@@ -120,14 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.bodies.append(body)
             self.server.on_spans(list(parse_spans(body)))
         answer = ExportTraceServiceResponse().SerializeToString()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        self.send_answer(status, answer, {"Content-Type": "application/x-protobuf"})
 
 
 def parse_spans(body: bytes) -> Iterator[CollectedSpan]:

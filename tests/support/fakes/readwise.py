@@ -15,11 +15,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -274,9 +273,8 @@ def _to_iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeReadwise
 
     def do_GET(self) -> None:
@@ -292,15 +290,5 @@ class _Handler(BaseHTTPRequestHandler):
         return format_datetime(self.server.now, usegmt=True)
 
     def _send(self, reply: Reply) -> None:
-        body = reply.body or b""
-        self.send_response(reply.status)
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[: len(body) - reply.missing])
-        self.close_connection = reply.missing > 0
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = reply.headers | {"Content-Type": "application/json"}
+        self.send_answer(reply.status, reply.body or b"", headers, reply.missing)

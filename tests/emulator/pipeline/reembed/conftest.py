@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.clock import NOON, SettableClock
 from tests.support.model_migration import (
-    FakeEmbeddingModel,
     fill_and_forget_space,
     make_app_opener,
     make_new_model,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import App
+    from tests.support.fakes.embedding_model import FakeEmbeddingModel
 
     Open = Callable[[FakeEmbeddingModel], App]
 
