@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer
 
 OWNER_TOOLS: Final = ("forget", "edit_source")
-"""The tools that only owners may call."""
+"""The tools that the owner calls, since an editor may only forget and edit notes of their own."""
 TODAY: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
 """The day of all calls. Notes have this date; what is ingested has earlier ones."""
 CLUSTER: Final = "c1"
