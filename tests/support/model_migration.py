@@ -1,4 +1,8 @@
-"""A knowledge base with all kinds of vectors, and its migration to another embedding model."""
+"""Fills a knowledge base with all kinds of vectors, and migrates it to another embedding model.
+
+The job `reembed` announces a migration first. It begins when all processes know of it, two minutes
+later.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +36,16 @@ if TYPE_CHECKING:
     from tests.support.clock import SettableClock
 
 TASK: Final = "boats"
+"""The id of the workspace with materials."""
 QUESTION: Final = "What was struck by lightning?"
 COLLECTIONS: Final = ("chunks", "traces", "extractions")
+"""The collections whose vectors the job migrates."""
 TIME_FIELDS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_at", "kept_at"}
+"""The fields that `read_database` replaces, since their times differ from run to run."""
 
 
 def make_previous_model() -> FakeEmbeddingModel:
-    """Return the model of the first vectors."""
+    """Return the model from which the knowledge base is migrated."""
     return FakeEmbeddingModel("words-1", 16)
 
 
@@ -48,7 +55,7 @@ def make_new_model() -> FakeEmbeddingModel:
 
 
 async def fill_knowledge_base(app: App) -> None:
-    """Store chunks, extractions, traces and materials."""
+    """Store chunks, extractions, traces and a workspace with materials, all with vectors."""
     ctx = make_job_context(app)
     chunks = await store_sources(ctx, BAKING, SAILING)
     await store_extractions(
@@ -62,7 +69,7 @@ async def fill_knowledge_base(app: App) -> None:
 def make_expected_spaces(
     model: str | None, dimension: int
 ) -> dict[str, set[tuple[str | None, int]]]:
-    """Return the result of `read_spaces` if all vectors have one model and dimension."""
+    """Return what `read_spaces` returns if all vectors have this model and dimension."""
     return {name: {(model, dimension)} for name in COLLECTIONS}
 
 
@@ -92,7 +99,7 @@ def get_model(app: App) -> FakeEmbeddingModel:
 
 
 async def announce_migration(app: App) -> Report:
-    """Announce a migration, without waiting until the job can begin with it."""
+    """Announce a migration, without waiting until the job may begin it."""
     return await reembed(make_job_context(app), make_brief_budget())
 
 
@@ -120,7 +127,7 @@ async def clear_vectors(app: App, clock: SettableClock) -> None:
 
 
 async def read_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
-    """Return the models and vector lengths in each collection. A missing vector has length 0."""
+    """Return the pairs of model and dimension in each collection; 0 stands for a missing vector."""
     ctx = make_job_context(app)
     return {
         collection: {
@@ -132,7 +139,10 @@ async def read_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
 
 
 async def read_database(app: App) -> dict[str, Any]:
-    """Return all documents except leases and runs, with placeholders for times."""
+    """Return the fields of all documents except leases and runs, by path.
+
+    The name of a time field replaces its value, and the names of pending steps replace the steps.
+    """
     contents = await read_all_documents(app.connection.client)
     return {
         path: {name: _simplify(name, value) for name, value in (snapshot.to_dict() or {}).items()}

@@ -1,4 +1,4 @@
-"""Invented secrets and personal data in their real formats, and texts that only look like them.
+"""Invented secrets and personal data in their real formats.
 
 Values are assembled at run time, so that no line of this file looks like a secret to a scanner of
 repositories.
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+# The alphabets of secrets.
 ALNUM: Final = string.ascii_letters + string.digits
 UPPER: Final = string.ascii_uppercase + string.digits
 LOWER: Final = string.ascii_lowercase + string.digits
@@ -26,10 +27,10 @@ class SecretSample:
     """A text with one secret, or with one piece of personal data.
 
     Attributes:
-        name: The kind of the secret.
+        name: The kind of the secret, and its context.
         text: The whole text.
         value: The secret, which no output may repeat.
-        line: The line of the secret, from 1.
+        line: The number of the secret's line, from 1.
     """
 
     name: str
@@ -74,52 +75,52 @@ def make_service_account_key(seed: int = 0) -> str:
 
 
 def make_tokens(seed: int = 0) -> dict[str, str]:
-    """Return tokens that have a format of their own, by kind."""
+    """Return tokens that are recognizable without their context, by kind."""
     digits = string.digits
-    middle = "T3Blbk" + "FJ"
+    openai_marker = "T3Blbk" + "FJ"
 
-    def some(alphabet: str, length: int) -> str:
+    def draw(alphabet: str, length: int) -> str:
         return make_random_text(alphabet, length, seed)
 
     return {
-        "AWS access key": "AK" + "IA" + some("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
-        "Google API key": "AI" + "za" + some(BASE64URL, 35),
-        "GitHub token": "gh" + "p_" + some(ALNUM, 36),
-        "GitHub app token": "gh" + "s_" + some(ALNUM, 36),
-        "GitHub fine-grained token": f"{'github'}_pat_{some(ALNUM, 22)}_{some(ALNUM, 59)}",
-        "GitLab token": "gl" + "pat-" + some(ALNUM, 20),
-        "Slack bot token": f"xo{'xb'}-{some(digits, 12)}-{some(digits, 13)}-{some(ALNUM, 24)}",
-        "Slack user token": f"xo{'xp'}-{some(digits, 12)}-{some(digits, 12)}-{some(digits, 13)}"
-        f"-{some(HEX, 32)}",
-        "Slack app token": f"xa{'pp'}-1-A{some(UPPER, 10)}-{some(digits, 13)}-{some(HEX, 64)}",
-        "Slack webhook": f"https://hooks.{'slack'}.com/services/T{some(UPPER, 10)}/B"
-        f"{some(UPPER, 10)}/{some(ALNUM, 24)}",
-        "Discord bot token": f"MT{some(ALNUM, 24)}.{some(ALNUM, 6)}.{some(BASE64URL, 38)}",
-        "Stripe live key": "sk" + "_live_" + some(ALNUM, 24),
-        "Stripe restricted key": "rk" + "_live_" + some(ALNUM, 99),
-        "Stripe webhook secret": "wh" + "sec_" + some(ALNUM, 32),
-        "OpenAI key": f"{'sk'}-{some(ALNUM, 20)}{middle}{some(ALNUM, 20)}",
-        "OpenAI project key": f"{'sk'}-proj-{some(ALNUM, 74)}{middle}{some(ALNUM, 74)}",
-        "Anthropic key": "sk" + "-ant-api03-" + some(BASE64URL, 93) + "AA",
-        "Groq key": "gs" + "k_" + some(ALNUM, 52),
-        "Hugging Face token": "hf" + "_" + some(ALNUM, 34),
-        "npm token": "np" + "m_" + some(ALNUM, 36),
-        "PyPI token": "py" + "pi-AgEIcHlwaS5vcmc" + some(BASE64URL, 120),
-        "SendGrid key": f"S{'G'}.{some(BASE64URL, 22)}.{some(BASE64URL, 43)}",
-        "Twilio key": "S" + "K" + some(HEX, 32),
-        "Telegram bot token": some("123456789", 10) + ":AA" + some(BASE64URL, 33),
-        "Mailchimp key": some(HEX, 32) + "-us" + "14",
-        "DigitalOcean token": "do" + "p_v1_" + some(HEX, 64),
-        "Shopify token": "shp" + "at_" + some(HEX, 32),
-        "Databricks token": "da" + "pi" + some(HEX, 32),
-        "Hashicorp Vault token": "hv" + "s." + some(BASE64URL, 92),
-        "Docker Hub token": "dc" + "kr_pat_" + some(BASE64URL, 27),
-        "Google OAuth client secret": "GOC" + "SPX-" + some(BASE64URL, 28),
-        "Google OAuth access token": "ya" + "29." + some(BASE64URL, 160),
+        "AWS access key": "AK" + "IA" + draw("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
+        "Google API key": "AI" + "za" + draw(BASE64URL, 35),
+        "GitHub token": "gh" + "p_" + draw(ALNUM, 36),
+        "GitHub app token": "gh" + "s_" + draw(ALNUM, 36),
+        "GitHub fine-grained token": f"{'github'}_pat_{draw(ALNUM, 22)}_{draw(ALNUM, 59)}",
+        "GitLab token": "gl" + "pat-" + draw(ALNUM, 20),
+        "Slack bot token": f"xo{'xb'}-{draw(digits, 12)}-{draw(digits, 13)}-{draw(ALNUM, 24)}",
+        "Slack user token": f"xo{'xp'}-{draw(digits, 12)}-{draw(digits, 12)}-{draw(digits, 13)}"
+        f"-{draw(HEX, 32)}",
+        "Slack app token": f"xa{'pp'}-1-A{draw(UPPER, 10)}-{draw(digits, 13)}-{draw(HEX, 64)}",
+        "Slack webhook": f"https://hooks.{'slack'}.com/services/T{draw(UPPER, 10)}/B"
+        f"{draw(UPPER, 10)}/{draw(ALNUM, 24)}",
+        "Discord bot token": f"MT{draw(ALNUM, 24)}.{draw(ALNUM, 6)}.{draw(BASE64URL, 38)}",
+        "Stripe live key": "sk" + "_live_" + draw(ALNUM, 24),
+        "Stripe restricted key": "rk" + "_live_" + draw(ALNUM, 99),
+        "Stripe webhook secret": "wh" + "sec_" + draw(ALNUM, 32),
+        "OpenAI key": f"{'sk'}-{draw(ALNUM, 20)}{openai_marker}{draw(ALNUM, 20)}",
+        "OpenAI project key": f"{'sk'}-proj-{draw(ALNUM, 74)}{openai_marker}{draw(ALNUM, 74)}",
+        "Anthropic key": "sk" + "-ant-api03-" + draw(BASE64URL, 93) + "AA",
+        "Groq key": "gs" + "k_" + draw(ALNUM, 52),
+        "Hugging Face token": "hf" + "_" + draw(ALNUM, 34),
+        "npm token": "np" + "m_" + draw(ALNUM, 36),
+        "PyPI token": "py" + "pi-AgEIcHlwaS5vcmc" + draw(BASE64URL, 120),
+        "SendGrid key": f"S{'G'}.{draw(BASE64URL, 22)}.{draw(BASE64URL, 43)}",
+        "Twilio key": "S" + "K" + draw(HEX, 32),
+        "Telegram bot token": draw("123456789", 10) + ":AA" + draw(BASE64URL, 33),
+        "Mailchimp key": draw(HEX, 32) + "-us" + "14",
+        "DigitalOcean token": "do" + "p_v1_" + draw(HEX, 64),
+        "Shopify token": "shp" + "at_" + draw(HEX, 32),
+        "Databricks token": "da" + "pi" + draw(HEX, 32),
+        "Hashicorp Vault token": "hv" + "s." + draw(BASE64URL, 92),
+        "Docker Hub token": "dc" + "kr_pat_" + draw(BASE64URL, 27),
+        "Google OAuth client secret": "GOC" + "SPX-" + draw(BASE64URL, 28),
+        "Google OAuth access token": "ya" + "29." + draw(BASE64URL, 160),
         "JSON web token": make_json_web_token(seed),
-        "Linear key": "lin" + "_api_" + some(ALNUM, 40),
-        "Notion token": "nt" + "n_" + some(string.digits, 11) + some(ALNUM, 35),
-        "age key": "AGE-" + "SECRET-KEY-1" + some("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58),
+        "Linear key": "lin" + "_api_" + draw(ALNUM, 40),
+        "Notion token": "nt" + "n_" + draw(string.digits, 11) + draw(ALNUM, 35),
+        "age key": "AGE-" + "SECRET-KEY-1" + draw("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58),
     }
 
 
@@ -220,19 +221,19 @@ def make_private_keys(seed: int = 0) -> list[SecretSample]:
     labels = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY"]
     labels += ["ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
     body = make_random_text(BASE64, 64, seed)
-    planted = [
+    samples = [
         SecretSample(label, f"# key\n{make_pem(label, seed)}\n", body, 2) for label in labels
     ]
-    return [*planted, SecretSample("service account", make_service_account_key(seed), body, 5)]
+    return [*samples, SecretSample("service account", make_service_account_key(seed), body, 5)]
 
 
 def make_secrets(seed: int = 0) -> list[SecretSample]:
     """Return all secrets; tokens are on the second line of their text."""
-    bare = [
+    tokens = [
         SecretSample(name, f"Create the client:\nclient = Client('{value}')\n", value, 2)
         for name, value in make_tokens(seed).items()
     ]
-    return [*bare, *make_secrets_in_context(seed), *make_private_keys(seed)]
+    return [*tokens, *make_secrets_in_context(seed), *make_private_keys(seed)]
 
 
 def make_personal_data() -> list[SecretSample]:

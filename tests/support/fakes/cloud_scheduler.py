@@ -8,6 +8,7 @@ from typing import Any, Final
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 JOB: Final = "projects/a-test/locations/europe-west1/jobs/carrel-ingest"
+"""The resource name of the job that `start_url` starts."""
 
 
 class FakeCloudScheduler(LoopbackServer):
@@ -15,7 +16,7 @@ class FakeCloudScheduler(LoopbackServer):
 
     Attributes:
         status: The HTTP status of the next answers.
-        started_jobs: The jobs that were started, each with the token of the request.
+        started_jobs: The resource name of each started job, with the bearer token of the request.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class FakeCloudScheduler(LoopbackServer):
 
     @property
     def start_url(self) -> str:
-        """The address that starts the job."""
+        """The URL that starts the job."""
         return f"http://127.0.0.1:{self.server_port}/v1/{JOB}:run"
 
 

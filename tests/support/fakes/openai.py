@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 DIMENSION: Final = 64
 """The default dimension of the model's vectors."""
 MODEL: Final = "words-3-small"
+"""The only model."""
 TOKENS_PER_TEXT: Final = 3
-"""The server counts this many tokens in every text."""
+"""The number of tokens that the server counts in every text."""
 Item = dict[str, Any]
+"""An entry of a response's `data`, with the vector of a text."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def make_reply_with_changed_vectors(change: Callable[[list[float]], object]) -> 
 
 HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
+"""The last ten bytes of the response are never sent."""
 REVERSED = Reply(alter=lambda items: items[::-1])
 ONE_MISSING = Reply(alter=lambda items: items[1:])
 ONE_TWICE = Reply(alter=lambda items: [*items[:-1], items[0]])

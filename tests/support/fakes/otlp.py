@@ -1,8 +1,8 @@
-"""A collector of OpenTelemetry spans, which takes OTLP over HTTP with OpenTelemetry's protobufs.
+"""A collector of OpenTelemetry spans, which receives OTLP as protobuf messages over HTTP.
 
 Usage: python -m tests.support.fakes.otlp
 
-It then listens on the port of collectors, 4318, and prints each trace as a tree.
+As a program, it listens on the port of collectors, 4318, and prints each trace as a tree.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 PATH: Final = "/v1/traces"
+"""The path to which spans are posted."""
 PORT: Final = 4318
+"""The port of OTLP over HTTP."""
 _SHOWN_ATTRIBUTES: Final = (
     "db.response.returned_rows",
     "db.operation.batch.size",
@@ -39,6 +41,7 @@ _SHOWN_ATTRIBUTES: Final = (
     "gen_ai.usage.output_tokens",
     "error.type",
 )
+"""The attributes that a drawn tree shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class CollectedSpan:
 
 
 class FakeCollector(LoopbackServer):
-    """A collector that keeps what it receives while the `with` block runs.
+    """A collector on a port of this machine while the `with` block runs.
 
     Attributes:
         status: The HTTP status of its answers.

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Body = dict[str, Any]
+    """A page, a book or a highlight in JSON."""
 
 TOKEN: Final = "readwise-token-of-a-test"
+"""The accepted token."""
 START: Final = datetime(2025, 3, 1, 4, 0, tzinfo=UTC)
+"""The time at which the server's clock stands first."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class FakeReadwise(LoopbackServer):
                 highlight |= {"is_deleted": True, "updated_at": _to_iso(self.now)}
 
     def remove(self, book_id: int) -> None:
-        """Remove a book completely."""
+        """Remove a book, so that no page says that it existed."""
         with self._lock:
             del self._books[book_id]
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUCCESS = b'{"result": {"well": true}, "receipt": {"documents_read": 3}}'
+"""The default body: the answer of a call that succeeded."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ _EMBEDDERS = {
 }
 """The methods of each embedding model."""
 _TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
+"""The accepted purposes of an embedding."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Reply:
 
 HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
+"""The last ten bytes of the response are never sent."""
 CUT_JSON = Reply(body=b'{"embedding": {"values": [0.1, 0.')
 NO_EMBEDDING = Reply(body=b'{"usageMetadata": {"promptTokenCount": 3}}')
 NO_CANDIDATES = Reply(body=gemini.make_empty_response(MODEL))

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 Operation = Literal["create", "list", "get", "cancel", "embed", "token"]
+"""The operation of a request: four on jobs, the embedding of one text, and the issue of a token."""
 Rewrite = Callable[[list[bytes]], list[bytes]]
+"""A function that changes the lines of an output file."""
 
 MODEL: Final = "gemini-embedding-001"
+"""The only model of jobs."""
 _FILTER: Final = re.compile(r'display_name="([^"]+)"')
 _JOBS: Final = re.compile(r"/v1/projects/[^/]+/locations/[^/]+/batchPredictionJobs")
 _JOB: Final = re.compile(_JOBS.pattern + r"/\d+(:cancel)?")
@@ -114,7 +117,7 @@ class FakeVertexBatch(LoopbackServer):
         jobs: The jobs, in the order of their creation.
         polls_until_end: The number of polls after which a job ends.
         final_state: The final state of jobs.
-        rewrite: A function that changes the lines of an output.
+        rewrite: A function that changes the lines of each output file.
         dimension: The dimension of the vectors of jobs; by default, the requested one.
         embedded: The texts that were embedded one by one.
         faults: For each operation, the faults of the next requests, in order.
