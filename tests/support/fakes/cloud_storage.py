@@ -34,6 +34,7 @@ Name = tuple[str, str]
 CLIENT_LEAVES_SOCKETS: Final = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 """A mark for tests with failed downloads, after which the client leaves sockets open."""
 FIRST_GENERATION: Final = 1_700_000_000_000_000
+"""The generation before that of the first object. At Google, generations are microseconds."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,14 @@ FORBIDDEN: Final = Fault(status=403)
 
 @dataclass(frozen=True)
 class Blob:
-    """One version of an object."""
+    """One version of an object.
+
+    Attributes:
+        content: The bytes.
+        generation: The number of the version.
+        content_type: The media type.
+        updated: When the version was stored.
+    """
 
     content: bytes
     generation: int
@@ -103,6 +111,7 @@ class FakeCloudStorage(LoopbackServer):
         lists_sizes: Whether listings include the sizes of objects.
         calls: The number of requests for each operation.
         failed_downloads: The number of downloads with a fault.
+        sessions: The resumable uploads by id.
     """
 
     def __init__(self, *buckets: str, page_size: int = 1_000) -> None:

@@ -76,6 +76,9 @@ class FakeGoogle(LoopbackServer):
         delay: Seconds before each response.
         requests: The path of each request so far.
         authorization_requests: The parameters of each authorization request so far.
+        codes: The parameters of the authorization request of each unused code, by code.
+        key_id: The id of the key that signs ID tokens.
+        key: The key that signs ID tokens.
     """
 
     def __init__(self) -> None:

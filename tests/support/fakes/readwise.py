@@ -91,6 +91,7 @@ class FakeReadwise(LoopbackServer):
         script: The replies to the next requests, in order; all later replies are correct.
         on_request: Called with the number of each request, from 1, before the reply.
         calls: The requests so far, in order of arrival.
+        token: The accepted token.
     """
 
     def __init__(self, page_size: int = 1_000, now: datetime = START) -> None:

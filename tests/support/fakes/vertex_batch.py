@@ -114,7 +114,8 @@ class FakeVertexBatch(LoopbackServer):
     """A fake Vertex AI with batch jobs, on a free port while the `with` block runs.
 
     Attributes:
-        jobs: The jobs, in the order of their creation.
+        storage: The fake Cloud Storage in which jobs read and write.
+        jobs: The jobs by number, in the order of their creation.
         polls_until_end: The number of polls after which a job ends.
         final_state: The final state of jobs.
         rewrite: A function that changes the lines of each output file.
@@ -219,17 +220,17 @@ class _Handler(LoopbackHandler):
     def _serve(self, operation: Operation) -> None:
         body = json.loads(self.read_body() or b"{}")
         fault = self.server.arrive(operation)
-        is_correct = fault == Fault()
-        status, answer = (
-            self._execute(operation, body) if is_correct or fault.is_served else (fault.status, {})
-        )
+        status = fault.status
+        answer: dict[str, Any] = {}
+        if fault == Fault():
+            status, answer = self._execute(operation, body)
+        elif fault.is_served:
+            _, answer = self._execute(operation, body)
         self.server.pause(fault.pause)
-        if not is_correct:
-            status = fault.status
-        body = json.dumps(answer if status == 200 else _make_error(status)).encode()
+        content = json.dumps(answer if status == 200 else _make_error(status)).encode()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             headers = {"Retry-After": fault.retry_after} if fault.retry_after else {}
-            self._send(status, fault.body or body, headers)
+            self._send(status, fault.body or content, headers)
 
     def _execute(self, operation: Operation, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if not (self.headers["Authorization"] or "").startswith("Bearer "):
