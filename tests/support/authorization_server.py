@@ -6,7 +6,6 @@ runs in the test's own process, so a test can set its clock, ban users, and make
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
+from jwt.utils import base64url_encode
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import SecretStr
 from starlette.applications import Starlette
@@ -278,7 +278,7 @@ def make_authorization_parameters(client_id: str, **changes: str | None) -> dict
 def compute_challenge(verifier: str) -> str:
     """Return the PKCE code challenge of a verifier, by the method S256."""
     digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return base64url_encode(digest).decode()
 
 
 def parse_tokens(answer: httpx2.Response) -> OAuthToken:

@@ -37,7 +37,7 @@ SOME_OR_ALL: Final = pytest.mark.parametrize(
 
 
 async def send_commit(_commit: int, send: Send) -> Results:
-    """Send a commit and do nothing else: the hook of an app that is only counted."""
+    """Send a commit and do nothing else: the hook for tests that only count commits."""
     return await send()
 
 

@@ -6,7 +6,7 @@ An extraction is a decision, pattern, warning or methodology that was found in a
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from functions.tools.extractions.get_decisions.tool import TOOL as DECISIONS
 from functions.tools.extractions.get_methodologies.tool import TOOL as METHODOLOGIES
@@ -118,12 +118,19 @@ async def queue_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 
 
-async def measure_read(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
-    """Return the round trips and documents read of a call that succeeds and writes nothing."""
+class ReadCost(NamedTuple):
+    """What a call read: the number of round trips, and of documents."""
+
+    round_trips: int
+    documents: int
+
+
+async def measure_read(app: App, name: str, /, **arguments: Any) -> ReadCost:
+    """Make an anonymous call, which must succeed and write nothing, and return what it read."""
     answer = await call(app, name, ANONYMOUS, **arguments)
     assert answer.error is None, answer.error
     assert answer.receipt.documents_written == 0
-    return answer.receipt.round_trips, answer.receipt.documents_read
+    return ReadCost(answer.receipt.round_trips, answer.receipt.documents_read)
 
 
 def collect_result_ids(pages: Iterable[dict[str, Any]]) -> list[str]:

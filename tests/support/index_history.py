@@ -104,6 +104,7 @@ class History:
         await self.index()
 
     def _change_source(self, source: Source) -> Source:
+        """Return a source with a random change to one field, or to its sections."""
         generator = self.generator
         sections = [*source.sections]
         match generator.randrange(8):

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from jwt.utils import base64url_encode
+
 # The alphabets of secrets.
 ALNUM: Final = string.ascii_letters + string.digits
 UPPER: Final = string.ascii_uppercase + string.digits
@@ -47,7 +49,7 @@ def make_random_text(alphabet: str, length: int, seed: int = 0) -> str:
 def make_json_web_token(seed: int = 0) -> str:
     """Return a signed JSON web token."""
     parts = [
-        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+        base64url_encode(json.dumps(part).encode()).decode()
         for part in ({"alg": "HS256", "typ": "JWT"}, {"sub": "7431902", "scope": "admin"})
     ]
     return ".".join([*parts, make_random_text(BASE64URL, 43, seed)])

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tests.support.terraform_deployment import PROJECT, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Grant = tuple[str, str, str]
-"""A member, a role, and the target: a database, service, secret or bucket."""
+
+class Grant(NamedTuple):
+    """A role of a member on a target: a database, service, secret or bucket."""
+
+    member: str
+    role: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,14 @@ class State:
     def get_grants(self, kind: str, attribute: str) -> set[Grant]:
         """Return the grants of resources of a type, in which `attribute` names the target."""
         return {
-            (resource.values["member"], resource.values["role"], resource.values[attribute])
+            Grant(resource.values["member"], resource.values["role"], resource.values[attribute])
             for resource in self.resources[kind]
         }
 
     def get_database_roles(self) -> set[Grant]:
         """Return the grants of roles on databases, except those of the deploying account."""
         return {
-            (resource.values["member"], resource.values["role"], _parse_database(resource))
+            Grant(resource.values["member"], resource.values["role"], _parse_database(resource))
             for resource in self.resources["google_project_iam_member"]
             if resource.values["role"].startswith("roles/datastore.")
             and resource.name != "deployer"

@@ -10,7 +10,6 @@ Its responses have the format of accounts.google.com and oauth2.googleapis.com:
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
@@ -26,6 +25,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
+from jwt.utils import base64url_encode
 
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
@@ -231,22 +231,19 @@ def _sign_with_public_key(claims: dict[str, Any], key: RSAPrivateKey, key_id: st
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     header = {"alg": "HS256", "kid": key_id, "typ": "JWT"}
-    body = ".".join(_encode_base64url(json.dumps(part).encode()) for part in (header, claims))
-    return f"{body}.{_encode_base64url(hmac.digest(public, body.encode(), 'sha256'))}"
+    body = b".".join(base64url_encode(json.dumps(part).encode()) for part in (header, claims))
+    signature = base64url_encode(hmac.digest(public, body, "sha256"))
+    return f"{body.decode()}.{signature.decode()}"
 
 
 def _is_valid_exchange(form: Query, request: Query) -> bool:
-    challenge = _encode_base64url(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
+    digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
     return (
         form["grant_type"] == "authorization_code"
         and form["redirect_uri"] == request["redirect_uri"]
         and request["code_challenge_method"] == "S256"
-        and challenge == request["code_challenge"]
+        and base64url_encode(digest).decode() == request["code_challenge"]
     )
-
-
-def _encode_base64url(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def _parse_query(query: str) -> Query:

@@ -12,6 +12,8 @@ import time
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from jwt.utils import base64url_encode
+
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 _ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default/"
@@ -98,15 +100,12 @@ def decode_claims(token: str) -> dict[str, Any]:
 
 
 def _make_token(audience: str, number: int, expiry: float) -> str:
-    claims = {"aud": audience, "exp": int(expiry), "iss": "https://accounts.google.com"}
-    parts = [{"alg": "RS256", "typ": "JWT"}, {**claims, "jti": number}]
-    return ".".join(
-        [
-            *(_encode_base64url(json.dumps(part).encode()) for part in parts),
-            _encode_base64url(b"sig"),
-        ]
-    )
-
-
-def _encode_base64url(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    header = {"alg": "RS256", "typ": "JWT"}
+    claims = {
+        "aud": audience,
+        "exp": int(expiry),
+        "iss": "https://accounts.google.com",
+        "jti": number,
+    }
+    parts = [json.dumps(header).encode(), json.dumps(claims).encode(), b"a signature"]
+    return b".".join(map(base64url_encode, parts)).decode()
