@@ -31,14 +31,14 @@ _PLACEHOLDER: Final = "NotImplemented"
 """What stands for a value in an f-string: for mypy, it has every type."""
 
 
-class Program(NamedTuple):
+class EmbeddedProgram(NamedTuple):
     """A string that is a Python program, and the line where the string begins."""
 
     text: str
     line: int
 
 
-def find_programs(path: Path) -> Iterator[Program]:
+def find_programs(path: Path) -> Iterator[EmbeddedProgram]:
     """Yield the strings in a Python file that are programs with an import of this project."""
     tree = ast.parse(path.read_text("utf-8"))
     formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
@@ -55,7 +55,7 @@ def find_programs(path: Path) -> Iterator[Program]:
             case _:
                 continue
         if _imports_project(dedent(text)):
-            yield Program(dedent(text), node.lineno)
+            yield EmbeddedProgram(dedent(text), node.lineno)
 
 
 def _imports_project(text: str) -> bool:

@@ -46,7 +46,7 @@ LONG = replace(
     title="Sixty Breads",
     sections=tuple(Section(text=f"Bread number {number} needs rye flour.") for number in range(60)),
 )
-"""A source of more passages than two commits move."""
+"""A source with so many passages that moving it takes more than two commits."""
 
 
 async def save_sources(ctx: Context, *sources: Source) -> Counter[str]:
