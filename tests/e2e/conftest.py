@@ -63,7 +63,7 @@ def filled_project(local_embedder: LocalEmbedder) -> FilledProject:
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that stands for Cloud Logging in this session."""
+    """The log file of all functions of this session, in place of Cloud Logging."""
     return tmp_path_factory.mktemp("e2e") / "functions.log"
 
 
@@ -90,7 +90,7 @@ def small_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def small_functions(small_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
-    """A deployed gateway that reaches two tools, each of which is a function of its own."""
+    """A deployed gateway that reaches two tools, each in its own function."""
     with run_deployed_gateway({}, log, small_cloud) as gateway:
         yield gateway
 
@@ -106,7 +106,7 @@ def full_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def functions(full_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
-    """A deployed gateway that reaches all tools, each of which is a function of its own."""
+    """A deployed gateway that reaches all tools, each in its own function."""
     with run_deployed_gateway({}, log, full_cloud) as gateway:
         yield gateway
 

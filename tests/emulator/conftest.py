@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
     NewBackend = Callable[[datetime | None], App]
-    """A function that makes an app whose clock stands at a time; None is the current second."""
+    """A function that makes an app whose clock shows a fixed time; None is the current second."""
     NewBase = Callable[[datetime | None], Context]
     """The same for a context."""
 

@@ -43,7 +43,7 @@ REDIRECT: Final = "https://program.example/back"
 VERIFIER: Final = "v" * 43
 """A PKCE code verifier of the minimum length (RFC 7636)."""
 NOON: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)
-"""The time at which the server's clock stands first."""
+"""The initial time of the server's clock."""
 PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@example.com")
 """A person who has signed in with Google."""
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def write_credentials_file(folder: Path) -> Path:
-    """Write credentials whose access token does not expire, so that no client refreshes it.
+    """Write credentials whose access token does not expire, so no client refreshes it.
 
     Args:
         folder: The folder of the new file.

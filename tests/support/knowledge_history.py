@@ -406,5 +406,5 @@ class KnowledgeHistory(History):
 
 
 def make_app(settings: Settings) -> KillableApp:
-    """Return the app for a history, whose clock stands at `TODAY`."""
+    """Return the app for a history, whose clock always shows `TODAY`."""
     return KillableApp(settings, clock=lambda: TODAY, embedder=WordEmbedder())

@@ -58,7 +58,7 @@ def realm() -> str:
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that stands for Cloud Logging for these gateways."""
+    """The log file of these gateways, in place of Cloud Logging."""
     return tmp_path_factory.mktemp("access") / "gateway.log"
 
 

@@ -92,7 +92,7 @@ def _load_manifest() -> dict[str, Any]:
 
 
 def _pack(manifest: Path) -> None:
-    """Pack all functions, and discard the result if the checkout changed meanwhile."""
+    """Pack all functions, and discard the result if the checkout has changed since."""
     click.echo("Packing the functions as for the cloud ...", err=True)
     stage(_STAGING_FOLDER, laptop=True)
     if manifest.stem == _hash_checkout():
@@ -175,7 +175,7 @@ def _delete_unused(parent: Path, used_names: Collection[str]) -> None:
     for folder in parent.glob("*"):
         age = time.time() - folder.stat().st_mtime
         if folder.name not in used_names and age > MIN_AGE_SECONDS:
-            # Renamed first, so that no process uses a folder that is partly deleted.
+            # Renamed first: otherwise, a process could use a partly deleted folder.
             discarded_folder = folder.with_suffix(".unfinished")
             folder.rename(discarded_folder)
             shutil.rmtree(discarded_folder)

@@ -16,7 +16,7 @@ class FakeGateway(LoopbackServer):
         resource: The resource in the OAuth metadata; by default, this gateway's MCP endpoint.
         metadata_status: The HTTP status of the OAuth metadata.
         metadata: The body of the OAuth metadata; by default, JSON with the resource.
-        refusal: The HTTP status of MCP calls, none of which has a credential.
+        refusal: The HTTP status of MCP calls, which have no credentials here.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TOKEN: Final = "readwise-token-of-a-test"
 """The accepted token."""
 START: Final = datetime(2025, 3, 1, 4, 0, tzinfo=UTC)
-"""The time at which the server's clock stands first."""
+"""The default initial time of the server's clock."""
 
 
 @dataclass(frozen=True)
