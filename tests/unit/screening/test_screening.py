@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.screening.screen import ScreeningFinding, make_screening_error, screen_texts
+from tests.support.harmless_texts import HARMLESS_TEXTS
 from tests.support.secret_samples import (
     ALNUM,
-    HARMLESS_TEXTS,
     HEX,
     SecretSample,
     make_json_web_token,
