@@ -78,9 +78,7 @@ async def test_more_than_the_balance_cannot_be_withdrawn(store: AccessStore) -> 
     assert (await store.accounts.get(ANNA)).balance == 100
 
 
-async def test_an_expired_hold_can_be_withdrawn(
-    store: AccessStore,
-) -> None:
+async def test_an_expired_hold_can_be_withdrawn(store: AccessStore) -> None:
     await store.accounts.credit(ANNA, 100, NOON)
     await store.calls.reserve(BILL, "one", NOON)
     with pytest.raises(InvalidInput, match="is on hold"):

@@ -150,9 +150,7 @@ async def test_a_call_paid_long_ago_is_reserved_again(store: AccessStore) -> Non
     assert await read_money(store, later) == (50, 50)
 
 
-async def test_a_call_settled_by_a_stored_answer_is_reserved_again(
-    store: AccessStore,
-) -> None:
+async def test_a_call_settled_by_a_stored_answer_is_reserved_again(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(replace(PAID, entry=replace(SUCCESS, replayed=True)), 30, SOON)
     assert (await store.calls.reserve(BILL, "two", SOON)).state is PaymentState.RESERVED
@@ -229,9 +227,7 @@ async def test_a_killed_gateway_blocks_the_money_for_an_hour(store: AccessStore)
     assert await read_money(store, LATE) == (100, 70)
 
 
-async def test_an_unknown_outcome_is_settled_by_a_repeated_call(
-    store: AccessStore,
-) -> None:
+async def test_an_unknown_outcome_is_settled_by_a_repeated_call(store: AccessStore) -> None:
     unknown = replace(BILL, entry=replace(BEFORE, outcome="UNAVAILABLE"))
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.update_entry(unknown, SOON)
@@ -244,9 +240,7 @@ async def test_an_unknown_outcome_is_settled_by_a_repeated_call(
     assert await read_money(store) == (70, 70)
 
 
-async def test_a_call_repeated_before_its_hold_expires_is_charged(
-    store: AccessStore,
-) -> None:
+async def test_a_call_repeated_before_its_hold_expires_is_charged(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.reserve(BILL, "two", LATE - timedelta(seconds=1))
     assert await store.calls.settle(PAID, 30, LATE + timedelta(seconds=1)) == 30
@@ -300,9 +294,7 @@ async def test_a_monthly_budget_is_never_exceeded(store: AccessStore) -> None:
     assert (await store.accounts.get(ANNA)).spent == 0
 
 
-async def test_a_free_call_that_wrote_is_recorded_without_an_account(
-    access: Connection,
-) -> None:
+async def test_a_free_call_that_wrote_is_recorded_without_an_account(access: Connection) -> None:
     store = AccessStore(access)
     free = replace(PAID, user_id="ben", price=0)
     await store.calls.record(free, SOON)
@@ -319,9 +311,7 @@ async def test_a_completed_free_call_keeps_its_record(store: AccessStore, later:
     assert await store.calls.get("c1") == CallRecord(bill=free)
 
 
-async def test_a_lost_free_call_is_recorded_when_repeated(
-    store: AccessStore,
-) -> None:
+async def test_a_lost_free_call_is_recorded_when_repeated(store: AccessStore) -> None:
     free = replace(PAID, price=0)
     await store.calls.record(replace(free, entry=replace(BEFORE, outcome="UNAVAILABLE")), NOON)
     await store.calls.record(free, SOON)

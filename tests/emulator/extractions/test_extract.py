@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_each_finding_is_stored_with_its_origin(
-    settings: Settings,
-) -> None:
+async def test_each_finding_is_stored_with_its_origin(settings: Settings) -> None:
     passage = f"{KEYS} {RETRIES}"
     model = make_generator(
         {passage: {"decisions": [make_reported_decision()], "warnings": [make_reported_warning()]}}
@@ -134,9 +132,7 @@ async def test_tokens_are_counted(settings: Settings) -> None:
         assert ctx.meter.output_tokens == 20
 
 
-async def test_reading_again_replaces_the_extractions(
-    settings: Settings,
-) -> None:
+async def test_reading_again_replaces_the_extractions(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
         await ingest_books(ctx, make_book("tables", KEYS))
         await run_extract(ctx)
@@ -194,9 +190,7 @@ async def test_extractions_are_deleted_with_their_passage(settings: Settings) ->
         assert await read_topic_counts(ctx) == {"retries": 1}
 
 
-async def test_a_passage_edited_while_it_is_read_is_read_again(
-    settings: Settings,
-) -> None:
+async def test_a_passage_edited_while_it_is_read_is_read_again(settings: Settings) -> None:
     async with open_extract_context(settings) as ingesting:
         await ingest_books(ingesting, make_book("gone", KEYS), make_book("renamed", RETRIES))
 

@@ -47,9 +47,7 @@ async def read_originals(ctx: Context) -> dict[str, str | None]:
     }
 
 
-async def test_a_repeated_extraction_is_stored_as_a_duplicate(
-    settings: Settings,
-) -> None:
+async def test_a_repeated_extraction_is_stored_as_a_duplicate(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
         await ingest_books(ctx, make_book("one", KEYS))
         await run_extract(ctx)
@@ -108,9 +106,7 @@ async def test_another_answer_to_a_question_is_visible_too(settings: Settings) -
         assert await read_topic_counts(ctx) == {"keys": 2, "databases": 2}
 
 
-async def test_of_duplicates_in_a_passage_the_more_certain_stays(
-    settings: Settings,
-) -> None:
+async def test_of_duplicates_in_a_passage_the_more_certain_stays(settings: Settings) -> None:
     content = {**make_reported_decision()["content"], "considerations": ["codes change"]}
     twice = {
         "decisions": [
@@ -161,9 +157,7 @@ async def test_reading_all_again_changes_nothing(settings: Settings) -> None:
         assert await read_topic_counts(ctx) == {"keys": 1, "databases": 1, "retries": 1}
 
 
-async def test_a_changed_original_makes_its_duplicate_visible(
-    settings: Settings,
-) -> None:
+async def test_a_changed_original_makes_its_duplicate_visible(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
         await ingest_books(ctx, make_book("one", KEYS), make_book("other", AGAIN))
         await run_extract(ctx)
@@ -174,9 +168,7 @@ async def test_a_changed_original_makes_its_duplicate_visible(
         assert await read_topic_counts(ctx) == {"keys": 1, "databases": 1}
 
 
-async def test_no_duplicate_of_an_unstored_original_remains(
-    settings: Settings,
-) -> None:
+async def test_no_duplicate_of_an_unstored_original_remains(settings: Settings) -> None:
     """The original was edited while it was read, so the duplicate is read again."""
     async with open_extract_context(settings) as ingesting:
         await ingest_books(ingesting, make_book("one", KEYS), make_book("other", AGAIN))

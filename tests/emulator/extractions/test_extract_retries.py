@@ -68,9 +68,7 @@ async def test_a_failing_passage_is_deferred_alone(settings: Settings, answer: A
         assert (await run_extract(ctx)).counts == {}  # not due yet
 
 
-async def test_a_passage_that_failed_five_times_is_dead_lettered(
-    settings: Settings,
-) -> None:
+async def test_a_passage_that_failed_five_times_is_dead_lettered(settings: Settings) -> None:
     hours = [0]
     model = make_generator({NOTHING: BROKEN})
     clock = {"clock": lambda: utc_now() + timedelta(hours=hours[0])}
@@ -102,9 +100,7 @@ async def test_tokens_of_failures_are_counted(settings: Settings) -> None:
         assert ctx.meter.output_tokens == 20 + 10
 
 
-async def test_an_outage_of_the_model_ends_the_run(
-    settings: Settings,
-) -> None:
+async def test_an_outage_of_the_model_ends_the_run(settings: Settings) -> None:
     model = make_generator()
     async with open_extract_context(settings, model) as ctx:
         await ingest_books(ctx, make_book("tables", KEYS, RETRIES))
@@ -116,9 +112,7 @@ async def test_an_outage_of_the_model_ends_the_run(
         assert (await run_extract(ctx)).counts["read"] == 2
 
 
-async def test_an_outage_of_the_embedder_ends_the_run(
-    settings: Settings,
-) -> None:
+async def test_an_outage_of_the_embedder_ends_the_run(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
         await ingest_books(ctx, make_book("tables", KEYS, NOTHING))
         assert isinstance(ctx.embedder, WordEmbedder)
@@ -142,9 +136,7 @@ async def test_a_passage_that_cannot_be_embedded_fails_alone(settings: Settings)
         assert list(await read_visibility(ctx)) == ["Natural or surrogate key? (tables)"]
 
 
-async def test_another_embedding_model_is_refused_before_a_call(
-    settings: Settings,
-) -> None:
+async def test_another_embedding_model_is_refused_before_a_call(settings: Settings) -> None:
     model = make_generator()
     async with open_extract_context(settings, model) as ctx:
         await ingest_books(ctx, make_book("tables", KEYS))

@@ -69,11 +69,7 @@ async def store_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
     ],
 )
 async def test_filters_select_matching_extractions(
-    ctx: Context,
-    app: App,
-    chunks: list[Chunk],
-    arguments: dict[str, Any],
-    expected: list[str],
+    ctx: Context, app: App, chunks: list[Chunk], arguments: dict[str, Any], expected: list[str]
 ) -> None:
     questions = await store_decisions(ctx, chunks)
     result = await call_result(app, "get_decisions", **arguments)

@@ -314,10 +314,7 @@ async def test_a_busy_service_says_when_to_retry(
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
 async def test_a_rejected_request_is_a_platform_fault(
-    billing: ExternalBilling,
-    service: FakeBilling,
-    status: int,
-    capfd: pytest.CaptureFixture[str],
+    billing: ExternalBilling, service: FakeBilling, status: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     service.script.append(Reply(status))
     with pytest.raises(PlatformFault) as caught:

@@ -128,9 +128,7 @@ async def test_vectors_are_cached_by_key() -> None:
 @pytest.mark.parametrize(
     "settings", [{"openai_key_of_caller": False}, {"embedding_provider": "local"}]
 )
-async def test_by_default_calls_share_the_deployments_embedder(
-    settings: dict[str, Any],
-) -> None:
+async def test_by_default_calls_share_the_deployments_embedder(settings: dict[str, Any]) -> None:
     with FakeOpenAI() as server:
         async with open_app(server, **settings) as app:
             assert app.embedder is call_context(app, None).embedder

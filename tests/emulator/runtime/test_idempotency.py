@@ -24,10 +24,7 @@ WRITE, READ, *_ = TOOLS
 
 
 async def write(
-    app: App,
-    user: str = "anna",
-    task: str | None = None,
-    **arguments: Any,
+    app: App, user: str = "anna", task: str | None = None, **arguments: Any
 ) -> CallAnswer:
     """Call write_note as the gateway does."""
     return await invoke(WRITE, make_call_request(WRITE, Caller.of(user, task=task), arguments), app)
@@ -67,9 +64,7 @@ async def test_a_replayed_call_has_the_first_price(app: App) -> None:
     assert prices == [5, 5]
 
 
-async def test_a_key_with_other_arguments_is_a_conflict(
-    app: App,
-) -> None:
+async def test_a_key_with_other_arguments_is_a_conflict(app: App) -> None:
     await write(app, text="one", idempotency_key="k")
     other = await write(app, text="two", idempotency_key="k")
     assert other.error
@@ -108,9 +103,7 @@ async def test_a_call_sent_many_times_at_once_writes_once(app: App) -> None:
     assert len({str(answer.result) for answer in answers[:8]}) == 1
 
 
-async def test_a_lost_answer_is_replayed(
-    app: App,
-) -> None:
+async def test_a_lost_answer_is_replayed(app: App) -> None:
     arguments = {"text": "one", "then": "break", "idempotency_key": "k"}
     first = await write(app, **arguments)
     assert first.error

@@ -121,9 +121,7 @@ async def test_a_receipt_counts_documents_and_round_trips(app: App) -> None:
     assert receipt.round_trips == 3
 
 
-async def test_a_receipt_times_only_the_parts_used(
-    app: App,
-) -> None:
+async def test_a_receipt_times_only_the_parts_used(app: App) -> None:
     async def embed(_args: In, ctx: Context) -> Out:
         await ctx.query_vector("bread")
         return Out(words=[])
@@ -212,9 +210,7 @@ async def test_a_call_past_its_deadline_is_not_run(app: App) -> None:
     )
 
 
-async def test_an_unavailable_read_has_advice(
-    app: App,
-) -> None:
+async def test_an_unavailable_read_has_advice(app: App) -> None:
     failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
     error = await call_error(make_failing_tool(failure), request(word="so"), app)
     assert error["details"] == {"oven": "off"}
@@ -232,9 +228,7 @@ async def test_a_write_may_state_its_outcome(app: App, outcome: str) -> None:
     assert error["retry_after"] == 5
 
 
-async def test_a_write_with_an_unknown_outcome_says_so(
-    app: App,
-) -> None:
+async def test_a_write_with_an_unknown_outcome_says_so(app: App) -> None:
     async def write_and_fail(args: In, ctx: Context) -> Out:
         await look_around(args, ctx)
         raise Unavailable("Off.")

@@ -81,9 +81,7 @@ async def test_blanks_and_nulls_count_as_missing(app: App) -> None:
     assert result["changed"] == ["title", "priority", "status"]
 
 
-async def test_nulls_and_defaults_beside_tasks_are_ignored(
-    app: App,
-) -> None:
+async def test_nulls_and_defaults_beside_tasks_are_ignored(app: App) -> None:
     defaults: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
     answer = await call_for_result(app, "add_task", tasks=[{"title": "Rest"}], **defaults)
     assert [result["success"] for result in answer["results"]] == [True]

@@ -213,9 +213,7 @@ async def test_invalid_ids_cost_no_reads(app: App) -> None:
     assert answer.receipt.documents_read == 0
 
 
-async def test_concurrent_calls_change_tasks_together(
-    app: App,
-) -> None:
+async def test_concurrent_calls_change_tasks_together(app: App) -> None:
     await add_tasks(app, "one", "two")
     calls = [
         call_at(app, "complete_task", task_ids=["1", "2"], completed=number % 2 == 0)

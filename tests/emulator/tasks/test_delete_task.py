@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_deleted_task_is_unlisted_and_restorable(
-    app: App,
-) -> None:
+async def test_deleted_task_is_unlisted_and_restorable(app: App) -> None:
     await add_tasks(app, "one", "two")
     deleted = await call_for_result(app, "delete_task", task_id="1")
     assert deleted["task"]["status"] == "deleted"

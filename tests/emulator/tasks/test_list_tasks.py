@@ -197,9 +197,7 @@ async def test_tasks_of_other_users_are_not_listed(app: App) -> None:
         assert await list_ids(app, "ben", status=status) == []
 
 
-async def test_pages_show_each_task_once_during_changes(
-    app: App,
-) -> None:
+async def test_pages_show_each_task_once_during_changes(app: App) -> None:
     await fill(app, 7)
     page = await call_for_result(app, "list_tasks", limit=3)
     await add_tasks(app, "meanwhile")

@@ -27,9 +27,7 @@ LAST_MOMENT = NOON + timedelta(days=30) - timedelta(microseconds=1)
 TOO_LATE = NOON + timedelta(days=30)
 
 
-async def test_task_is_restored_open_or_completed(
-    app: App,
-) -> None:
+async def test_task_is_restored_open_or_completed(app: App) -> None:
     await add_tasks(app, "one", "two")
     completed = await call_for_result(app, "complete_task", task_id="2")
     for task_id, status in (("1", "open"), ("2", "completed")):
@@ -78,9 +76,7 @@ async def test_document_has_its_expiry_time(app: App) -> None:
     assert (await stored.get()).get("purge_at") is None
 
 
-async def test_number_of_an_expired_task_is_not_reused(
-    app: App,
-) -> None:
+async def test_number_of_an_expired_task_is_not_reused(app: App) -> None:
     await add_tasks(app, "one")
     await call_for_result(app, "delete_task", task_id="1")
     await app.connection.client.document("users/anna/tasks/1").delete()

@@ -119,9 +119,7 @@ def visible(task: dict[str, Any]) -> dict[str, Any]:
     queries=st.lists(filters, min_size=1, max_size=4),
 )
 async def test_stored_list_equals_its_model(
-    app: App,
-    script: list[tuple[tuple[str, dict[str, Any]], bool]],
-    queries: list[dict[str, Any]],
+    app: App, script: list[tuple[tuple[str, dict[str, Any]], bool]], queries: list[dict[str, Any]]
 ) -> None:
     user = next(_USERS)
     model = list[dict[str, Any]]()

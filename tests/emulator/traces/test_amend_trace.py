@@ -218,9 +218,7 @@ async def test_concurrent_calls_with_one_key_amend_once(app: App) -> None:
     assert (await read(app, trace_id))["revision"] == 2
 
 
-async def test_amendment_takes_three_or_four_round_trips(
-    app: App,
-) -> None:
+async def test_amendment_takes_three_or_four_round_trips(app: App) -> None:
     trace_id = await contribute(app)
     answer = await call(app, "amend_trace", trace_id=trace_id, title="New")
     assert answer.receipt.round_trips <= 3

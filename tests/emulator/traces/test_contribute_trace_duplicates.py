@@ -71,9 +71,7 @@ async def test_copy_may_supersede_its_original(app: App) -> None:
     assert await search_trace_ids(app, query=COPY["title"]) == [result["trace_id"]]
 
 
-async def test_superseded_trace_is_no_duplicate(
-    app: App,
-) -> None:
+async def test_superseded_trace_is_no_duplicate(app: App) -> None:
     superseded_id = await contribute(app, NUMBER)
     await contribute(app, 20, supersedes=superseded_id)
     result = await call_result(app, "contribute_trace", "ben", **COPY)
@@ -96,9 +94,7 @@ async def test_contributor_of_the_original_is_sent_to_amend(app: App) -> None:
     assert "vote_trace" not in str(answer.text)
 
 
-async def test_key_replays_the_answer_of_a_duplicate(
-    app: App,
-) -> None:
+async def test_key_replays_the_answer_of_a_duplicate(app: App) -> None:
     await contribute(app, NUMBER)
     arguments = COPY | {"idempotency_key": "k"}
     answer, repeated_answer = [
@@ -119,9 +115,7 @@ async def test_supersedes_overrides_other_duplicates(app: App) -> None:
     assert {trace["trace_id"] for trace in third["similar"]} == {original_id}
 
 
-async def test_withdrawn_trace_is_not_restored_beside_its_copy(
-    app: App,
-) -> None:
+async def test_withdrawn_trace_is_not_restored_beside_its_copy(app: App) -> None:
     original_id = await contribute(app)
     await call_result(app, "withdraw_trace", trace_id=original_id)
     copy_id = await contribute(app)

@@ -88,9 +88,7 @@ async def test_withdrawn_middle_of_a_chain_changes_nothing(app: App) -> None:
     assert await is_found(app, *trace_ids) == [False, False, True]
 
 
-async def test_superseding_twice_names_the_successor(
-    app: App,
-) -> None:
+async def test_superseding_twice_names_the_successor(app: App) -> None:
     [superseded_id] = await contribute_chain(app, 1)
     successor = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=superseded_id)
     error = await call_error(app, "contribute_trace", **make_sample(2, supersedes=superseded_id))

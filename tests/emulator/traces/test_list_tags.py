@@ -143,9 +143,7 @@ async def test_pages_skip_unused_tags(app: App) -> None:
     assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "z"]
 
 
-async def test_thousands_of_unused_tags_are_skipped(
-    app: App,
-) -> None:
+async def test_thousands_of_unused_tags_are_skipped(app: App) -> None:
     """Any user can make them by contributing and withdrawing traces."""
     await contribute_with_tags(app, ["a", "z"])
     client = app.connection.client

@@ -232,9 +232,7 @@ async def test_trust_breaks_a_tie(app: App, embedder: WordEmbedder) -> None:
     ]
 
 
-async def test_popular_trace_never_outranks_a_match(
-    app: App,
-) -> None:
+async def test_popular_trace_never_outranks_a_match(app: App) -> None:
     trace_ids = await contribute_samples(app, 0, 1, 2, 3, 6)
     matching_id, *other_ids = trace_ids[1], trace_ids[0], trace_ids[2], trace_ids[3], trace_ids[4]
     for trace_id in other_ids:

@@ -109,9 +109,7 @@ async def test_flagged_and_superseded_traces_leave_no_gap(
     assert sorted({*trace_ids, successor} - {trace_ids[3]}) == sorted(collect_trace_ids(flagged))
 
 
-async def test_page_of_hidden_traces_does_not_say_no_match(
-    app: App,
-) -> None:
+async def test_page_of_hidden_traces_does_not_say_no_match(app: App) -> None:
     trace_ids = await contribute_anchors(app, 6)
     for hidden in trace_ids[3:]:
         await add_votes(app, hidden, 2, **SPAM)
@@ -143,9 +141,7 @@ async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     assert set(error.details) == {"cursor"}
 
 
-async def test_cursor_depends_on_include_flagged(
-    app: App,
-) -> None:
+async def test_cursor_depends_on_include_flagged(app: App) -> None:
     await contribute_anchors(app, 3)
     cursor = (await call_result(app, "search_traces", ANONYMOUS, **QUERY, limit=1))["next_cursor"]
     error = await call_error(

@@ -217,9 +217,7 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
     assert [tally["upvotes"] + tally["downvotes"] for tally in tallies] == [10] * 3
 
 
-async def test_unreadable_votes_block_no_other_trace(
-    app: App,
-) -> None:
+async def test_unreadable_votes_block_no_other_trace(app: App) -> None:
     broken_id, other_id, foreign_id = [
         await contribute(app, number, user) for number, user in enumerate(("anna", "anna", "ben"))
     ]

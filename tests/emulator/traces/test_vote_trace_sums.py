@@ -181,9 +181,7 @@ async def test_concurrent_votes_of_one_user_count_once(app: App) -> None:
     await assert_tallies(app)
 
 
-async def test_concurrent_votes_keep_the_record_exact(
-    app: App,
-) -> None:
+async def test_concurrent_votes_keep_the_record_exact(app: App) -> None:
     trace_ids = [await contribute(app, number, "anna") for number in range(4)]
     await asyncio.gather(
         *(

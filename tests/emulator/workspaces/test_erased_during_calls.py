@@ -99,9 +99,7 @@ async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
     assert len(await read_write_times(ctx, "users/")) == 4 + len(text.split("\n\n"))
 
 
-async def test_an_upload_erased_meanwhile_leaves_nothing(
-    settings: Settings,
-) -> None:
+async def test_an_upload_erased_meanwhile_leaves_nothing(settings: Settings) -> None:
     embedder = ErasingEmbedder(Purpose.DOCUMENT, settings)
     app = App(settings, embedder=embedder)
     error = await extract_error(app, QUESTION, materials=TEXT, task_id="notes")
@@ -134,9 +132,7 @@ async def test_a_search_during_an_erasure_is_whole_or_not_found(
         assert sorted(TEXT.split("\n\n")) == sorted(answer.result["contexts"])
 
 
-async def test_no_answer_is_stored_for_an_erased_workspace(
-    settings: Settings,
-) -> None:
+async def test_no_answer_is_stored_for_an_erased_workspace(settings: Settings) -> None:
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
     app = App(settings, embedder=embedder)
     await call_extract(app, QUESTION, materials=TEXT, task_id="notes", idempotency_key="one")
@@ -186,9 +182,7 @@ class OvertakenEmbedder(WordEmbedder):
         return await super().embed(texts, purpose)
 
 
-async def test_an_erased_and_repeated_upload_is_never_half_visible(
-    settings: Settings,
-) -> None:
+async def test_an_erased_and_repeated_upload_is_never_half_visible(settings: Settings) -> None:
     text = "\n\n".join(f"Passage {number} is like no other." for number in range(3 * 32))
     embedder = OvertakenEmbedder(settings, text)
     app = App(settings, embedder=embedder)

@@ -202,9 +202,7 @@ async def test_the_default_scope_is_the_text_alone(app: App) -> None:
     ]
 
 
-async def test_scope_task_includes_a_new_text(
-    app: App,
-) -> None:
+async def test_scope_task_includes_a_new_text(app: App) -> None:
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "comet", materials=COMET, scope="task")
     assert result["considered"] == 2
@@ -253,9 +251,7 @@ async def test_unusual_task_ids_are_separate_workspaces(app: App) -> None:
     assert len(ODD) == len(names)
 
 
-async def test_the_workspace_is_the_argument_the_key_or_default(
-    app: App,
-) -> None:
+async def test_the_workspace_is_the_argument_the_key_or_default(app: App) -> None:
     essay = Caller.of("reader", task="essay")
     named_result = await extract_result(app, "comet", essay, materials=TEXT, task_id="thesis")
     of_key = await extract_result(app, "comet", essay, materials=TEXT)
@@ -289,9 +285,7 @@ async def test_a_refused_call_stores_and_costs_nothing(app: App) -> None:
     assert (await extract_result(app, "comet", materials=TEXT))["known"] is False
 
 
-async def test_the_weight_ranges_from_words_to_meaning(
-    open_app: Callable[..., App],
-) -> None:
+async def test_the_weight_ranges_from_words_to_meaning(open_app: Callable[..., App]) -> None:
     for weight, part in ((1.0, "similarity"), (0.0, "bm25")):
         app = open_app(extract_semantic_weight=weight)
         passages = (await extract_result(app, "rye and a comet", materials=TEXT))["passages"]

@@ -143,10 +143,7 @@ async def test_a_document_erased_during_its_upload_is_gone(
 
 
 @SOME_OR_ALL
-async def test_a_document_erased_while_deferred_is_gone(
-    open_app: Open,
-    step: int,
-) -> None:
+async def test_a_document_erased_while_deferred_is_gone(open_app: Open, step: int) -> None:
     for commits in range(2, 20, step):
         other_app = open_app(commits, short=True)
         uploading_app = open_app(
@@ -267,10 +264,7 @@ async def test_the_job_never_continues_another_upload(
 
 
 @SOME_OR_ALL
-async def test_an_answer_of_an_erased_workspace_is_not_stored(
-    open_app: Open,
-    step: int,
-) -> None:
+async def test_an_answer_of_an_erased_workspace_is_not_stored(open_app: Open, step: int) -> None:
     for commits in range(2, 20, step):
         other_app = open_app(commits)
         uploading_app = open_app(commits, call_after(commits, partial(erase, other_app)))

@@ -251,9 +251,7 @@ async def test_a_repeated_call_continues_after_a_slow_model(
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_repeated_call_in_an_outage_loses_nothing(
-    fake: FakeOpenAI,
-    app: App,
-    open_app: Open,
+    fake: FakeOpenAI, app: App, open_app: Open
 ) -> None:
     hasty = open_app(extract_materials_characters=500)
     await extract_result(hasty, QUERY, materials=TEXT)

@@ -213,9 +213,7 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
     assert len(embedder.passages) == 100
 
 
-async def test_job_and_call_embed_alike(
-    open_app: Callable[..., App],
-) -> None:
+async def test_job_and_call_embed_alike(open_app: Callable[..., App]) -> None:
     small = open_app(extract_materials_characters=1_000)
     large = open_app()
     await extract_result(small, "line 7", materials=LONG, task_id="job")
@@ -261,9 +259,7 @@ async def test_scope_task_omits_pending_texts(open_app: Callable[..., App]) -> N
     assert set(result["contexts"]) == {"Line 7 of a long log.", "A short text."}
 
 
-async def test_scope_task_with_a_pending_text_is_pending(
-    open_app: Callable[..., App],
-) -> None:
+async def test_scope_task_with_a_pending_text_is_pending(open_app: Callable[..., App]) -> None:
     app = open_app(extract_materials_characters=1_000)
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "line", materials=LONG, scope="task")
@@ -332,9 +328,7 @@ async def test_the_stored_fields_of_a_document_keep_their_names(
     assert {passage["embedding_model"] for passage in passages.values()} == {embedder.model}
 
 
-async def test_another_passage_length_leaves_no_earlier_parts(
-    open_app: Callable[..., App],
-) -> None:
+async def test_another_passage_length_leaves_no_earlier_parts(open_app: Callable[..., App]) -> None:
     text = "A boat has a mast. " * 40
     for characters in (1500, 200, 1500):
         app = open_app(extract_passage_characters=characters)

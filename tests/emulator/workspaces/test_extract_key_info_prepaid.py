@@ -120,9 +120,7 @@ async def test_a_pending_text_is_asked_again_for_free(open_app: Open) -> None:
     assert await read_status_and_price(app, document=ID) == ("ready", FULL_PRICE)
 
 
-async def test_one_of_many_simultaneous_answers_is_prepaid(
-    open_app: Open,
-) -> None:
+async def test_one_of_many_simultaneous_answers_is_prepaid(open_app: Open) -> None:
     app = open_app()
     await read_status_and_price(app, materials=TEXT)
     await run_job(INGEST_MATERIALS, app)
@@ -133,10 +131,7 @@ async def test_one_of_many_simultaneous_answers_is_prepaid(
 
 
 @SOME_OR_ALL
-async def test_a_resumed_call_never_restores_a_prepayment(
-    open_app: Open,
-    step: int,
-) -> None:
+async def test_a_resumed_call_never_restores_a_prepayment(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other_app = open_app(commits)
         assert await read_status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
@@ -155,10 +150,7 @@ async def test_a_resumed_call_never_restores_a_prepayment(
 
 
 @SOME_OR_ALL
-async def test_an_overtaken_upload_leaves_the_document_ready(
-    open_app: Open,
-    step: int,
-) -> None:
+async def test_an_overtaken_upload_leaves_the_document_ready(open_app: Open, step: int) -> None:
     for commits in range(2, 20, step):
         other_app = open_app(commits)
         uploading_app = open_app(commits, call_after(commits, partial(upload_and_ask, other_app)))
@@ -187,10 +179,7 @@ async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
 
 
 @SOME_OR_ALL
-async def test_a_repeated_commit_changes_nothing(
-    open_app: Open,
-    step: int,
-) -> None:
+async def test_a_repeated_commit_changes_nothing(open_app: Open, step: int) -> None:
     """Google's client repeats commits by itself."""
     calm_app = open_app(-1)
     costs = [

@@ -242,9 +242,7 @@ async def test_of_two_equal_scores_the_later_text_comes_first(
         assert len({passage["score"] for passage in result["passages"]}) == 1
 
 
-async def test_of_many_equal_scores_the_latest_come_first(
-    open_app: Callable[..., App],
-) -> None:
+async def test_of_many_equal_scores_the_latest_come_first(open_app: Callable[..., App]) -> None:
     """There are as many spellings with equal scores as the search by meaning returns."""
     spellings = [
         "".join(letter.upper() if number >> n & 1 else letter for n, letter in enumerate("anchor"))
@@ -294,9 +292,7 @@ async def test_matching_words_outrank_distant_vectors(app: App) -> None:
         assert "disk full" in result["contexts"][0]
 
 
-async def test_the_end_of_a_long_passage_is_found_by_its_words(
-    app: App,
-) -> None:
+async def test_the_end_of_a_long_passage_is_found_by_its_words(app: App) -> None:
     """The local model reads only the first 256 tokens."""
     chapters = [f"Chapter {n} is about the marketing plan of region {n}." for n in range(40)]
     long = "The committee met and talked of the weather. " * 30

@@ -372,9 +372,7 @@ async def test_one_character_is_a_text(fast_app: App) -> None:
         assert (await call_twice(fast_app, "x", text))["contexts"] == [text]
 
 
-async def test_too_many_passages_are_refused_with_advice(
-    fast_app: App,
-) -> None:
+async def test_too_many_passages_are_refused_with_advice(fast_app: App) -> None:
     text = "\n\n".join(str(number) for number in range(20_001))
     answer = await call_extract(fast_app, "7", materials=text)
     assert answer.error is not None
@@ -383,9 +381,7 @@ async def test_too_many_passages_are_refused_with_advice(
     assert answer.receipt.documents_written == 0
 
 
-async def test_a_paragraph_repeated_very_often_is_one_passage(
-    fast_app: App,
-) -> None:
+async def test_a_paragraph_repeated_very_often_is_one_passage(fast_app: App) -> None:
     text = "anchor\n\n" * 50_000
     result = await call_twice(fast_app, "anchor", text)
     assert result["contexts"] == ["anchor"]

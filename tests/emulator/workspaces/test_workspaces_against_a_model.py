@@ -244,9 +244,7 @@ async def assert_stored(model: WorkspaceModel) -> None:
     assert {UPLOAD_ID.sub("", path) for path in contents} == expected
 
 
-async def test_different_task_ids_are_different_workspaces(
-    counting_app: App,
-) -> None:
+async def test_different_task_ids_are_different_workspaces(counting_app: App) -> None:
     texts_by_task: dict[str, list[tuple[str, str]]] = {}
     for number, name in enumerate(filter(None, NAMES)):
         text = f"Only {number} is here."
@@ -273,9 +271,7 @@ async def test_a_malformed_document_id_is_invalid(counting_app: App, document: s
     assert error.code == "VALIDATION_ERROR"
 
 
-async def test_equal_texts_are_stored_for_each_workspace(
-    counting_app: App,
-) -> None:
+async def test_equal_texts_are_stored_for_each_workspace(counting_app: App) -> None:
     callers = [Caller.of(user) for user in ("ann", "ann.b")]
     for caller, task in itertools.product(callers, ("notes", "Notes")):
         result = await extract_result(counting_app, "rye", caller, materials=TEXTS[0], task_id=task)
