@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,7 @@ from shared.accounts.account import HOLD_LIFETIME, Account
 from shared.accounts.call_record import Bill, CallEntry
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import InvalidInput
+from tests.support.commit_hooks import intercept_commits, send_commit_twice
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -61,16 +62,9 @@ async def test_concurrent_credits_are_all_kept(access: Connection) -> None:
 async def test_a_credit_with_a_lost_answer_is_given_once(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Google's client then sends the commit again."""
     await store.accounts.credit(ANNA, 100, NOON)
-    api = access.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit = api.commit
-
-    async def commit_twice(**request: Any) -> Any:
-        """Commit twice, as Google's client does when the answer to the first commit is lost."""
-        await commit(**request)
-        return await commit(**request)
-
-    monkeypatch.setattr(api, "commit", commit_twice)
+    intercept_commits(access.client, monkeypatch, send_commit_twice(1))
     assert (await store.accounts.credit(ANNA, 50, NOON)).balance == 150
     assert (await store.accounts.get(ANNA)).balance == 150
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
@@ -21,14 +21,12 @@ from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, CallReco
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PaymentRequired, Unavailable
+from tests.support.commit_hooks import intercept_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from shared.core.meter import Meter
     from shared.firestore.database import Connection
-
-    Commit = Callable[..., Awaitable[Any]]
+    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -357,16 +355,14 @@ def lose_answers(
 
     Google's client then sends each commit a second time. It gives up if that answer is lost, too.
     """
-    api = access.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit: Commit = api.commit
 
-    async def commit_twice(**request: Any) -> Any:
-        await commit(**request)
+    async def send_twice(_number: int, send: Send) -> Results:
+        await send()
         if second_is_answered:
-            return await commit(**request)
+            return await send()
         raise ServiceUnavailable("no answer")  # type: ignore[no-untyped-call]
 
-    monkeypatch.setattr(api, "commit", commit_twice)
+    intercept_commits(access.client, monkeypatch, send_twice)
 
 
 async def test_a_call_with_lost_answers_is_charged_once(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import Aborted
@@ -15,9 +15,11 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.keys import MAX_LISTED_KEYS
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import NotFound
+from tests.support.commit_hooks import intercept_commits
 
 if TYPE_CHECKING:
     from shared.firestore.database import Connection
+    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -78,17 +80,13 @@ async def test_a_key_is_revoked_despite_a_concurrent_change(
     access: Connection, store: AccessStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.keys.add(KEY)
-    api = access.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit = api.commit
-    attempts = []
 
-    async def abort_once(**request: Any) -> Any:
-        attempts.append(request)
-        if len(attempts) == 1:
+    async def abort_first(number: int, send: Send) -> Results:
+        if number == 1:
             raise Aborted("too much contention")  # type: ignore[no-untyped-call]
-        return await commit(**request)
+        return await send()
 
-    monkeypatch.setattr(api, "commit", abort_once)
+    intercept_commits(access.client, monkeypatch, abort_first)
     await store.keys.revoke(KEY.key_id, NOON)
     stored_key = await store.keys.get(KEY.key_id)
     assert stored_key

@@ -233,7 +233,7 @@ async def test_a_run_out_of_time_is_continued_by_the_next(settings: Settings) ->
         assert not (await extract(ctx, make_spent_budget())).finished
         assert model.texts == []
         assert not (await extract(ctx, make_one_step_budget())).finished
-        assert len(model.texts) == 8  # the first step
+        assert len(model.texts) == 8  # the first batch
         assert await count_pending(ctx) == 1
         assert (await run_extract(ctx)).finished
         assert len(model.texts) == 9

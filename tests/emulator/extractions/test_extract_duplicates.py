@@ -83,7 +83,8 @@ async def test_the_first_of_two_in_a_batch_is_visible(
 
 async def test_one_of_many_equal_extractions_in_a_run_is_visible(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
-        books = [make_book(f"book{n}", f"Said {n} times before: {KEYS}") for n in range(20)]
+        texts = [f"Said {number} times before: {KEYS}" for number in range(20)]
+        books = [make_book(f"book{number}", text) for number, text in enumerate(texts)]
         await ingest_books(ctx, *books)
         report = await run_extract(ctx)
         assert report.counts == {"read": 20, "found": 1, "duplicates": 19, "unfounded": 0}

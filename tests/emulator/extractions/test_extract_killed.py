@@ -40,8 +40,10 @@ pytestmark = pytest.mark.anyio
 PASSAGE_COUNT: Final = 30
 LAST_COMMITS: Final = (1, 2, 2, 3)
 """The number of the commit after which each run is killed. Commit 1 takes the lease. Commit 2 of
-the second run records the embedding model; that of the later runs stores eight chunks. Commit 3
-stores sixteen chunks."""
+the second run records the embedding model. Commits 2 and 3 of later runs store a batch of eight
+chunks each."""
+STORED_COUNT: Final = 3 * 8
+"""The number of chunks that the killed runs store."""
 NAMES: Final = "Ada Ben Cas Dan Eva Fay Gus Hal Ida Jon Kim Leo Mia Ned Oda Pia Ron Sue Tim Una"
 PROGRAM: Final = """
 import asyncio, os, signal, sys
@@ -170,7 +172,7 @@ async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Co
     for hours, last_commit in enumerate(LAST_COMMITS):
         kill_run(settings, last_commit, hours)
     pending_count = await ChunkQueue(ctx.database).count_pending("extract")
-    assert pending_count == PASSAGE_COUNT - 8 - 16
+    assert pending_count == PASSAGE_COUNT - STORED_COUNT
     report = await run_without_kill(settings, len(LAST_COMMITS))
     assert report.counts["read"] == pending_count
     assert report.finished

@@ -103,8 +103,8 @@ async def test_tokens_of_failures_are_counted(settings: Settings) -> None:
     async with open_extract_context(settings, model) as ctx:
         await ingest_books(ctx, make_book("bad", NOTHING, RETRIES))
         await run_extract(ctx)
-        # Each answer costs 100 and 10 tokens. The incomplete one is requested twice. As all
-        # passages of the batch fail, a probe finds out whether the model works at all.
+        # Each answer costs 100 and 10 tokens. The incomplete one is requested twice. After
+        # the failures, a probe finds out whether the model works at all.
         incomplete_input, refused_input, probe_input = 2 * 100, 7, 100
         assert ctx.meter.input_tokens == incomplete_input + refused_input + probe_input
         assert ctx.meter.output_tokens == 2 * 10 + 0 + 10

@@ -80,27 +80,25 @@ async def test_filters_select_matching_extractions(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "topic", "search_type"),
+    ("arguments", "expected"),
     [
-        ({"topic": "K8s"}, "kubernetes", "filtered"),
-        ({"topic": "Nowhere"}, "nowhere", "filtered"),
-        ({"source_id": "baking"}, "all", "filtered"),
-        ({"query": "sea"}, "all", "semantic"),
-        ({"topic": "K8s", "query": "sea"}, "kubernetes", "semantic"),
+        ({"topic": "K8s"}, {"query": "kubernetes", "search_type": "filtered"}),
+        ({"topic": "Nowhere"}, {"query": "nowhere", "search_type": "filtered"}),
+        ({"source_id": "baking"}, {"query": "all", "search_type": "filtered"}),
+        ({"query": "sea"}, {"query": "all", "search_type": "semantic"}),
+        ({"topic": "K8s", "query": "sea"}, {"query": "kubernetes", "search_type": "semantic"}),
     ],
 )
-async def test_metadata_has_the_topic_and_the_search_type(  # noqa: PLR0913, PLR0917
+async def test_metadata_has_the_topic_and_the_search_type(
     ctx: Context,
     app: App,
     chunks: list[Chunk],
     arguments: dict[str, Any],
-    topic: str,
-    search_type: str,
+    expected: dict[str, str],
 ) -> None:
     await store_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", **arguments))["metadata"]
-    assert metadata["query"] == topic
-    assert metadata["search_type"] == search_type
+    assert {name: metadata[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("query_arguments", [{}, {"query": "sea"}, {"source_id": "baking"}])

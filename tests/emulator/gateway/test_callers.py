@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import Aborted, NotFound, ServiceUnavailable
@@ -21,11 +21,13 @@ from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier
 from shared.core.errors import InvalidInput, Unauthorized
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
+from tests.support.commit_hooks import intercept_commits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.accounts.access_key import AccessKey
+    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -187,15 +189,13 @@ async def test_concurrent_calls_with_a_key_write_its_use_once(
     access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, _ = await create_key(access, "anna")
-    api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit = api.commit
-    commits = []
+    commits: list[int] = []
 
-    async def record_commit(**request: Any) -> Any:
-        commits.append(request)
-        return await commit(**request)
+    async def record_commit(number: int, send: Send) -> Results:
+        commits.append(number)
+        return await send()
 
-    monkeypatch.setattr(api, "commit", record_commit)
+    intercept_commits(access.connection.client, monkeypatch, record_commit)
     await asyncio.gather(*(identify_caller(access, text) for _ in range(30)))
     assert len(commits) == 1
 
@@ -208,12 +208,11 @@ async def test_a_key_is_valid_if_its_use_cannot_be_stored(
     error: Callable[[str], Exception],
 ) -> None:
     text, _ = await create_key(access, "anna")
-    api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
 
-    async def fail(**_request: Any) -> Any:
+    async def fail(_number: int, _send: Send) -> Results:
         raise error("no")
 
-    monkeypatch.setattr(api, "commit", fail)
+    intercept_commits(access.connection.client, monkeypatch, fail)
     for _ in range(2):
         assert (await identify_caller(access, text)).user_id == "anna"
     assert capfd.readouterr().err.count("key_use_not_noted") == 1

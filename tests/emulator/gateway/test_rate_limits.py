@@ -253,7 +253,7 @@ async def test_an_instance_remembers_a_bounded_number_of_buckets(clock: Settable
 PAUSES = st.one_of(st.floats(0, 3), st.floats(0, 900))
 INSTANCES = st.integers(0, 3)
 STEPS = st.lists(st.tuples(PAUSES, st.lists(INSTANCES, max_size=9)), max_size=40)
-"""Pauses in seconds, each with the instances that get a call at once afterwards."""
+"""Pauses in seconds, each with the instances that get concurrent calls afterwards."""
 
 
 @hypothesis_settings(deadline=None)

@@ -16,6 +16,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, CallRequest
+from tests.support.commit_hooks import intercept_commits, send_commit_twice
 from tests.support.notebook_tools import TOOLS, Note, Written
 from tests.support.tool_calls import make_call_request
 
@@ -129,17 +130,11 @@ async def test_a_refused_call_may_be_repeated_with_its_key(app: App) -> None:
 async def test_a_commit_with_a_lost_answer_is_recognized(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = app.connection.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit = api.commit
-
-    async def commit_twice(**request: Any) -> Any:
-        await commit(**request)  # Google's client resends it when the answer is lost
-        return await commit(**request)
-
+    """Google's client then sends the commit again."""
     for arguments in ({"text": "one"}, {"text": "two", "idempotency_key": "k"}):
-        monkeypatch.setattr(api, "commit", commit_twice)
-        answer = await write(app, **arguments)
-        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            intercept_commits(app.connection.client, patch, send_commit_twice(1))
+            answer = await write(app, **arguments)
         assert answer.error is None
         assert answer.receipt.replayed is None
     assert await read_notes(app) == ["one", "two"]

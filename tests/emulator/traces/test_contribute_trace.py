@@ -231,7 +231,7 @@ async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
-async def test_nothing_is_stored_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
+async def test_no_trace_is_stored_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
     embedder.is_down = True
     answer = await call(app, "contribute_trace", **make_sample(0))
     assert answer.error

@@ -59,7 +59,7 @@ class History:
         self.trace_ids: list[str] = []
 
     async def make_event(self) -> None:
-        """Make one to three random calls at once."""
+        """Make one to three random calls concurrently."""
         count = self.chance.choice((1, 1, 1, 2, 3))
         await asyncio.gather(*(self._make_call() for _ in range(count)))
 

@@ -1,7 +1,9 @@
 """A document that is erased during its upload, or uploaded during an erasure, is complete or gone.
 
 Most tests disturb an upload or an erasure after its first commit, then another one after its second
-commit, and so on, until the disturbed side makes no more commits. Each has a database of its own.
+commit, and so on, until the disturbed side makes no more commits. `commit` is the number of that
+commit, and also of a database, since each attempt has its own.
+
 A text that is too long for one call is deferred: the call stores the text, and later calls or the
 job `ingest_materials` embed it.
 """
@@ -149,170 +151,168 @@ async def test_a_document_erased_during_its_upload_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     conflicts = 0
-    for commits in range(0, 20, step):
-        other_app = open_app(commits)
-        uploading_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+    for commit in range(0, 20, step):
+        other_app = open_app(commit)
+        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
         documents = await read_workspaces(other_app)
         if answer.error:
             conflicts += 1
-            assert answer.error.code == "CONFLICT", commits
+            assert answer.error.code == "CONFLICT", commit
             assert "again" in answer.error.message
-        if answer.error or commits == uploading_app.commits:
-            assert documents == {}, commits
+        if answer.error or commit == uploading_app.commits:
+            assert documents == {}, commit
         await assert_whole_or_gone(other_app, expected)
     assert conflicts >= 3 / step  # at least the first three commits
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_while_deferred_is_gone(open_app: Open, step: int) -> None:
-    for commits in range(2, 20, step):
-        other_app = open_app(commits, defers=True)
-        uploading_app = open_app(
-            commits, call_after(commits, partial(erase, other_app)), defers=True
-        )
+    for commit in range(2, 20, step):
+        other_app = open_app(commit, defers=True)
+        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)), defers=True)
         answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
-        assert await read_workspaces(other_app) == {}, commits
+        assert await read_workspaces(other_app) == {}, commit
         assert answer.error is None or answer.error.code == "CONFLICT"
         assert await get_error_code(other_app, document=DOCUMENT) == "NOT_FOUND"
-    assert commits > 4
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_while_resumed_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits, defers=True)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit, defers=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        asking_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+        asking_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         answer = await call_extract_with_deadline(asking_app, document=DOCUMENT)
-        if asking_app.commits < commits:
+        if asking_app.commits < commit:
             break
-        assert await read_workspaces(other_app) == {}, commits
+        assert await read_workspaces(other_app) == {}, commit
         assert answer.error is None or answer.error.code in ("CONFLICT", "NOT_FOUND")
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 3
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 3
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_during_the_job_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits, defers=True)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit, defers=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        job_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+        job_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         report = await run_job(INGEST_MATERIALS, job_app)
-        if job_app.commits < commits:
+        if job_app.commits < commit:
             break
         assert isinstance(report, Report)
-        assert await read_workspaces(other_app) == {}, commits
-        assert report.failures == [], commits
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 3
+        assert await read_workspaces(other_app) == {}, commit
+        assert report.failures == [], commit
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 3
 
 
 @SOME_OR_ALL
 async def test_an_upload_during_an_erasure_is_whole_or_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
         await extract_result(other_app, QUERY, materials=TEXT)
         erasing_app = open_app(
-            commits,
-            call_after(commits, partial(call_extract_with_deadline, other_app, materials=TEXT)),
+            commit,
+            call_after(commit, partial(call_extract_with_deadline, other_app, materials=TEXT)),
         )
         await erase(erasing_app)
-        if erasing_app.commits < commits:
+        if erasing_app.commits < commit:
             break
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 4
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_another_upload_during_an_erasure_is_whole_or_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
         await extract_result(other_app, QUERY, materials=make_text(3, first=500))
         erasing_app = open_app(
-            commits,
-            call_after(commits, partial(call_extract_with_deadline, other_app, materials=TEXT)),
+            commit,
+            call_after(commit, partial(call_extract_with_deadline, other_app, materials=TEXT)),
         )
         await erase(erasing_app)
-        if erasing_app.commits < commits:
+        if erasing_app.commits < commit:
             break
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 4
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_a_call_never_continues_another_upload(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(2, 20, step):
-        other_app = open_app(commits)
-        broken_app = open_app(commits, is_down=True)
+    for commit in range(2, 20, step):
+        other_app = open_app(commit)
+        broken_app = open_app(commit, is_down=True)
         uploading_app = open_app(
-            commits, call_after(commits, partial(erase_and_begin_upload, other_app, broken_app))
+            commit, call_after(commit, partial(erase_and_begin_upload, other_app, broken_app))
         )
         await call_extract_with_deadline(uploading_app, materials=TEXT)
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 4
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_the_job_never_continues_another_upload(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app, broken_app = open_app(commits, defers=True), open_app(commits, is_down=True)
+    for commit in range(1, 20, step):
+        other_app, broken_app = open_app(commit, defers=True), open_app(commit, is_down=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
         job_app = open_app(
-            commits, call_after(commits, partial(erase_and_begin_upload, other_app, broken_app))
+            commit, call_after(commit, partial(erase_and_begin_upload, other_app, broken_app))
         )
         await run_job(INGEST_MATERIALS, job_app)
-        if job_app.commits < commits:
+        if job_app.commits < commit:
             break
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 3
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 3
 
 
 @SOME_OR_ALL
 async def test_an_answer_of_an_erased_workspace_is_not_stored(open_app: Open, step: int) -> None:
-    for commits in range(2, 20, step):
-        other_app = open_app(commits)
-        uploading_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+    for commit in range(2, 20, step):
+        other_app = open_app(commit)
+        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         await call_extract_with_deadline(uploading_app, materials=TEXT, idempotency_key="k")
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
-        assert await read_stored_answers(other_app) == [], commits
-    assert commits > 4
+        assert await read_stored_answers(other_app) == [], commit
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_two_concurrent_erasures_both_complete(open_app: Open, step: int) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
         await extract_result(other_app, QUERY, materials=TEXT, idempotency_key="k")
-        erasing_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+        erasing_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         await erase(erasing_app)
-        if erasing_app.commits < commits:
+        if erasing_app.commits < commit:
             break
-        assert await read_workspaces(other_app) == {}, commits
-        assert await read_stored_answers(other_app) == [], commits
-    assert commits > 4
+        assert await read_workspaces(other_app) == {}, commit
+        assert await read_stored_answers(other_app) == [], commit
+    assert commit > 4
     await extract_result(other_app, QUERY, materials=TEXT)
-    await asyncio.gather(*(erase(app) for app in (other_app, open_app(commits), other_app)))
+    await asyncio.gather(*(erase(app) for app in (other_app, open_app(commit), other_app)))
     assert await read_workspaces(other_app) == {}
 
 
@@ -321,20 +321,20 @@ async def test_two_concurrent_erasures_both_complete(open_app: Open, step: int) 
 async def test_a_partly_erased_workspace_can_be_purged(
     open_app: Open, expected: ExpectedState, next_event: str
 ) -> None:
-    for commits in range(1, 20):
-        app = open_app(commits)
-        killed_app = open_app(commits, call_after(commits, die))
+    for commit in range(1, 20):
+        app = open_app(commit)
+        killed_app = open_app(commit, call_after(commit, die))
         await extract_result(app, QUERY, materials=TEXT)
         with suppress(Killed):
             await erase(killed_app)
-        if killed_app.commits < commits:
+        if killed_app.commits < commit:
             break
         await assert_not_found(app, TEXT)
         if next_event == "purge":
             await run_job(PURGE, app)
-            assert await read_workspaces(app) == {}, commits
+            assert await read_workspaces(app) == {}, commit
         await assert_whole_or_gone(app, expected)
-    assert commits > 4
+    assert commit > 4
 
 
 async def die_while_erasing(app: App) -> None:
@@ -345,19 +345,17 @@ async def die_while_erasing(app: App) -> None:
 
 @SOME_OR_ALL
 async def test_an_erasure_completes_after_another_one_died(open_app: Open, step: int) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
-        killed_app = open_app(commits, call_after(commits, die))
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
+        killed_app = open_app(commit, call_after(commit, die))
         await extract_result(other_app, QUERY, materials=TEXT)
-        erasing_app = open_app(
-            commits, call_before(commits, partial(die_while_erasing, killed_app))
-        )
+        erasing_app = open_app(commit, call_before(commit, partial(die_while_erasing, killed_app)))
         async with asyncio.timeout(ERASURE_SECONDS):
             await erase(erasing_app)
-        assert await read_workspaces(other_app) == {}, commits
-        if erasing_app.commits < commits:
+        assert await read_workspaces(other_app) == {}, commit
+        if erasing_app.commits < commit:
             break
-    assert commits > 4
+    assert commit > 4
 
 
 async def erase_during_upload(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
@@ -409,13 +407,13 @@ async def erase_during_upload(open_on: Open, upload_commit: int, erasure_commit:
 async def test_an_erasure_completes_during_an_upload(
     open_app: Open, expected: ExpectedState, upload_commit: int
 ) -> None:
-    for commits in range(1, 20):
-        open_on = partial(open_app, commits)
-        erasure_commits = await erase_during_upload(open_on, upload_commit, commits)
-        await assert_whole_or_gone(open_app(commits), expected)
-        if erasure_commits < commits:
+    for commit in range(1, 20):
+        open_on = partial(open_app, commit)
+        erasure_commits = await erase_during_upload(open_on, upload_commit, commit)
+        await assert_whole_or_gone(open_app(commit), expected)
+        if erasure_commits < commit:
             break
-    assert commits > 4
+    assert commit > 4
 
 
 async def get_error_code(app: App, **arguments: Any) -> str | None:

@@ -57,7 +57,7 @@ class RecordingEmbedder(WordEmbedder):
     Attributes:
         passages: The embedded passages of materials.
         queries: The embedded questions.
-        largest_batch: The largest number of texts that it was sent at once.
+        largest_batch: The largest number of texts that were embedded with one call.
     """
 
     def __init__(self) -> None:

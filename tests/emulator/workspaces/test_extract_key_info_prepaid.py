@@ -154,50 +154,50 @@ async def test_one_of_many_simultaneous_answers_is_prepaid(open_app: Open) -> No
 
 @SOME_OR_ALL
 async def test_a_resumed_call_never_restores_a_prepayment(open_app: Open, step: int) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
         assert await call_for_outcome(other_app, materials=TEXT) == PENDING_AT_FULL_PRICE
         outcomes: list[Outcome] = []
         asking_app = open_app(
-            commits, call_after(commits, partial(ask_and_append, other_app, outcomes))
+            commit, call_after(commit, partial(ask_and_append, other_app, outcomes))
         )
         await ask_and_append(asking_app, outcomes)
-        if asking_app.commits < commits:
+        if asking_app.commits < commit:
             break
         # A call during the embedding by another one is pending and free.
         assert {PENDING_FOR_FREE, READY_FOR_FREE, READY_AT_FULL_PRICE}.issuperset(outcomes)
-        assert outcomes.count(READY_FOR_FREE) == 1, commits
+        assert outcomes.count(READY_FOR_FREE) == 1, commit
         assert await call_for_outcome(other_app, document=DOCUMENT) == READY_AT_FULL_PRICE
-    assert commits > 3
+    assert commit > 3
 
 
 @SOME_OR_ALL
 async def test_an_overtaken_upload_leaves_the_document_ready(open_app: Open, step: int) -> None:
-    for commits in range(2, 20, step):
-        other_app = open_app(commits)
-        uploading_app = open_app(commits, call_after(commits, partial(upload_and_ask, other_app)))
+    for commit in range(2, 20, step):
+        other_app = open_app(commit)
+        uploading_app = open_app(commit, call_after(commit, partial(upload_and_ask, other_app)))
         await call_for_outcome(uploading_app, materials=TEXT)
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
         stored = (await read_workspaces(other_app))[f"default/documents/{DOCUMENT}"]
-        assert stored["status"] == "ready", commits
-    assert commits > 4
+        assert stored["status"] == "ready", commit
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
         assert await call_for_outcome(other_app, materials=TEXT) == PENDING_AT_FULL_PRICE
         await run_job(INGEST_MATERIALS, other_app)
-        killed_app = open_app(commits, call_after(commits, die))
+        killed_app = open_app(commit, call_after(commit, die))
         await call_extract_with_deadline(killed_app, document=DOCUMENT, idempotency_key="k")
-        if killed_app.commits < commits:
+        if killed_app.commits < commit:
             break
         answer = await call_extract_with_deadline(other_app, document=DOCUMENT, idempotency_key="k")
-        assert answer.receipt.price == FREE, commits
+        assert answer.receipt.price == FREE, commit
         assert await call_for_outcome(other_app, document=DOCUMENT) == READY_AT_FULL_PRICE
-    assert commits > 1
+    assert commit > 1
 
 
 @SOME_OR_ALL
@@ -209,17 +209,17 @@ async def test_a_repeated_commit_changes_nothing(open_app: Open, step: int) -> N
         await call_for_outcome(calm_app, document=DOCUMENT),
     ]
     expected_documents = await read_workspaces(calm_app)
-    for commits in range(1, 20, step):
-        app = open_app(commits, send_commit_twice(commits))
+    for commit in range(1, 20, step):
+        app = open_app(commit, send_commit_twice(commit))
         outcomes = [
             await call_for_outcome(app, materials=TEXT),
             await call_for_outcome(app, document=DOCUMENT),
         ]
-        assert outcomes == expected_outcomes, commits
+        assert outcomes == expected_outcomes, commit
         assert await read_workspaces(app) == expected_documents
-        if app.commits < commits:
+        if app.commits < commit:
             break
-    assert commits > 6
+    assert commit > 6
 
 
 async def test_one_payment_buys_one_text(open_app: Open) -> None:

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LONGEST: Final = "a" * 199
-"""One character more is still a valid id."""
+LONG_ID: Final = "a" * 199
+"""An id that is one character shorter than the limit."""
 TASK_IDS: Final = (
     None,
     "default",
@@ -71,9 +71,9 @@ TASK_IDS: Final = (
     "notes\0",
     "\N{SAILBOAT}",
     "笔记",
-    LONGEST,
-    f"{LONGEST}b",
-    safe_id(LONGEST),
+    LONG_ID,
+    f"{LONG_ID}b",
+    safe_id(LONG_ID),
     safe_id("a/notes"),
 )
 """Ids that look alike, or like paths that lead elsewhere. None uses the workspace `default`."""
@@ -86,6 +86,8 @@ TEXTS: Final = (
 DOCUMENTS: Final = (*map(content_id, TEXTS), "0" * 32)
 """The ids of the texts, and the id of a document that nobody uploads."""
 QUESTIONS: Final = ("What was struck by lightning?", "rye", "zyzzyva")
+UPLOAD_ID: Final = re.compile(r"\.[0-9a-f]{16}")
+"""The id of an upload in a path."""
 _ROUNDS: Final = itertools.count()
 """Numbers for the databases of the examples."""
 
@@ -95,9 +97,9 @@ class Step(NamedTuple):
 
     Attributes:
         user: The user.
-        task_id: The id of the workspace; None for the argument's default.
-        action: What happens; the actions that end with "task" search all texts of the workspace.
-        number: The number of a text or document.
+        task_id: The id of the workspace; None leaves the argument out.
+        action: What happens. Actions that end with "task" search all texts of the workspace.
+        number: The index of a text or a document.
         question: The question of the call.
     """
 
@@ -125,10 +127,12 @@ class CountingEmbedder(WordEmbedder):
     """An embedder that counts how often it embeds each passage."""
 
     def __init__(self) -> None:
+        """Start without counts."""
         super().__init__()
         self.embedded: Counter[str] = Counter()
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Count and embed passages; embed questions without counting them."""
         if purpose is Purpose.DOCUMENT:
             self.embedded.update(texts)
         return await super().embed(texts, purpose)
@@ -254,10 +258,6 @@ async def test_each_workspace_answers_from_its_own_texts(project: str, script: l
     assert model.embedded == embedder.embedded
     await assert_stored(model)
     await model.app.aclose()
-
-
-UPLOAD_ID: Final = re.compile(r"\.[0-9a-f]{16}")
-"""The id of an upload in a path."""
 
 
 async def assert_stored(model: WorkspaceModel) -> None:
