@@ -82,7 +82,7 @@ async def test_earlier_revision_is_brought_back(app: App) -> None:
     await amend(app, trace_id, **make_sample(2))
     for revision, sample_number in ((2, 1), (1, 0), (3, 2)):
         result = await amend(app, trace_id, revision=revision)
-        assert sorted(CONTENT_FIELDS) == sorted(result["changed"])
+        assert sorted(result["changed"]) == sorted(CONTENT_FIELDS)
         trace = await read_trace(app, trace_id)
         assert make_sample(sample_number) == {name: trace[name] for name in CONTENT_FIELDS}
     assert (await read_trace(app, trace_id))["revision"] == 6

@@ -1,6 +1,7 @@
 """`contribute_trace` of a duplicate returns the existing trace and stores nothing.
 
-A duplicate solves the same problem in the same way. The words may differ.
+A trace is a solved coding problem that users share. A duplicate solves the same problem in the same
+way. The words may differ.
 """
 
 from __future__ import annotations

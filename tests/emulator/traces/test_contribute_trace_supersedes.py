@@ -1,6 +1,7 @@
 """`contribute_trace` with `supersedes` replaces an earlier trace.
 
-A user's own trace is hidden from search while it has a successor. Another user's trace stays.
+A trace is a solved coding problem that users share. A user's own trace is hidden from search while
+it has a successor. Another user's trace stays.
 """
 
 from __future__ import annotations

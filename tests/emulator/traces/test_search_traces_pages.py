@@ -1,4 +1,7 @@
-"""The pages of `search_traces` together show each hit exactly once."""
+"""The pages of `search_traces` together show each hit exactly once.
+
+A trace is a solved coding problem that users share. Flagged and superseded traces are hidden.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ each_kind_of_search = pytest.mark.parametrize(
 
 
 async def contribute_anchors(app: App, count: int, **fields: Any) -> list[str]:
-    """Contribute traces with a common word and tag, and three with each date of creation."""
+    """Contribute traces with a common word and tag; three at a time have the same date."""
     trace_ids: list[str] = []
     for number in range(count):
         app.clock = make_fixed_clock(NOON + timedelta(hours=number // 3))
@@ -56,9 +59,9 @@ async def test_pages_show_every_trace_once(
 ) -> None:
     app, trace_ids = dozen
     pages = await load_pages(app, **arguments, limit=limit)
-    assert sorted(trace_ids) == sorted(collect_trace_ids(pages))
+    assert sorted(collect_trace_ids(pages)) == sorted(trace_ids)
     hits = [hit for page in pages for hit in page["results"]]
-    assert list(range(1, 13)) == [hit["rank"] for hit in hits]
+    assert [hit["rank"] for hit in hits] == list(range(1, 13))
     assert all(len(page["results"]) <= limit for page in pages)
 
 
@@ -168,5 +171,5 @@ async def test_long_hits_make_short_pages(app: App) -> None:
     for arguments in (QUERY, TAGS):
         pages = await load_pages(app, **arguments, limit=50)
         assert len(pages) > 1
-        assert sorted(trace_ids) == sorted(collect_trace_ids(pages))
+        assert sorted(collect_trace_ids(pages)) == sorted(trace_ids)
         assert all(len(str(page).encode()) < 100_000 for page in pages)

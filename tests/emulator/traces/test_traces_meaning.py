@@ -1,4 +1,7 @@
-"""`search_traces` finds traces by meaning, with vectors of the local embedding model."""
+"""`search_traces` finds traces by meaning, with vectors of the local embedding model.
+
+A trace is a solved coding problem that users share. Voters can flag it, which hides it.
+"""
 
 from __future__ import annotations
 

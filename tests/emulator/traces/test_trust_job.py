@@ -1,7 +1,8 @@
 """The trust job recounts tallies and records, and loses no concurrent vote.
 
-A tally is the sum of the votes on one trace, and a record the sum of the votes on all traces of one
-contributor. A run recounts what has recent votes. Once in a round, a run recounts everything.
+Users vote on traces, which are solved coding problems. A tally is the sum of the votes on one
+trace, and a record the sum of the votes on all traces of one contributor. A run recounts what has
+recent votes. Once in a round, a run recounts everything.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class History:
         assert answer.result, answer.error
         previous_vote = self.votes.get((trace_id, user), {"vote_type": "none"})
         is_for_earlier_text = (trace_id, user) in self.earlier
-        assert (previous_vote != ballot or is_for_earlier_text) == answer.result["changed"]
+        assert answer.result["changed"] == (previous_vote != ballot or is_for_earlier_text)
         self.votes[trace_id, user] = ballot
         self.earlier.discard((trace_id, user))
 

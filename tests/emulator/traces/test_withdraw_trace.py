@@ -1,4 +1,7 @@
-"""`withdraw_trace` hides a trace from all but its contributor, and restores it."""
+"""`withdraw_trace` hides a trace from all but its contributor, and restores it.
+
+A trace is a solved coding problem that users share.
+"""
 
 from __future__ import annotations
 
