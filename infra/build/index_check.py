@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from infra.build.query_shape import QueryShape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IndexVerdict:
     """The result of checking one index file.
 
     Attributes:
         missing: Each index that the file lacks, with the queries that need the index.
-        unused: The declared composite indexes and single-field indexes of collection groups that
-            serve no query. Exemptions and TTL entries never serve queries and are not listed.
+        unused: The declared indexes that no query uses: composite ones, and single-field ones of
+            collection groups. Exemptions and TTL entries never serve queries and are not listed.
         file: The checked file.
     """
 
@@ -46,10 +46,10 @@ class IndexVerdict:
             lines.append(f"missing: {index}")
             lines += [f"  needed by: {shape}" for shape in sorted(map(str, self.missing[index]))]
         if self.missing:
-            addition = self.file.build_additions(self.missing)
+            additions = self.file.build_additions(self.missing)
             lines += [
-                "to add (an override replaces the existing override of its field):",
-                json.dumps(addition, indent=2),
+                "add this (an override here replaces the existing override of its field):",
+                json.dumps(additions, indent=2),
             ]
         lines += [f"unused: {index}" for index in sorted(self.unused)]
         return "\n".join(lines)
@@ -57,6 +57,8 @@ class IndexVerdict:
 
 def check(shapes: Iterable[QueryShape], file: IndexFile, dimension: int) -> IndexVerdict:
     """Compare the indexes that queries need with those in the file.
+
+    Firestore may run a query as several scans, each served by an index.
 
     Args:
         shapes: The shapes of all queries.
@@ -70,11 +72,15 @@ def check(shapes: Iterable[QueryShape], file: IndexFile, dimension: int) -> Inde
             used |= find_serving_indexes(scan, file) or frozenset()
             for index in find_missing_indexes(scan, file):
                 missing[index] = missing.get(index, frozenset()) | {shape}
-    return IndexVerdict(missing, (file.composites | _list_group_indexes(file)) - used, file)
+    declared = file.composites | _list_group_indexes(file)
+    return IndexVerdict(missing, declared - used, file)
 
 
 def _list_group_indexes(file: IndexFile) -> frozenset[Index]:
-    """List the declared single-field indexes of collection groups, none of which are automatic."""
+    """List the declared single-field indexes of collection groups.
+
+    Firestore makes none of these by itself, so one that no query uses was declared by mistake.
+    """
     return frozenset(
         index
         for indexes in file.overrides.values()

@@ -20,6 +20,8 @@ from shared.search.query import Degradation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pydantic_core import ErrorDetails
+
 QUERY: Final = "what is this about?"
 """The query of the search, which need not find anything."""
 _REQUIRED_TOOLS: Final = frozenset({"get_stats", "search_kb"})
@@ -29,8 +31,8 @@ _TIMEOUT: Final = httpx2.Timeout(30, read=120)
 _MCP_PATH: Final = "/mcp"
 _HEALTH_PATH: Final = "/health"
 _MAX_QUOTED: Final = 300
-"""A line quotes at most this many characters of a response."""
-_PROVIDER_DOWN: Final = DEGRADED[Degradation.EMBEDDING_UNAVAILABLE]
+"""A line quotes at most this many characters of a response, which may come from any server."""
+_EMBEDDING_UNAVAILABLE: Final = DEGRADED[Degradation.EMBEDDING_UNAVAILABLE]
 """The message of a search whose query could not be embedded. It fails the test, although the search
 itself succeeds."""
 
@@ -55,7 +57,7 @@ class _SearchResults(BaseModel):
     message: str | None = None
 
 
-AnswerT = TypeVar("AnswerT", bound=BaseModel)
+ResultT = TypeVar("ResultT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,12 @@ async def run_smoke_test(url: str, key: str) -> SmokeReport:
     )
     try:
         async with http:
-            passed = await _is_healthy(http, endpoint, lines)
+            passed = await _check_health(http, endpoint, lines)
             if passed:
                 async with Client(streamable_http_client(endpoint, http_client=http)) as client:
                     passed = await _try_tools(client, lines)
+    # The SDK's client raises RuntimeError for answers that break the protocol, and its tasks raise
+    # groups of errors.
     except (MCPError, httpx2.HTTPError, OSError, RuntimeError, ExceptionGroup) as error:
         status = f" (HTTP {statuses[-1]})" if statuses else ""
         lines.append(f"{endpoint} did not answer as expected{status}: {_describe_innermost(error)}")
@@ -116,10 +120,10 @@ def _resolve_endpoint(url: str) -> str:
     return url if parts.path.strip("/") else url.rstrip("/") + _MCP_PATH
 
 
-async def _is_healthy(http: httpx2.AsyncClient, endpoint: str, lines: list[str]) -> bool:
-    """Return whether the gateway and all its parts are healthy, and add a line about that.
+async def _check_health(http: httpx2.AsyncClient, endpoint: str, lines: list[str]) -> bool:
+    """Ask for the health of the gateway's parts; add a line, and return whether all are healthy.
 
-    To answer, the gateway calls each tool's function with the authorization of a tool call.
+    To answer, the gateway calls each tool's function, authorized as for a tool call.
     """
     response = await http.get(httpx2.URL(endpoint).copy_with(path=_HEALTH_PATH))
     if response.status_code == httpx2.codes.OK:
@@ -151,25 +155,35 @@ async def _try_tools(client: Client, lines: list[str]) -> bool:
     if search is None:
         return False
     lines.append(f"search_kb returns {len(search.results)} passages")
-    lines += [f"search_kb says: {search.message}"] if search.message else []
-    return _PROVIDER_DOWN not in (search.message or "")
+    if search.message:
+        lines.append(f"search_kb says: {search.message[:_MAX_QUOTED]}")
+    return _EMBEDDING_UNAVAILABLE not in (search.message or "")
 
 
 async def _call_tool(
-    client: Client, name: str, arguments: dict[str, Any], answer: type[AnswerT], lines: list[str]
-) -> AnswerT | None:
+    client: Client,
+    name: str,
+    arguments: dict[str, Any],
+    result_type: type[ResultT],
+    lines: list[str],
+) -> ResultT | None:
     """Call a tool and return its result. After a failure, add a line to `lines` and return None."""
     result = await client.call_tool(name, arguments)
     if result.is_error:
         text = "".join(block.text for block in result.content if block.type == "text")
-        lines.append(f"a call failed: {text}")
+        lines.append(f"{name} failed: {text[:_MAX_QUOTED]}")
         return None
     try:
-        return answer.model_validate(result.structured_content)
+        return result_type.model_validate(result.structured_content)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        lines.append(f"{name} did not answer as expected: {problems}")
+        problems = "; ".join(map(_describe_problem, error.errors()))
+        lines.append(f"{name} did not answer as expected: {problems[:_MAX_QUOTED]}")
         return None
+
+
+def _describe_problem(problem: ErrorDetails) -> str:
+    """Describe a problem of a field, such as `chunks: Field required`."""
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
 
 
 def _describe_innermost(error: BaseException) -> str:
