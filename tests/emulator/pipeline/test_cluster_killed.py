@@ -144,5 +144,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
             assert not dying.survives(fields, commits, job="cluster")
     await cluster(ctx, make_ample_budget())
     stored_sizes, counted = await read_cluster_sizes(ctx)
-    assert (stored_sizes, len(stored_sizes), await count_pending_chunks(ctx)) == (counted, 4, 0)
+    assert stored_sizes == counted
+    assert len(stored_sizes) == 4
+    assert await count_pending_chunks(ctx) == 0
     await app.aclose()

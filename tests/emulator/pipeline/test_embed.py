@@ -130,7 +130,9 @@ async def test_vectors_have_unit_length_and_none_is_pending(ctx: Context, notes:
         assert len(data["embedding"]) == DIMENSION
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert data["embedding_model"] == WordEmbedder.model
-        assert (set(data["pending"]), data["tries"], data["parked"]) == (set(EMBEDDED), {}, {})
+        assert set(data["pending"]) == set(EMBEDDED)
+        assert data["tries"] == {}
+        assert data["parked"] == {}
     assert await count_pending(notes) == 0
 
 
@@ -161,7 +163,8 @@ async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
     meter = Meter()
     report = await embed(app.context(Caller(), meter), make_ample_budget())
     assert report == Report()
-    assert (meter.documents_read, meter.documents_written) == (1, 0)
+    assert meter.documents_read == 1
+    assert meter.documents_written == 0
 
 
 async def test_note_edited_during_the_run_is_embedded_again(
@@ -199,10 +202,12 @@ async def test_refused_text_is_deferred_and_blocks_no_other(
     chunks = await read_chunks_by_text(notes)
     odd = chunks.pop(ODD)
     assert [failure.reason for failure in report.failures] == [REFUSAL]
-    assert (report.counts, report.finished) == ({"embedded": 9}, True)
+    assert report.counts == {"embedded": 9}
+    assert report.finished
     assert all("embedding" in data for data in chunks.values())
     assert odd["pending"] == OTHERS | {"embed": NOON + timedelta(minutes=2)}
-    assert (odd["tries"], odd["parked"]) == ({"embed": 1}, {})
+    assert odd["tries"] == {"embed": 1}
+    assert odd["parked"] == {}
 
 
 async def test_deferred_text_is_not_sent_before_its_time(
@@ -220,7 +225,9 @@ async def test_text_accepted_later_gets_its_vector(
     await run(open_app(ScriptedEmbedder(refuse_odd)))
     await run(open_app(ScriptedEmbedder(accept_all), NOON + timedelta(minutes=2)))
     odd = (await read_chunks_by_text(notes))[ODD]
-    assert (set(odd["pending"]), odd["tries"], odd["parked"]) == (set(EMBEDDED), {}, {})
+    assert set(odd["pending"]) == set(EMBEDDED)
+    assert odd["tries"] == {}
+    assert odd["parked"] == {}
     assert "embedding" in odd
 
 
@@ -233,7 +240,8 @@ async def test_text_refused_five_times_is_dead_lettered(
         assert len(report.failures) == 1
         moment += timedelta(hours=1)
     odd = (await read_chunks_by_text(notes))[ODD]
-    assert (odd["pending"], odd["parked"]) == (OTHERS, {"embed": REFUSAL})
+    assert odd["pending"] == OTHERS
+    assert odd["parked"] == {"embed": REFUSAL}
     assert await run(open_app(ScriptedEmbedder(refuse_odd), moment)) == Report()
 
 
@@ -246,7 +254,9 @@ async def test_edited_dead_letter_is_tried_again(
     await Ingestion(notes.database).save([chunk_source(replace(NOTES, title="Renamed"))], NOON)
     await run(open_app(ScriptedEmbedder(accept_all)))
     odd = (await read_chunks_by_text(notes))[ODD]
-    assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
+    assert odd["pending"] == EMBEDDED
+    assert odd["tries"] == {}
+    assert odd["parked"] == {}
     assert "embedding" in odd
 
 
@@ -259,7 +269,8 @@ async def test_outage_stops_the_run_and_loses_nothing(
     assert {"embedding" in data for data in chunks} == {True, False}
     for data in chunks:
         waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
-        assert (data["pending"], data["tries"]) == (waits, {})
+        assert data["pending"] == waits
+        assert data["tries"] == {}
     await run(open_app(ScriptedEmbedder(accept_all)))
     assert await count_pending(notes) == 0
 
@@ -289,7 +300,8 @@ async def test_run_without_time_embeds_nothing(
     notes: Context, open_app: Callable[..., App]
 ) -> None:
     report = await run(open_app(ScriptedEmbedder(accept_all)), make_spent_budget())
-    assert (report.counts, report.finished) == ({}, False)
+    assert report.counts == {}
+    assert not report.finished
     assert await count_pending(notes) == 10
 
 
@@ -305,7 +317,8 @@ async def test_run_out_of_time_keeps_its_vectors(
     report = await run(
         open_app(ScriptedEmbedder(after_the_first)), make_one_step_budget(lambda _: stored.set())
     )
-    assert (report.counts, report.finished) == ({"embedded": 8}, False)
+    assert report.counts == {"embedded": 8}
+    assert not report.finished
     assert await count_pending(notes) == 2
     assert (await run(open_app(ScriptedEmbedder(accept_all)))).counts == {"embedded": 2}
 

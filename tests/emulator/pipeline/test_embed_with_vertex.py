@@ -67,7 +67,8 @@ async def test_chunks_are_embedded_and_found(cloud: Context) -> None:
     assert (await run(cloud)).counts == {"embedded": 5}
     text = chunk_source(SAILING).chunks[1].embedding_text
     best = (await search_kb(In(query=text), cloud)).results[0]
-    assert (best.title, best.similarity) == ("Under Sail", 1.0)
+    assert best.title == "Under Sail"
+    assert best.similarity == 1.0
     assert await EmbeddingSpace(cloud.database).load_space() == ("gemini-embedding-001", 768)
 
 

@@ -83,7 +83,8 @@ async def test_a_missing_source_can_be_restored_by_hand(
     assert (await run_ingest(app)).counts == {"sources": 1, "deleted": 1}
     assert await read_texts(ctx) == OTHERS
     record = (await read_documents(ctx, "forgotten_sources"))[source_id]
-    assert (record["forgotten_by"], record["missing"]) == ("ingest", True)
+    assert record["forgotten_by"] == "ingest"
+    assert record["missing"]
     out = await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
     assert out["restored"]["cards"] == 1
     await run_ingest(app)

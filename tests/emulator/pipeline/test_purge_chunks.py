@@ -92,7 +92,8 @@ async def test_chunk_ingested_again_during_the_run_stays(
 
     raced = WatchedApp(settings, call_before(1, again), clock=clock, embedder=WordEmbedder())
     assert await purge(make_job_context(raced), make_ample_budget()) == Report(Counter(chunks=2))
-    assert ({first}, set(others)) == (set(await read_chunks(ctx)), set(await read_tombstones(ctx)))
+    assert {first} == set(await read_chunks(ctx))
+    assert set(others) == set(await read_tombstones(ctx))
     await raced.aclose()
 
 
@@ -106,7 +107,8 @@ async def test_every_chunk_is_checked_once_a_week(
         clock.advance(days=1)
         meter = Meter()
         assert await purge(app.context(Caller(), meter), make_ample_budget()) == Report()
-        assert (meter.documents_written, meter.documents_read < 20) == (0, True)
+        assert meter.documents_written == 0
+        assert meter.documents_read < 20
     clock.advance(days=1, seconds=1)
     assert await purge(ctx, make_ample_budget()) == Report(Counter(chunks=3))
 

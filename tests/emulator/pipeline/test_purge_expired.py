@@ -56,10 +56,8 @@ async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
         "todos"
     ] == 0
     ctx = make_context_after(app, days=30)
-    assert (await count_pending(ctx), await purge(ctx, make_ample_budget())) == (
-        1,
-        Report(Counter(todos=1)),
-    )
+    assert await count_pending(ctx) == 1
+    assert await purge(ctx, make_ample_budget()) == Report(Counter(todos=1))
     assert set(await read_documents(ctx, "users/anna/tasks")) == {"2", "3"}
     assert await purge(make_context_after(app, days=31), make_ample_budget()) == Report(
         Counter(todos=1)

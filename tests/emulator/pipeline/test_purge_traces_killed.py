@@ -107,7 +107,8 @@ async def test_killed_run_ends_in_the_same_state(
         assert (await purge(make_job_context(app), make_ample_budget())).failures == []
         final = await read_state(app)
         del final[0]["leases"]
-        assert (commits, expected) == (commits, final)
+        assert commits == commits
+        assert expected == final
         await app.aclose()
         if done:
             break

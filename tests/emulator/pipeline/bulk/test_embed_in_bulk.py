@@ -46,12 +46,11 @@ async def test_many_passages_are_embedded_by_one_job(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, report.failures, report.finished) == (
-        {"embedded": NOTES_PER_SOURCE},
-        [],
-        True,
-    )
-    assert (len(vertex.jobs), vertex.embedded) == (1, [])
+    assert report.counts == {"embedded": NOTES_PER_SOURCE}
+    assert report.failures == []
+    assert report.finished
+    assert len(vertex.jobs) == 1
+    assert vertex.embedded == []
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
 
@@ -71,7 +70,8 @@ async def test_a_few_passages_are_embedded_one_by_one(
 ) -> None:
     report = await run_bulk_embedding(base, replace(bulk, min_passages=NOTES_PER_SOURCE + 1))
     assert report.counts == {"embedded": NOTES_PER_SOURCE}
-    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES_PER_SOURCE)
+    assert len(vertex.jobs) == 0
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
 
 
 async def test_a_run_with_nothing_to_do_costs_three_reads(
@@ -90,7 +90,8 @@ async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
     vertex.polls_until_end = 3
     for _ in range(2):
         report = await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
-        assert (report.counts, report.finished) == ({}, False)
+        assert report.counts == {}
+        assert not report.finished
         assert report.note == f"A batch job for {NOTES_PER_SOURCE} passages is under way."
     assert (await run_bulk_embedding(base, replace(bulk, poll_seconds=120))).counts == {
         "embedded": NOTES_PER_SOURCE
@@ -123,7 +124,8 @@ async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
     await run_bulk_embedding(base, bulk)
     vectors = await read_vectors(base)
     assert vectors["Note 0, edited."] == pytest.approx(compute_expected_vector("Note 0, edited."))
-    assert (len(vectors), vertex.embedded) == (NOTES_PER_SOURCE, ["Notes Note 0, edited."])
+    assert len(vectors) == NOTES_PER_SOURCE
+    assert vertex.embedded == ["Notes Note 0, edited."]
 
 
 async def test_a_deleted_note_stays_deleted(
@@ -157,7 +159,8 @@ async def test_texts_without_a_vector_are_deferred_and_tried_alone(
     reason = "INTERNAL_ERROR: The batch job returned no usable vector for this text."
     assert [failure.reason for failure in report.failures] == [reason]
     odd = (await read_chunks_by_text(base))["Note 3."]
-    assert (odd["tries"], odd["pending"]["embed"]) == ({"embed": 1}, NOON + timedelta(minutes=2))
+    assert odd["tries"] == {"embed": 1}
+    assert odd["pending"]["embed"] == NOON + timedelta(minutes=2)
     clock.now += timedelta(minutes=2)
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": 1}
     assert vertex.embedded == ["Notes Note 3."]
@@ -195,7 +198,8 @@ async def test_what_a_job_leaves_out_is_embedded_after_it(
 ) -> None:
     vertex.rewrite = rewrite
     report = await run_bulk_embedding(base, bulk)
-    assert (counts, []) == (report.counts, report.failures)
+    assert counts == report.counts
+    assert report.failures == []
     assert len(await read_vectors(base)) == NOTES_PER_SOURCE
 
 
@@ -204,7 +208,8 @@ async def test_a_vector_of_another_length_is_refused(
 ) -> None:
     vertex.rewrite = with_one_too_short
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, len(report.failures)) == ({"embedded": NOTES_PER_SOURCE - 1}, 1)
+    assert report.counts == {"embedded": NOTES_PER_SOURCE - 1}
+    assert len(report.failures) == 1
 
 
 async def test_vectors_longer_than_asked_for_are_cut(

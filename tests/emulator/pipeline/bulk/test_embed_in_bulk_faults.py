@@ -49,7 +49,9 @@ async def test_a_failed_job_is_reported_and_the_next_run_starts_another(
     assert failure.name.endswith("batchPredictionJobs/1000")
     assert failure.reason.startswith(f"The batch job ended as {ending}")
     assert "Secret" not in failure.reason
-    assert (report.counts, report.finished, storage.list_names("bulk")) == ({}, False, [])
+    assert report.counts == {}
+    assert not report.finished
+    assert storage.list_names("bulk") == []
     vertex.final_state = "JOB_STATE_SUCCEEDED"
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
     await assert_nothing_left(base, storage)
@@ -62,8 +64,10 @@ async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
     for _ in range(3):
         assert len((await run_bulk_embedding(base, bulk)).failures) == 1
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, report.failures) == ({"embedded": NOTES_PER_SOURCE}, [])
-    assert (len(vertex.jobs), len(vertex.embedded)) == (3, NOTES_PER_SOURCE)
+    assert report.counts == {"embedded": NOTES_PER_SOURCE}
+    assert report.failures == []
+    assert len(vertex.jobs) == 3
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
     await run_bulk_embedding(base, bulk)
     await assert_nothing_left(base, storage)
 
@@ -126,7 +130,8 @@ async def test_a_bucket_not_ours_is_given_up_after_three_runs(
         with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
             await run_bulk_embedding(base, bulk)
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
-    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES_PER_SOURCE)
+    assert len(vertex.jobs) == 0
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
 
 
 async def test_a_refused_job_is_given_up_after_three_runs(
@@ -178,6 +183,7 @@ async def test_time_that_ends_amid_the_answers_loses_none(
             return any(name.endswith("predictions.jsonl") for name in storage.list_names("bulk"))
 
     await embed_in_bulk(bulk, base, Spent(math.inf), report)
-    assert (report.counts, report.finished) == ({}, False)
+    assert report.counts == {}
+    assert not report.finished
     await run_bulk_embedding(base, bulk)
     await assert_all_embedded_once(base, vertex, "Note")

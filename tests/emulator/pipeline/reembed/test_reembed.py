@@ -63,7 +63,8 @@ async def test_everything_is_embedded_again_once(
 ) -> None:
     assert await count_documents(make_job_context(new_app)) == DOCUMENTS
     report = await complete_migration(new_app, clock)
-    assert (report.counts, report.failures) == ({"embedded": DOCUMENTS}, [])
+    assert report.counts == {"embedded": DOCUMENTS}
+    assert report.failures == []
     assert (report.finished, report.note) == (
         True, "The knowledge base is now embedded with words-2.",
     )  # fmt: skip
@@ -77,7 +78,8 @@ async def test_migration_waits_for_earlier_calls(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
     report = await announce_migration(new_app)
-    assert (report.counts, report.finished) == ({}, False)
+    assert report.counts == {}
+    assert not report.finished
     assert report.note == "Waiting for work with the former model to end."
     clock.advance(minutes=2)
     elsewhere = make_job_context(old_app)
@@ -101,10 +103,8 @@ async def test_embed_job_continues_a_migration(
     await announce_migration(new_app)
     clock.advance(minutes=2)
     report = await embed(make_job_context(new_app), make_ample_budget())
-    assert (report.counts, await read_spaces(old_app)) == (
-        {"embedded": DOCUMENTS},
-        make_expected_spaces("words-2", 24),
-    )
+    assert report.counts == {"embedded": DOCUMENTS}
+    assert await read_spaces(old_app) == make_expected_spaces("words-2", 24)
     assert await stamp(new_app) == {"model": "words-2", "dimension": 24}
 
 
@@ -156,7 +156,8 @@ async def test_deleted_chunk_is_not_queued_again(
     gone = Source("baking", "Bread at Home", sections=())
     await Ingestion(make_job_context(old_app).database).save([chunk_source(gone)], clock())
     report = await complete_migration(new_app, clock)
-    assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 3}, True)
+    assert report.counts == {"embedded": DOCUMENTS - 3}
+    assert report.finished
     await index_all(make_job_context(new_app))
     assert len(await stored(make_job_context(new_app), "chunks")) == 2
 
@@ -168,13 +169,12 @@ async def test_running_out_of_time_at_any_step_loses_nothing(
     clock.advance(minutes=2)
     assert (await run_reembed(new_app, make_spent_budget())).finished is False
     report = await run_reembed(new_app, make_one_step_budget())
-    assert (report.counts, report.finished) == ({"embedded": 5}, False)
+    assert report.counts == {"embedded": 5}
+    assert not report.finished
     while not (report := await run_reembed(new_app, make_one_step_budget())).finished:
         pass
-    assert (make_expected_spaces("words-2", 24), {1}) == (
-        await read_spaces(new_app),
-        set(get_model(new_app).embedding_counts.values()),
-    )
+    assert make_expected_spaces("words-2", 24) == await read_spaces(new_app)
+    assert {1} == set(get_model(new_app).embedding_counts.values())
     assert await stamp(old_app) == {"model": "words-2", "dimension": 24}
 
 
@@ -194,7 +194,8 @@ async def test_refused_text_is_reported_and_blocks_nothing(
     report = await complete_migration(new_app, clock)
     [failure] = report.failures
     assert failure.name.startswith("traces/")
-    assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
+    assert report.counts == {"embedded": DOCUMENTS - 1}
+    assert report.finished
     assert (await read_spaces(old_app))["traces"] == {("words-2", 24), (None, 0)}
     get_model(new_app).rejected_words = ""
     answer = await call_result(new_app, "search_traces", None, query=make_sample(1)["title"])
@@ -228,7 +229,8 @@ async def test_migration_can_be_reversed(
 ) -> None:
     await (clear_vectors(new_app, clock) if is_cleared else announce_migration(new_app))
     report = await complete_migration(old_app, clock)
-    assert (report.finished, await stamp(old_app)) == (True, {"model": "words-1", "dimension": 16})
+    assert report.finished
+    assert await stamp(old_app) == {"model": "words-1", "dimension": 16}
     assert await read_spaces(old_app) == make_expected_spaces("words-1", 16)
 
 
@@ -236,14 +238,13 @@ async def test_migration_can_be_reversed(
 async def test_base_with_the_model_costs_one_read(open_app: Open) -> None:
     again = make_job_context(open_app(make_previous_model()))
     assert await JOB.run(again, make_ample_budget()) == Report()
-    assert (again.meter.documents_read, again.meter.documents_written) == (1, 0)
+    assert again.meter.documents_read == 1
+    assert again.meter.documents_written == 0
 
 
 async def test_empty_base_needs_no_migration(new_app: App) -> None:
-    assert (await run_reembed(new_app), await count_documents(make_job_context(new_app))) == (
-        Report(),
-        0,
-    )
+    assert await run_reembed(new_app) == Report()
+    assert await count_documents(make_job_context(new_app)) == 0
     assert await stored(make_job_context(new_app), "meta") == {}
 
 
