@@ -178,7 +178,7 @@ async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
     assert not (difference := describe_differences(read_pinned_state(), actual)), difference
 
 
-async def test_repeated_repair_completes_a_killed_one(
+async def test_the_next_repair_completes_several_killed_ones(
     settings: Settings,
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
@@ -200,7 +200,7 @@ async def test_repeated_repair_completes_a_killed_one(
         await assert_postings_are_exact(ctx)
 
 
-async def test_embedding_of_materials_resumes_after_a_kill(
+async def test_the_embedding_of_materials_resumes_after_a_kill(
     project: str,
 ) -> None:
     text = make_text(100)

@@ -78,7 +78,7 @@ async def read_stored_queries(ctx: Context) -> tuple[GoldenQuery, ...]:
     return (await SearchHealth(ctx.database).load_golden_set()).chosen
 
 
-async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
+async def test_the_golden_queries_of_an_intact_base_are_found(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     done: list[int] = []
     report = await health(ctx, Budget(math.inf, done.append))
@@ -96,7 +96,7 @@ async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
     assert {query.name for query in await read_stored_queries(ctx)} == night.ranks.keys()
 
 
-async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> None:
+async def test_a_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     card = {
         "summary": "Dough needs work and warmth.",
@@ -108,7 +108,7 @@ async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> 
     assert card["takeaways"][1] == query_texts[first.chunk_id]
 
 
-async def test_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> None:
+async def test_a_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> None:
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
     [chunk] = await store_sources(ctx, Source("rye", "Rye", sections=(Section(text),)))
     await health(ctx, make_ample_budget())
@@ -153,7 +153,9 @@ async def test_only_queries_of_deleted_chunks_are_replaced(
     assert latter.compute_gain(former) == 0.0
 
 
-async def test_sample_is_deterministic(settings: Settings, stored_logbook: Contents) -> None:
+async def test_the_choice_of_queries_is_deterministic(
+    settings: Settings, stored_logbook: Contents
+) -> None:
     samples = []
     for number in range(2):
         project = f"{settings.google_cloud_project}-{number}"
@@ -201,7 +203,7 @@ def log_lines(printed: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_worse_recall_is_logged_as_numbers_only(
+async def test_a_loss_of_recall_is_logged_as_numbers_only(
     ctx: Context, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
@@ -237,7 +239,7 @@ async def test_no_query_text_is_logged_or_stored_with_the_run(
     assert [word for word in ("dough", "Knead", "sourdough", "oven") if word in printed] == []
 
 
-async def test_later_measurement_of_a_day_replaces_the_first(
+async def test_a_later_measurement_of_a_day_replaces_the_first(
     ctx: Context, clock: SettableClock
 ) -> None:
     await store_sources(ctx, BAKING)
@@ -248,7 +250,7 @@ async def test_later_measurement_of_a_day_replaces_the_first(
     assert [len(night.ranks) for night in await SearchHealth(ctx.database).load_nights()] == [5]
 
 
-async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> None:
+async def test_the_last_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> None:
     await store_sources(
         ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),))
     )
@@ -278,7 +280,7 @@ async def test_nothing_is_stored_without_semantic_search(
     assert await SearchHealth(ctx.database).load_nights() == []
 
 
-async def test_run_without_time_stores_nothing(ctx: Context) -> None:
+async def test_a_run_without_time_stores_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     assert await health(ctx, make_spent_budget()) == Report(finished=False)
     assert await SearchHealth(ctx.database).load_nights() == []
@@ -294,7 +296,7 @@ async def test_unindexed_chunks_are_not_chosen(ctx: Context) -> None:
     }
 
 
-async def test_empty_base_costs_a_few_reads(app: App) -> None:
+async def test_an_empty_base_costs_a_few_reads(app: App) -> None:
     meter = Meter()
     assert await health(app.context(Caller(), meter), make_ample_budget()) == Report()
     assert meter.documents_written == 0
@@ -302,7 +304,7 @@ async def test_empty_base_costs_a_few_reads(app: App) -> None:
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_cost_is_that_of_the_searches(app: App, clock: SettableClock) -> None:
+async def test_a_run_costs_as_much_as_its_searches(app: App, clock: SettableClock) -> None:
     ctx = make_job_context(app)
     await health(ctx, make_ample_budget())
     clock.advance(days=1)
@@ -313,7 +315,7 @@ async def test_cost_is_that_of_the_searches(app: App, clock: SettableClock) -> N
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_next_run_after_a_kill_measures_the_same(
+async def test_the_next_run_after_a_kill_measures_the_same(
     settings: Settings, app: App, clock: SettableClock
 ) -> None:
     class DiedError(Exception):

@@ -155,7 +155,7 @@ async def test_an_embedding_is_a_span_of_its_job(
     }
 
 
-async def test_a_cancelled_operation_did_not_fail(collector: FakeCollector) -> None:
+async def test_the_span_of_a_cancelled_operation_is_not_an_error(collector: FakeCollector) -> None:
     """At the end of a job, for example, its heartbeat is cancelled, maybe during a commit."""
 
     async def wait() -> None:
@@ -174,7 +174,7 @@ async def test_a_cancelled_operation_did_not_fail(collector: FakeCollector) -> N
     ]
 
 
-async def test_a_run_that_does_not_start_says_so(
+async def test_the_span_of_a_run_that_does_not_start_says_so(
     settings: Settings, collector: FakeCollector
 ) -> None:
     app = App(settings)

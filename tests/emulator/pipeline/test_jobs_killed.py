@@ -146,7 +146,7 @@ async def read_postings_sign(ctx: Context) -> object:
     return (await read_documents(ctx, "meta")).get("lexicon", {}).get("documents")
 
 
-async def test_next_run_completes_one_killed_at_any_moment(
+async def test_the_next_run_completes_one_killed_at_any_moment(
     ctx: Context,
     project: str,
     local_embedder: LocalEmbedder,

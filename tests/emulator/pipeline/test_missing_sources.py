@@ -76,7 +76,7 @@ async def read_texts(ctx: Context) -> set[str]:
     return {chunk["content"] for chunk in (await read_chunks(ctx)).values()}
 
 
-async def test_a_missing_source_can_be_restored_by_hand(
+async def test_a_missing_source_can_be_restored_by_its_owner(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
     storage.delete(BUCKET, "a.md")
@@ -91,7 +91,7 @@ async def test_a_missing_source_can_be_restored_by_hand(
     assert await read_texts(ctx) == OTHERS | {"Reef early."}
 
 
-async def test_a_returned_source_has_its_card_again(
+async def test_a_source_that_returns_gets_its_card_back(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
     storage.delete(BUCKET, "a.md")
@@ -115,7 +115,7 @@ async def test_a_source_that_returns_edited_has_its_new_text(
     assert source_id in await read_documents(ctx, "sources")
 
 
-async def test_what_a_user_forgot_does_not_return(
+async def test_a_source_that_a_user_forgot_does_not_return(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
     """That includes what was already missing."""
@@ -130,7 +130,7 @@ async def test_what_a_user_forgot_does_not_return(
     assert await read_texts(ctx) == OTHERS | {"Reef early."}
 
 
-async def test_a_source_returns_after_it_was_deleted_for_good(
+async def test_a_source_returns_without_its_card_once_it_is_purged(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str, clock: SettableClock
 ) -> None:
     storage.delete(BUCKET, "a.md")
@@ -145,7 +145,7 @@ async def test_a_source_returns_after_it_was_deleted_for_good(
 
 
 @pytest.mark.parametrize("commit", [1, 2])
-async def test_a_source_returns_after_a_killed_forgetting(
+async def test_a_source_returns_after_a_deletion_that_was_killed(
     app: App, ctx: Context, settings: Settings, source_id: str, commit: int
 ) -> None:
     async def die() -> None:

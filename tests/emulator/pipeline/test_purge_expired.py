@@ -64,7 +64,7 @@ async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
     )
 
 
-async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
+async def test_the_number_of_a_purged_task_is_not_reused(app: App) -> None:
     [first] = await add_tasks(app, "bake")
     await call_for_result(app, "delete_task", task_id=first)
     await purge(make_context_after(app, days=31), make_ample_budget())
@@ -73,7 +73,7 @@ async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
     assert first != second
 
 
-async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
+async def test_a_task_restored_during_the_run_stays(settings: Settings) -> None:
     app = WatchedApp(settings, embedder=WordEmbedder())
     [first] = await add_tasks(app, "bake")
     await call_for_result(app, "delete_task", task_id=first)
@@ -90,7 +90,7 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
     await app.aclose()
 
 
-async def test_expired_answer_is_deleted(app: App) -> None:
+async def test_an_expired_answer_is_deleted(app: App) -> None:
     await call_for_result(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
     assert await purge(make_context_after(app, days=2, seconds=-1), make_ample_budget()) == Report()
@@ -101,7 +101,7 @@ async def test_expired_answer_is_deleted(app: App) -> None:
     assert await read_documents(make_job_context(app), path) == {}
 
 
-async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
+async def test_old_run_records_and_expired_leases_are_deleted(app: App) -> None:
     ctx = make_context_after(app)
     for day in (-31, -1, 1):
         expiry = {"expires_at": NOON + timedelta(days=day)}
@@ -112,7 +112,7 @@ async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
     assert left == ({"1"}, {"-1", "1"})
 
 
-async def test_idle_run_costs_a_few_reads_and_no_write(app: App) -> None:
+async def test_a_run_with_nothing_to_delete_writes_nothing(app: App) -> None:
     await add_tasks(app, "bake", "sail")
     meter = Meter()
     assert await purge(app.context(Caller(), meter), make_ample_budget()) == Report()
@@ -131,7 +131,7 @@ async def store_expired(ctx: Context, count: int) -> None:
     await batch.commit()
 
 
-async def test_next_run_continues_one_without_time(app: App) -> None:
+async def test_the_next_run_continues_one_without_time(app: App) -> None:
     ctx, count = make_context_after(app), 18
     await store_expired(ctx, count)
     reports = [await purge(ctx, make_spent_budget())]
@@ -144,7 +144,7 @@ async def test_next_run_continues_one_without_time(app: App) -> None:
     assert await read_write_times(ctx) == {}
 
 
-async def test_only_expired_documents_are_gone_after_any_commit(settings: Settings) -> None:
+async def test_a_run_killed_after_any_commit_is_completed(settings: Settings) -> None:
     class DiedError(Exception):
         pass
 
@@ -172,6 +172,6 @@ async def test_only_expired_documents_are_gone_after_any_commit(settings: Settin
     await app.aclose()
 
 
-def test_deletions_are_counted_by_kind() -> None:
+def test_each_kind_of_deletion_has_its_own_count() -> None:
     names = [sweep.name for sweep in SWEEPS]
     assert sorted(set(names)) == sorted(names)

@@ -125,7 +125,7 @@ async def test_extractions_of_a_tombstone_stay(
     assert await read_visibility(ctx) == {}
 
 
-async def test_most_confident_duplicate_replaces_a_deleted_one(
+async def test_the_most_confident_duplicate_replaces_a_deleted_one(
     ctx: Context,
 ) -> None:
     first, *_ = await store_sources(ctx, SAILING)
@@ -147,7 +147,7 @@ async def test_most_confident_duplicate_replaces_a_deleted_one(
     assert {stored[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")} == {"again-0.9"}
 
 
-async def test_orphan_rewritten_during_the_run_stays(
+async def test_an_orphan_rewritten_during_the_run_stays(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
@@ -170,7 +170,7 @@ async def test_orphan_rewritten_during_the_run_stays(
     assert await read_visibility(ctx) == {"one": True}
 
 
-async def test_round_continues_page_by_page(ctx: Context) -> None:
+async def test_the_next_run_continues_with_the_next_page(ctx: Context) -> None:
     orphan = {"type": "warning", "topics": [], "facets": ["warning"], "chunk_id": "gone"}
     batch = ctx.database.client.batch()
     for number in range(PAGE_SIZE + 5):
@@ -184,7 +184,7 @@ async def test_round_continues_page_by_page(ctx: Context) -> None:
     assert await read_visibility(ctx) == {}
 
 
-async def test_killed_run_ends_in_the_same_state(
+async def test_the_next_run_completes_one_killed_after_any_commit(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     class DiedError(Exception):

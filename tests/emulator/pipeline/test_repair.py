@@ -91,7 +91,7 @@ async def count_writes(app: App, limits: RebuildLimits = RebuildLimits()) -> int
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_damaged_postings_equal_rebuilt_ones(ctx: Context, app: App, seed: int) -> None:
+async def test_damaged_postings_are_repaired(ctx: Context, app: App, seed: int) -> None:
     history = await make_damaged_base(ctx, seed)
     assert (await repair(ctx, make_ample_budget())).finished
     assert await count_writes(app) == 0
@@ -118,7 +118,7 @@ async def test_truncated_postings_regain_their_best_entries(
         assert entries == data["postings"]
 
 
-async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -> None:
+async def test_the_next_run_completes_one_stopped_after_any_page(ctx: Context, app: App) -> None:
     history = await make_damaged_base(ctx, 1)
     await history.index()
     await damage(ctx, history.generator)
@@ -136,7 +136,7 @@ async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -
     assert await count_writes(app) == 0
 
 
-async def test_run_without_time_continues_the_previous_one(ctx: Context, app: App) -> None:
+async def test_a_run_continues_one_that_was_out_of_time(ctx: Context, app: App) -> None:
     history = await make_damaged_base(ctx, 2)
     await history.index()
     await damage(ctx, history.generator)
@@ -149,7 +149,7 @@ async def test_run_without_time_continues_the_previous_one(ctx: Context, app: Ap
     assert await count_writes(app) == 0
 
 
-async def test_run_without_any_time_repairs_nothing(ctx: Context) -> None:
+async def test_a_run_without_time_repairs_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     assert await repair(ctx, make_spent_budget()) == Report(finished=False)
 
@@ -164,9 +164,7 @@ async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
     assert await read_postings(ctx) == before
 
 
-async def test_concurrent_write_is_not_undone_by_repair(
-    settings: Settings, app: App, ctx: Context
-) -> None:
+async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ctx: Context) -> None:
     """Chunks that are indexed between repair's reads and its commit stay indexed."""
     await store_sources(ctx, BAKING)
     for name, data in (await read_postings(ctx)).items():
@@ -185,7 +183,7 @@ async def test_concurrent_write_is_not_undone_by_repair(
     await assert_postings_are_exact(ctx)
 
 
-async def test_intact_postings_cost_no_write_but_the_lease(ctx: Context, app: App) -> None:
+async def test_intact_postings_are_not_written(ctx: Context, app: App) -> None:
     await store_sources(ctx, BAKING, SAILING)
     meter = Meter()
 
@@ -200,7 +198,7 @@ async def test_intact_postings_cost_no_write_but_the_lease(ctx: Context, app: Ap
     assert await read_leased_jobs(ctx) == set()
 
 
-async def test_empty_base_has_nothing_to_repair(ctx: Context, app: App) -> None:
+async def test_an_empty_base_has_nothing_to_repair(ctx: Context, app: App) -> None:
     assert await count_writes(app) == 0
     assert await count_postings(ctx) == 0
 
@@ -218,7 +216,7 @@ async def test_repair_and_index_exclude_each_other(app: App) -> None:
     assert [type(outcome) for outcome in outcomes] == [AlreadyRunning] * 4
 
 
-async def test_progress_ends_at_the_total(ctx: Context) -> None:
+async def test_the_reported_progress_ends_at_the_total(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     done: list[int] = []
     announce_migration = await count_postings(ctx)

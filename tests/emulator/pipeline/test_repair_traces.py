@@ -89,7 +89,7 @@ async def count_writes(app: App) -> int:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
-async def test_damaged_postings_equal_rebuilt_ones(app: App, ctx: Context, seed: int) -> None:
+async def test_damaged_postings_are_repaired(app: App, ctx: Context, seed: int) -> None:
     await make_traces(app)
     await damage_postings(ctx, random.Random(seed))  # noqa: S311 - no secret
     report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, make_ample_budget())
@@ -110,13 +110,13 @@ async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> No
     await assert_postings_exact(app)
 
 
-async def test_intact_postings_cost_no_write(app: App) -> None:
+async def test_intact_postings_are_not_written(app: App) -> None:
     await contribute(app, 0, "anna")
     await contribute(app, 1, "ben")
     assert await count_writes(app) == 0
 
 
-async def test_run_without_time_continues_the_previous_one(app: App, ctx: Context) -> None:
+async def test_a_run_continues_one_that_was_out_of_time(app: App, ctx: Context) -> None:
     await make_traces(app)
     await damage_postings(ctx, random.Random(7))  # noqa: S311 - no secret
     runs = 0
@@ -127,9 +127,7 @@ async def test_run_without_time_continues_the_previous_one(app: App, ctx: Contex
     await assert_postings_exact(app)
 
 
-async def test_concurrent_write_is_not_undone_by_repair(
-    settings: Settings, app: App, ctx: Context
-) -> None:
+async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ctx: Context) -> None:
     """Repair corrects only postings that the new trace did not change."""
     made = await make_traces(app)
     chance = random.Random(3)  # noqa: S311 - no secret
@@ -149,7 +147,7 @@ async def test_concurrent_write_is_not_undone_by_repair(
 
 
 @pytest.mark.slow
-async def test_postings_are_exact_after_repair_among_writers(app: App, ctx: Context) -> None:
+async def test_postings_are_exact_after_repairs_during_many_writes(app: App, ctx: Context) -> None:
     made = await make_traces(app)
     chance = random.Random(5)  # noqa: S311 - no secret
 
@@ -177,7 +175,7 @@ async def test_postings_are_exact_after_repair_among_writers(app: App, ctx: Cont
     await assert_postings_exact(app)
 
 
-async def test_killed_run_ends_in_the_same_state(
+async def test_the_next_run_completes_one_killed_after_any_commit(
     settings: Settings, app: App, ctx: Context
 ) -> None:
     class DiedError(Exception):

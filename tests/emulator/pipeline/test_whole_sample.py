@@ -141,13 +141,13 @@ def change_library(readwise: FakeReadwise) -> None:
     readwise.put_highlight(BENCHMARK, 9, f"{slow} {why}", highlighted_at="2026-12-02T10:00:00Z")
 
 
-async def test_library_equals_the_sample(readwise: FakeReadwise) -> None:
+async def test_the_fake_account_equals_the_sample(readwise: FakeReadwise) -> None:
     readwise.page_size = 1_000
     by_id = sorted(read_exported_books(), key=lambda book: int(book["user_book_id"]))
     assert readwise.make_page()["results"] == by_id
 
 
-async def test_whole_sample_ends_in_the_pinned_state(
+async def test_the_whole_sample_ends_in_the_pinned_state(
     settings: Settings, clock: SettableClock
 ) -> None:
     reports = await run_all_jobs(settings, clock)
@@ -160,7 +160,7 @@ async def test_whole_sample_ends_in_the_pinned_state(
     )
 
 
-async def test_repeated_jobs_write_nothing_and_ask_no_model(
+async def test_repeated_jobs_write_nothing_and_call_no_model(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     await run_all_jobs(settings, clock)
@@ -190,7 +190,7 @@ async def test_repeated_jobs_write_nothing_and_ask_no_model(
     ]
 
 
-async def test_changed_library_equals_a_new_base(
+async def test_a_changed_account_gives_the_same_base_as_a_new_one(
     settings: Settings,
     clock: SettableClock,
     readwise: FakeReadwise,
@@ -213,7 +213,7 @@ async def test_changed_library_equals_a_new_base(
     assert not (difference := describe_differences(expected, actual)), difference
 
 
-async def test_sample_ends_in_the_same_state_despite_faults(
+async def test_the_sample_ends_in_the_same_state_despite_faults(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     vertex.flaky = readwise.repeats_pages = True

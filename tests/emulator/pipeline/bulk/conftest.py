@@ -42,9 +42,9 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 
 @pytest.fixture
 async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
-    """Settings that embed in bulk from ten chunks on."""
-    async with open_bulk_services(vertex) as made:
-        yield made
+    """The services for embedding in bulk, which are used for ten pending chunks or more."""
+    async with open_bulk_services(vertex) as services:
+        yield services
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Fixtures: a Readwise server, and settings that follow it."""
+"""Fixtures: a fake Readwise server, and settings by which ingest follows its account."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def readwise() -> Iterator[FakeReadwise]:
-    """A server for Readwise, with three highlights a page."""
-    with FakeReadwise(page_size=3) as library:
-        yield library
+    """A server for a Readwise account, which sends three highlights per page."""
+    with FakeReadwise(page_size=3) as server:
+        yield server
 
 
 @pytest.fixture
 def settings(project: str, readwise: FakeReadwise) -> Settings:
-    """Settings by which ingest follows the library."""
+    """Settings by which ingest follows the account."""
     return make_readwise_settings(readwise, project)

@@ -1,4 +1,7 @@
-"""Fixtures: a base, and processes with the old and the new embedding model."""
+"""Fixtures: a knowledge base, and apps with the old and the new embedding model.
+
+Each app is like a process of its own, on the same database.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.runtime.context import App
 
-    Open = Callable[[FakeEmbeddingModel], App]
+    OpenApp = Callable[[FakeEmbeddingModel], App]
 
 
 @pytest.fixture
@@ -31,21 +34,21 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
+async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[OpenApp]:
     """A function that makes an app with this embedding model."""
-    backends: list[App] = []
-    yield make_app_opener(settings, clock, backends)
-    for app in backends:
+    apps: list[App] = []
+    yield make_app_opener(settings, clock, apps)
+    for app in apps:
         await app.aclose()
 
 
 @pytest.fixture
-async def old_app(open_app: Open) -> App:
+async def old_app(open_app: OpenApp) -> App:
     """An app with the old model, which has embedded everything."""
     return await fill_and_forget_space(open_app(make_previous_model()))
 
 
 @pytest.fixture
-def new_app(open_app: Open) -> App:
+def new_app(open_app: OpenApp) -> App:
     """An app with the new model."""
     return open_app(make_new_model())
