@@ -159,6 +159,6 @@ async def test_a_dead_lettered_tombstone_is_deleted_after_a_week(
     await assert_postings_are_exact(ctx)
 
 
-async def test_nothing_is_written_to_an_empty_base(ctx: Context) -> None:
+async def test_a_run_on_an_empty_base_writes_nothing(ctx: Context) -> None:
     assert await purge(ctx, make_ample_budget()) == Report()
     assert await read_documents(ctx, "meta") == {}
