@@ -62,7 +62,9 @@ pytestmark = pytest.mark.anyio
 
 ODD = "number 3 "
 """Words of the note whose text fails in some tests."""
-TOO_LONG_CARD = {"summary": "s" * 401, "takeaways": ["One.", "Two.", "Three."]}
+VALID_CARD = {"summary": "Short.", "takeaways": ["One.", "Two.", "Three."]}
+TOO_LONG_CARD = VALID_CARD | {"summary": "s" * 401}
+"""A card whose summary exceeds the limit by one character; the model must correct it."""
 LATER = NOON + timedelta(hours=1)
 
 
@@ -113,8 +115,9 @@ async def test_the_tokens_of_every_request_are_counted(
 ) -> None:
     ctx = make_context()
     await ingest_sources(ctx, make_source_of_notes(1))
+    # The tokens of the prompt, of the answer and of the thoughts, which count as output.
     server.script.append(make_json_reply(TOO_LONG_CARD, (100, 20, 3)))
-    server.script.append(make_json_reply(TOO_LONG_CARD | {"summary": "Short."}, (200, 30, 4)))
+    server.script.append(make_json_reply(VALID_CARD, (200, 30, 4)))
     await cards(ctx, make_ample_budget())
     assert ctx.meter.input_tokens == 100 + 200
     assert ctx.meter.output_tokens == (20 + 3) + (30 + 4)
@@ -234,7 +237,7 @@ async def test_a_chunk_edited_during_the_run_gets_a_new_card(
     def answer_after_edit(text: str) -> object:
         is_requested.set()
         assert is_edited.wait(MAX_WAIT)
-        return TOO_LONG_CARD | {"summary": "New." if "says now" in text else "Old."}
+        return VALID_CARD | {"summary": "New." if "says now" in text else "Old."}
 
     server.answers["GeneratedCard"] = answer_after_edit
     run = asyncio.create_task(cards(ctx, make_ample_budget()))

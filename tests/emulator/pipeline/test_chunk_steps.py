@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, DeadLetter, StepResult
 from tests.support.fakes.embedder import DIMENSION
-from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
+from tests.support.knowledge import (
+    BAKING,
+    SAILING,
+    chunk_source,
+    ingest_sources,
+    set_fields,
+    store_sources,
+)
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
@@ -35,7 +41,7 @@ UNIT_VECTOR = (1.0,) + (0.0,) * (DIMENSION - 1)
 
 async def store_baking_chunks(ctx: Context) -> list[PendingChunk]:
     """Store three chunks with a pending `embed` step; return them in the order of their ids."""
-    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON)
+    await ingest_sources(ctx, BAKING, now=NOON)
     return await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)
 
 
@@ -77,8 +83,8 @@ async def test_pending_chunks_are_limited(ctx: Context, meter: Meter) -> None:
 
 
 async def test_longest_pending_chunks_come_first(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([chunk_source(SAILING)], NOON)
-    await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON - timedelta(days=1))
+    await ingest_sources(ctx, SAILING, now=NOON)
+    await ingest_sources(ctx, BAKING, now=NOON - timedelta(days=1))
     pending = await ChunkQueue(ctx.database).load_pending("embed", NOON, 4)
     source_ids = [chunk.source_id for chunk in pending]
     assert source_ids == ["baking", "baking", "baking", "sailing"]
@@ -116,7 +122,7 @@ async def test_a_chunk_purged_after_its_read_stays_deleted(ctx: Context) -> None
 
 async def test_a_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> None:
     chunks = await store_baking_chunks(ctx)
-    await Ingestion(ctx.database).save([chunk_source(replace(BAKING, sections=()))], NOON)
+    await ingest_sources(ctx, replace(BAKING, sections=()), now=NOON)
     assert await store_unit_vectors(ctx, *chunks) == 0
     await defer_embed(ctx, chunks[0])
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0

@@ -9,13 +9,12 @@ import pytest
 
 from shared.core.errors import PlatformFault
 from shared.firestore.database import MAX_COMMIT_BYTES
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, RefusedChunks, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.job import Report
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import chunk_source
+from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ LONG_TEXT = "x" * (MAX_COMMIT_BYTES // 6)
 
 async def store_pending_chunks(ctx: Context) -> list[PendingChunk]:
     """Store a source, and return its ten chunks, which wait for knowledge cards."""
-    await Ingestion(ctx.database).save([chunk_source(SOURCE)], NOON)
+    await ingest_sources(ctx, SOURCE, now=NOON)
     return await ChunkQueue(ctx.database).load_pending("card", NOON, 20)
 
 

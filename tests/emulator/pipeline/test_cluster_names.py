@@ -87,12 +87,19 @@ async def run_cluster(ctx: Context) -> Report:
     return await cluster(ctx, make_ample_budget())
 
 
-async def make_five_clusters(ctx: Context) -> None:
+async def add_five_themes(ctx: Context) -> None:
+    """Add a source about each of five themes, which become five clusters."""
     await add_sources(ctx, *map(make_themed_source, THEMES))
 
 
 class Naming(NamedTuple):
-    """The name of a cluster, and what gave it: the name of a model, or `words`."""
+    """The name of a cluster.
+
+    Attributes:
+        name: The name.
+        named_by: The model that gave it; `words` if it was made of words, for lack of a model or in
+            an outage; `words alone` if the model refused to name the cluster.
+    """
 
     name: str
     named_by: str
@@ -117,7 +124,7 @@ async def read_namers(ctx: Context) -> set[str]:
 
 
 async def test_the_model_names_each_cluster_once(ctx: Context, namer: Namer, meter: Meter) -> None:
-    await make_five_clusters(ctx)
+    await add_five_themes(ctx)
     report = await run_cluster(ctx)
     expected = {theme: Naming(f"All there is about {theme}", "namer-1") for theme in THEMES}
     assert await read_names_by_theme(ctx) == expected
@@ -134,7 +141,7 @@ async def test_the_model_names_each_cluster_once(ctx: Context, namer: Namer, met
 
 
 async def test_the_prompt_has_central_chunks_and_shared_words(ctx: Context, namer: Namer) -> None:
-    await make_five_clusters(ctx)
+    await add_five_themes(ctx)
     await run_cluster(ctx)
     for prompt in namer.prompts:
         assert prompt.count("On ") == MAX_PASSAGES
@@ -144,7 +151,7 @@ async def test_the_prompt_has_central_chunks_and_shared_words(ctx: Context, name
 async def test_a_refused_cluster_keeps_its_word_based_name(ctx: Context, namer: Namer) -> None:
     """Such a name is given by `words alone`, and the model is not asked again."""
     namer.errors = {"bees": InvalidInput("Not allowed."), "chess": InvalidAnswer("No name.")}
-    await make_five_clusters(ctx)
+    await add_five_themes(ctx)
 
     report = await run_cluster(ctx)
 
@@ -165,7 +172,7 @@ async def test_tokens_of_unusable_answers_are_counted(
         "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
         "chess": InvalidAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
     }
-    await make_five_clusters(ctx)
+    await add_five_themes(ctx)
     await run_cluster(ctx)
     assert meter.input_tokens == 3 * INPUT_TOKENS + 7 + 30
     assert meter.output_tokens == 3 * OUTPUT_TOKENS + 5
@@ -173,7 +180,7 @@ async def test_tokens_of_unusable_answers_are_counted(
 
 async def test_clusters_have_word_based_names_in_an_outage(ctx: Context, namer: Namer) -> None:
     namer.errors = {theme: Unavailable("Down.", retry_after=5) for theme in THEMES}
-    await make_five_clusters(ctx)
+    await add_five_themes(ctx)
 
     report = await run_cluster(ctx)
     assert [failure.name for failure in report.failures] == ["names"]
@@ -187,7 +194,7 @@ async def test_clusters_have_word_based_names_in_an_outage(ctx: Context, namer: 
 
 async def test_a_repeated_name_is_given_to_one_cluster_only(ctx: Context, namer: Namer) -> None:
     namer.repeats_itself = True
-    await make_five_clusters(ctx)
+    await add_five_themes(ctx)
     await run_cluster(ctx)
     names = [naming.name for naming in (await read_names_by_theme(ctx)).values()]
     assert len(set(names)) == 5
@@ -208,7 +215,7 @@ async def test_word_based_names_are_replaced_by_a_later_model(
     ctx: Context, settings: Settings
 ) -> None:
     app_without_model = App(settings, embedder=WordEmbedder())
-    await make_five_clusters(ctx)
+    await add_five_themes(ctx)
     await run_cluster(make_job_context(app_without_model))
     assert await read_namers(ctx) == {"words"}
     await run_cluster(ctx)

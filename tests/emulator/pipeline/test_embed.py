@@ -23,7 +23,6 @@ from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFaul
 from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
@@ -34,7 +33,7 @@ from tests.support.jobs import (
     make_one_step_budget,
     make_spent_budget,
 )
-from tests.support.knowledge import chunk_source, set_fields
+from tests.support.knowledge import chunk_source, ingest_sources, set_fields
 from tests.support.stored_documents import (
     read_chunks_by_text,
     read_documents,
@@ -62,11 +61,11 @@ NOTES = Source(
     title="Notes",
     sections=tuple(Section(f"Note {number}.") for number in range(10)),
 )
-OTHERS = dict.fromkeys(("index", "card", "extract"), NOON)
+OTHER_STEPS = dict.fromkeys(("index", "card", "extract"), NOON)
 """The pending steps of a new note other than `embed`."""
-EMBEDDED = OTHERS | {"cluster": NOON}
+STEPS_AFTER_EMBED = OTHER_STEPS | {"cluster": NOON}
 """The pending steps of a note that has its vector."""
-ODD = "Note 3."
+ODD_NOTE = "Note 3."
 """The note that the provider refuses in some tests, or that is edited or deleted."""
 ODD_ID = chunk_source(NOTES).chunks[3].chunk_id
 
@@ -103,7 +102,7 @@ def fail_on_odd(error: CarrelError) -> BatchHook:
     """Return a hook that fails for every batch that contains the odd note."""
 
     async def fail_on_odd_note(texts: Sequence[str]) -> None:
-        if any(ODD in text for text in texts):
+        if any(ODD_NOTE in text for text in texts):
             raise error
 
     return fail_on_odd_note
@@ -126,7 +125,7 @@ def fail_after(batches: int) -> BatchHook:
 @pytest.fixture
 async def notes(ctx: Context) -> Context:
     """A knowledge base of ten pending notes."""
-    await Ingestion(ctx.database).save([chunk_source(NOTES)], NOON)
+    await ingest_sources(ctx, NOTES, now=NOON)
     return ctx
 
 
@@ -156,7 +155,7 @@ async def test_every_note_gets_a_vector_of_unit_length(ctx: Context, notes: Cont
         assert len(data["embedding"]) == DIMENSION
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert data["embedding_model"] == WordEmbedder.model
-        assert set(data["pending"]) == set(EMBEDDED)
+        assert set(data["pending"]) == set(STEPS_AFTER_EMBED)
         assert data["tries"] == {}
         assert data["parked"] == {}
     assert await count_pending(notes) == 0
@@ -197,21 +196,21 @@ async def test_a_note_edited_during_the_run_is_embedded_again(
     notes: Context, open_app: OpenApp
 ) -> None:
     async def edit_odd_note(texts: Sequence[str]) -> None:
-        if f"Notes {ODD}" in texts:
+        if f"Notes {ODD_NOTE}" in texts:
             await set_fields(notes, f"chunks/{ODD_ID}", {"content": "Note 3, edited."})
 
     report = await run_embed(open_app(ScriptedEmbedder(edit_odd_note)))
 
     assert report.counts == {"embedded": 10}
-    assert (await read_chunks_by_text(notes))["Note 3, edited."]["pending"] == EMBEDDED
+    assert (await read_chunks_by_text(notes))["Note 3, edited."]["pending"] == STEPS_AFTER_EMBED
 
 
 async def test_a_note_deleted_during_the_run_stays_deleted(
     notes: Context, open_app: OpenApp
 ) -> None:
     async def delete_all_notes(texts: Sequence[str]) -> None:
-        if f"Notes {ODD}" in texts:
-            await Ingestion(notes.database).save([chunk_source(replace(NOTES, sections=()))], NOON)
+        if f"Notes {ODD_NOTE}" in texts:
+            await ingest_sources(notes, replace(NOTES, sections=()), now=NOON)
 
     report = await run_embed(open_app(ScriptedEmbedder(delete_all_notes)))
 
@@ -227,12 +226,12 @@ async def test_a_refused_text_is_deferred_and_blocks_no_other(
     report = await run_embed(open_app(ScriptedEmbedder(refuse_odd)))
 
     chunks = await read_chunks_by_text(notes)
-    odd = chunks.pop(ODD)
+    odd = chunks.pop(ODD_NOTE)
     assert [failure.reason for failure in report.failures] == [REFUSAL]
     assert report.counts == {"embedded": 9}
     assert report.finished
     assert all("embedding" in data for data in chunks.values())
-    assert odd["pending"] == OTHERS | {"embed": NOON + timedelta(minutes=2)}
+    assert odd["pending"] == OTHER_STEPS | {"embed": NOON + timedelta(minutes=2)}
     assert odd["tries"] == {"embed": 1}
     assert odd["parked"] == {}
 
@@ -249,8 +248,8 @@ async def test_a_deferred_text_is_not_sent_before_its_time(
 async def test_a_text_accepted_later_gets_its_vector(notes: Context, open_app: OpenApp) -> None:
     await run_embed(open_app(ScriptedEmbedder(refuse_odd)))
     await run_embed(open_app(ScriptedEmbedder(accept_all), NOON + timedelta(minutes=2)))
-    odd = (await read_chunks_by_text(notes))[ODD]
-    assert set(odd["pending"]) == set(EMBEDDED)
+    odd = (await read_chunks_by_text(notes))[ODD_NOTE]
+    assert set(odd["pending"]) == set(STEPS_AFTER_EMBED)
     assert odd["tries"] == {}
     assert odd["parked"] == {}
     assert "embedding" in odd
@@ -264,8 +263,8 @@ async def test_a_text_refused_five_times_is_dead_lettered(
         report = await run_embed(open_app(ScriptedEmbedder(refuse_odd), moment))
         assert len(report.failures) == 1
         moment += timedelta(hours=1)
-    odd = (await read_chunks_by_text(notes))[ODD]
-    assert odd["pending"] == OTHERS
+    odd = (await read_chunks_by_text(notes))[ODD_NOTE]
+    assert odd["pending"] == OTHER_STEPS
     assert odd["parked"] == {"embed": REFUSAL}
     assert await run_embed(open_app(ScriptedEmbedder(refuse_odd), moment)) == Report()
 
@@ -279,11 +278,11 @@ async def test_an_edited_dead_letter_is_retried(notes: Context, open_app: OpenAp
     await set_fields(notes, f"chunks/{ODD_ID}", dead_letter)
     assert await count_pending(notes) == 9
 
-    await Ingestion(notes.database).save([chunk_source(replace(NOTES, title="Renamed"))], NOON)
+    await ingest_sources(notes, replace(NOTES, title="Renamed"), now=NOON)
     await run_embed(open_app(ScriptedEmbedder(accept_all)))
 
-    odd = (await read_chunks_by_text(notes))[ODD]
-    assert odd["pending"] == EMBEDDED
+    odd = (await read_chunks_by_text(notes))[ODD_NOTE]
+    assert odd["pending"] == STEPS_AFTER_EMBED
     assert odd["tries"] == {}
     assert odd["parked"] == {}
     assert "embedding" in odd
@@ -296,7 +295,7 @@ async def test_an_outage_stops_the_run_and_loses_nothing(notes: Context, open_ap
     chunks = (await read_documents(notes, "chunks")).values()
     assert {"embedding" in data for data in chunks} == {True, False}
     for data in chunks:
-        expected = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
+        expected = STEPS_AFTER_EMBED if "embedding" in data else OTHER_STEPS | {"embed": NOON}
         assert data["pending"] == expected
         assert data["tries"] == {}
 
@@ -393,9 +392,9 @@ async def test_a_queue_of_failing_texts_alone_is_not_blocked(
     ctx: Context, open_app: OpenApp
 ) -> None:
     """The four failing texts are a whole batch."""
-    sections = tuple(Section(f"{ODD} {number}") for number in range(4))
+    sections = tuple(Section(f"{ODD_NOTE} {number}") for number in range(4))
     source = Source("odd", "Odd", sections=sections)
-    await Ingestion(ctx.database).save([chunk_source(source)], NOON)
+    await ingest_sources(ctx, source, now=NOON)
     embedder = ScriptedEmbedder(fail_on_odd(PlatformFault("A vector of nothing.")))
     report = await run_embed(open_app(embedder))
     assert len(report.failures) == 4

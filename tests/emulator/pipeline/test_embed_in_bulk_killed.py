@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from infra.build.discovery import ROOT
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from tests.support.fakes import cloud_storage, vertex_batch
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
-from tests.support.knowledge import chunk_source
+from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks_by_text, read_documents
 
 if TYPE_CHECKING:
@@ -99,8 +98,7 @@ async def test_a_killed_run_pays_for_no_text_twice(
     ctx: Context, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
 ) -> None:
     sections = tuple(Section(f"Note {number}.") for number in range(NOTE_COUNT))
-    notes = chunk_source(Source("notes", "Notes", sections=sections))
-    await Ingestion(ctx.database).save([notes], ctx.clock())
+    await ingest_sources(ctx, Source("notes", "Notes", sections=sections))
     log = tmp_path / "log"
 
     def kill_at_storage_request(operation: cloud_storage.Operation) -> None:

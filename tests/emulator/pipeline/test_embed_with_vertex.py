@@ -15,11 +15,10 @@ from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.index.embedding_space import EmbeddingSpace
-from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from tests.support.fakes.vertex import FakeVertex, Reply, make_error_reply
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import BAKING, SAILING, chunk_source
+from tests.support.knowledge import BAKING, SAILING, chunk_source, ingest_sources
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -53,7 +52,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     )
     app = App(settings, embedder=embedder)
     ctx = app.context(Caller(), Meter())
-    await Ingestion(ctx.database).save([chunk_source(BAKING), chunk_source(SAILING)], ctx.clock())
+    await ingest_sources(ctx, BAKING, SAILING)
     yield ctx
     await embedder.aclose()
     await app.aclose()

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CARD: Final = {"summary": "Shorten sail in time.", "takeaways": ["Reef early"]}
+"""A card that tests give to a passage, to see whether it is kept."""
 NOTE_NUMBERS: Final = range(1, 7)
 
 
@@ -76,8 +77,8 @@ async def ingest_cleanly(ctx: Context, path: Path) -> Report:
     return report
 
 
-def without(sources: dict[str, str], *texts: str) -> dict[str, str]:
-    """Return the sources except those of these texts."""
+def exclude_texts(sources: dict[str, str], *texts: str) -> dict[str, str]:
+    """Return the result of `read_sources_by_text` without these texts."""
     return {text: source_id for text, source_id in sources.items() if text not in texts}
 
 
@@ -229,7 +230,7 @@ async def test_a_text_replaced_by_renamed_files_is_forgotten(ctx: Context, tmp_p
     assert await read_sources_by_text(ctx) == before
 
     await ingest_cleanly(ctx, vault)
-    assert await read_sources_by_text(ctx) == without(before, "Note 2.")
+    assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 2.")
     assert (await ingest_cleanly(ctx, vault)).counts == {"read": 5}
 
     rename_files(vault, {new: old for old, new in names.items()})
@@ -257,7 +258,7 @@ async def test_forgetting_many_replaced_texts_must_be_confirmed(
 
     changes = await compare_path(vault, ctx.database)
     assert (await run_ingest(ctx, vault, changes.missing_ids)).failures == []
-    assert await read_sources_by_text(ctx) == without(before, "Note 4.", "Note 5.", "Note 6.")
+    assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 4.", "Note 5.", "Note 6.")
 
 
 async def test_a_note_inserted_before_renamed_ones_is_new(ctx: Context, tmp_path: Path) -> None:
@@ -613,7 +614,7 @@ async def test_ingest_of_one_file_or_subfolder_forgets_nothing_else(
     assert await read_sources_by_text(ctx) == before
 
     await ingest_cleanly(ctx, vault)
-    assert await read_sources_by_text(ctx) == without(before, "Note 1.")
+    assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 1.")
 
 
 async def test_an_outer_folder_includes_a_followed_inner_one(ctx: Context, tmp_path: Path) -> None:
@@ -632,7 +633,7 @@ async def test_an_outer_folder_includes_a_followed_inner_one(ctx: Context, tmp_p
 
     stored = await read_sources_by_text(ctx)
     outer_texts = [f"Outer {number}." for number in range(10)]
-    assert without(stored, *outer_texts) == without(before, "Note 3.")
+    assert exclude_texts(stored, *outer_texts) == exclude_texts(before, "Note 3.")
     assert len(stored) == 15
 
 
@@ -662,7 +663,7 @@ async def test_a_moved_folder_keeps_the_ids_of_renamed_files(ctx: Context, tmp_p
     (moved_vault / "renamed 1.md").unlink()
     await ingest_cleanly(ctx, moved_vault)
 
-    assert await read_sources_by_text(ctx) == without(before, "Note 1.")
+    assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 1.")
 
 
 async def test_an_export_of_carrel_is_not_followed(ctx: Context, tmp_path: Path) -> None:

@@ -16,14 +16,13 @@ from shared.core.caller import Caller
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.core.meter import Meter
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, PendingChunk, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
-from tests.support.knowledge import chunk_source
+from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks, read_chunks_by_text
 
 if TYPE_CHECKING:
@@ -80,8 +79,7 @@ async def notes(settings: Settings) -> Context:
     """A knowledge base of ten pending notes."""
     ctx = make_context(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
-    source = chunk_source(Source("notes", "Notes", sections=sections))
-    await Ingestion(ctx.database).save([source], NOON)
+    await ingest_sources(ctx, Source("notes", "Notes", sections=sections), now=NOON)
     return ctx
 
 

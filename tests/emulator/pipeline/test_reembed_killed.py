@@ -99,14 +99,14 @@ async def test_a_migration_killed_after_any_commit_completes(
     assert report == Report()
     assert kills > 12
     last_app = App(settings, embedder=model, clock=clock)
-    expected = without_random_values(await read_database(undisturbed))
-    assert without_random_values(await read_database(last_app)) == expected
+    expected = exclude_random_values(await read_database(undisturbed))
+    assert exclude_random_values(await read_database(last_app)) == expected
     assert max(model.embedding_counts.values()) == 2  # texts of a batch that was lost with its run
     await last_app.aclose()
     await undisturbed.aclose()
 
 
-def without_random_values(documents: dict[str, dict[str, object]]) -> list[str]:
+def exclude_random_values(documents: dict[str, dict[str, object]]) -> list[str]:
     """Return documents as texts, sorted, without the random ids of traces and uploads."""
     random_fields = {"arrival", "facets", "contributor", "tally", "indexed"}
     texts = []

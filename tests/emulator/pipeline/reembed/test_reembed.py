@@ -16,7 +16,6 @@ from functions.jobs.ingest_materials.job import ingest_materials
 from functions.jobs.reembed.job import JOB, count_documents
 from shared.core.errors import Unavailable
 from shared.firestore.leases import Leases
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.job import Report, run_job
 from tests.support.clock import NOON
@@ -27,7 +26,7 @@ from tests.support.jobs import (
     make_one_step_budget,
     make_spent_budget,
 )
-from tests.support.knowledge import chunk_source, index_all, set_fields
+from tests.support.knowledge import index_all, ingest_sources, set_fields
 from tests.support.model_migration import (
     FakeEmbeddingModel,
     announce_migration,
@@ -152,7 +151,7 @@ async def test_chunks_changed_during_a_migration_are_embedded(
 ) -> None:
     await clear_vectors(new_app, clock)
     source = Source("rye", "Rye", sections=(Section("Rye needs a sour dough."),))
-    await Ingestion(make_job_context(old_app).database).save([chunk_source(source)], clock())
+    await ingest_sources(make_job_context(old_app), source)
     await run_reembed(new_app)
     assert "Rye needs a sour dough." in await read_chunks_by_text(make_job_context(new_app))
     assert await read_spaces(new_app) == make_expected_spaces("words-2", 24)
@@ -162,7 +161,7 @@ async def test_a_deleted_chunk_is_not_queued_again(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
     emptied = Source("baking", "Bread at Home", sections=())  # without its three chunks
-    await Ingestion(make_job_context(old_app).database).save([chunk_source(emptied)], clock())
+    await ingest_sources(make_job_context(old_app), emptied)
 
     report = await complete_migration(new_app, clock)
 
