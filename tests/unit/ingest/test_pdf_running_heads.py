@@ -25,8 +25,8 @@ def remove_heads(tops: Sequence[str], bottoms: Sequence[str] = ()) -> list[str]:
     """Put one line at the top and one at the bottom of each page; return those that are kept."""
     bottoms = bottoms or [""] * len(tops)
     pages = [
-        [top, "", f"Text {letter} begins.", "And ends.", "", bottom]
-        for letter, top, bottom in zip(ascii_uppercase, tops, bottoms, strict=False)
+        [top, "", f"Text {ascii_uppercase[index]} begins.", "And ends.", "", bottom]
+        for index, (top, bottom) in enumerate(zip(tops, bottoms, strict=True))
     ]
     lines = [line for page in remove_running_heads(pages) for line in page]
     return [line for line in lines if line and not line.endswith((" begins.", "ends."))]
