@@ -46,6 +46,11 @@ async def read_chunks_by_text(ctx: Context) -> dict[str, dict[str, Any]]:
     return {data["content"]: data for data in (await read_chunks(ctx)).values()}
 
 
+async def read_chunk_texts(ctx: Context) -> list[str]:
+    """Return the text of every chunk that is not deleted, sorted."""
+    return sorted(data["content"] for data in (await read_chunks(ctx)).values())
+
+
 async def read_leased_jobs(ctx: Context) -> set[str]:
     """Return the names of the jobs that have a lease."""
     return set(await read_documents(ctx, "leases"))

@@ -1,9 +1,7 @@
-"""What holds of every job: two schedulers run it once, and what was killed is completed.
+"""Every job runs only once if two schedulers start it, and completes a run that was killed.
 
-Runs are killed by SIGKILL, in processes of their own, while they wait for an answer that never
-comes, or right after one of their commits. What kills at every commit do to a job is told beside
-its other tests: here are those that are not killed there, and all that ask others, one after the
-other.
+Runs are processes, which are killed by SIGKILL while they wait for a response that never comes, or
+right after one of their commits. Most jobs have further tests with kills in files of their own.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -29,12 +28,11 @@ from infra.local.local_database import SAMPLE
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.firestore.runs import Runs, RunState
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
 from shared.workspaces.model import content_id
-from tests.emulator.pipeline.test_repair import damage
+from tests.emulator.pipeline.test_repair import damage_postings
 from tests.support.database_state import describe_differences, read_state, shorten_state
 from tests.support.fakes import openai, readwise, vertex
 from tests.support.fakes.embedder import WordEmbedder
@@ -45,7 +43,7 @@ from tests.support.google_credentials import write_credentials_file
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_job_context
 from tests.support.killable_children import start_killable_children
-from tests.support.knowledge import BAKING, SAILING, chunk_source, store_sources
+from tests.support.knowledge import BAKING, SAILING, ingest_sources, store_sources
 from tests.support.materials import extract_result
 from tests.support.stored_documents import read_leased_jobs
 from tests.support.stored_materials import QUERY, make_openai_settings, make_text, read_workspaces
@@ -67,10 +65,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()", "jobs", "run"]
-LEASE: Final = {"LEASE_SECONDS": "0.5"}
-WAIT: Final = 300.0
-"""The seconds after which a run without progress fails the test."""
-ANSWERS: Final = {
+SHORT_LEASE: Final = {"LEASE_SECONDS": "0.5"}
+MAX_WAIT: Final = 300.0
+"""The time after which a run without progress fails the test, in seconds."""
+RESPONSE_COUNTS: Final = {
     "ingest": 5,
     "embed": 40,
     "cards": 20,
@@ -78,23 +76,22 @@ ANSWERS: Final = {
     "extract": 60,
     "health": 7,
 }
-"""The number of responses before the kill. Most jobs have stored something by then."""
-COMMITS: Final = (1, 3, 4)
-"""After which repair is killed: it takes the lease; it mends some lists, and some more. All but the
-first begin by telling that one has died."""
-UNSTORED: Final = 36
-"""Of a hundred passages of materials, those beyond the two batches that are stored when the fourth
-is embedded: the third may be."""
-KILLED: Final = -9
+"""The number of responses that a job gets before it is killed. Most have then stored something."""
+REPAIR_COMMITS: Final = (1, 3, 4)
+"""The numbers of the commits after which repair is killed. The first run takes the lease. The other
+runs begin with a record that the one before died, and then repair some postings."""
+MAX_UNSTORED: Final = 36
+"""The number of passages, out of a hundred, that are not in the first two batches of 32. These are
+stored when the run is killed, which happens while it embeds the fourth batch."""
 
 
 @contextmanager
 def start_job(name: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `carrel jobs run NAME` in a process that ends with the block."""
+    """Start `carrel jobs run NAME` in a process that ends with the block."""
     with subprocess.Popen(
         [*CARREL, name],
         cwd=ROOT,
-        env={**os.environ, **LEASE, **environment},
+        env={**os.environ, **SHORT_LEASE, **environment},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
@@ -105,53 +102,55 @@ def start_job(name: str, environment: Mapping[str, str]) -> Iterator[subprocess.
 
 
 async def run_and_kill(
-    name: str, environment: Mapping[str, str], hangs: Callable[[], bool]
+    name: str, environment: Mapping[str, str], is_hanging: Callable[[], bool]
 ) -> None:
-    """Run a job until it waits for a response that does not come, and kill it."""
-    async with asyncio.timeout(WAIT):
+    """Run a job until it waits for a response that never comes, and kill it."""
+    async with asyncio.timeout(MAX_WAIT):
         with start_job(name, environment) as process:
-            while not hangs():
+            while not is_hanging():
                 assert process.poll() is None, f"{name} ended before it was killed"
                 with suppress(subprocess.TimeoutExpired):
                     await asyncio.to_thread(process.wait, 0.02)
-    assert process.returncode == KILLED
+    assert process.returncode == -signal.SIGKILL
 
 
 async def run_to_end(job: Job, app: App) -> Report:
     """Run a job to its end, as soon as the killed run's lease has expired."""
-    async with asyncio.timeout(WAIT):
-        while isinstance(outcome := await run_job(job, app), AlreadyRunning):
+    async with asyncio.timeout(MAX_WAIT):
+        while isinstance(result := await run_job(job, app), AlreadyRunning):
             pass
-    return outcome
+    return result
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
 async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> None:
     settings = Settings(google_cloud_project=project, ingest_path=str(SAMPLE))
-    backends = [App(settings, embedder=WordEmbedder()) for _ in range(2)]
-    ctx = make_job_context(backends[0])
+    apps = [App(settings, embedder=WordEmbedder()) for _ in range(2)]
+    ctx = make_job_context(apps[0])
     await store_sources(ctx, BAKING)
-    await Ingestion(ctx.database).save([chunk_source(SAILING)], ctx.clock())
-    was_answered = asyncio.Event()
+    await ingest_sources(ctx, SAILING)
+    other_is_refused = asyncio.Event()
 
-    async def run(ctx: Context, budget: Budget) -> Report:
-        async with asyncio.timeout(WAIT):
-            await was_answered.wait()  # until the other scheduler knows what becomes of it
+    async def run_when_other_is_refused(ctx: Context, budget: Budget) -> Report:
+        async with asyncio.timeout(MAX_WAIT):
+            await other_is_refused.wait()
         return await job.run(ctx, budget)
 
-    async def fire(app: App) -> AlreadyRunning | Report:
-        outcome = await run_job(replace(job, run=run), app)
-        was_answered.set()
-        return outcome
+    async def trigger(app: App) -> AlreadyRunning | Report:
+        result = await run_job(replace(job, run=run_when_other_is_refused), app)
+        other_is_refused.set()
+        return result
 
-    outcomes = await asyncio.gather(*map(fire, backends))
-    [report] = [outcome for outcome in outcomes if isinstance(outcome, Report)]
+    results = await asyncio.gather(*map(trigger, apps))
+
+    [report] = [result for result in results if isinstance(result, Report)]
     [record] = await Runs(ctx.database).load_latest(job.name, 2)
-    assert (RunState.FINISHED, dict(report.counts)) == (record.state, record.counts)
+    assert record.state == RunState.FINISHED
+    assert record.counts == dict(report.counts)
     assert 0 < record.documents_read <= report.cost.documents_read
     assert record.documents_written <= report.cost.documents_written > 0
     assert await read_leased_jobs(ctx) == set()
-    for app in backends:
+    for app in apps:
         await app.aclose()
 
 
@@ -161,15 +160,15 @@ async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
 ) -> None:
     credentials = str(write_credentials_file(tmp_path))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", credentials)
-    with FakeReadwise(page_size=20) as library, WordVertex() as models:
-        fill_library(library)
-        library.advance(days=1)
-        settings = make_settings(project, library, models)
+    with FakeReadwise(page_size=20) as account, WordVertex() as models:
+        fill_library(account)
+        account.advance(days=1)
+        settings = make_settings(project, account, models)
         for job in JOBS_IN_ORDER:
-            if job.name in ANSWERS:
-                hangs = hold_after(library, models, ANSWERS[job.name])
-                await run_and_kill(job.name, make_environment(settings), hangs)
-                release(library, models)
+            if job.name in RESPONSE_COUNTS:
+                is_hanging = hang_after_responses(account, models, RESPONSE_COUNTS[job.name])
+                await run_and_kill(job.name, make_environment(settings), is_hanging)
+                answer_again(account, models)
             async with open_app(settings, utc_now) as app:
                 assert (await run_to_end(job, app)).failures == []
         async with open_app(settings, utc_now) as app:
@@ -177,48 +176,55 @@ async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
     assert not (difference := describe_differences(read_pinned_state(), actual)), difference
 
 
-async def test_repeated_repair_completes_a_killed_one(
-    settings: Settings,
-) -> None:
-    chance = random.Random(7)  # noqa: S311 - no secret
+async def test_the_next_repair_completes_several_killed_ones(settings: Settings) -> None:
+    generator = random.Random(7)  # noqa: S311 - no secret
     async with open_app(settings, utc_now) as app:
         ctx = make_job_context(app)
         sources = [source for source in read(SAMPLE) if isinstance(source, Source)]
-        await Ingestion(ctx.database).save(
-            [chunk_source(source) for source in sources[:3]], ctx.clock()
-        )
+        await ingest_sources(ctx, *sources[:3])
         await run_to_end(INDEX, app)
         for _ in range(4):
-            await damage(ctx, chance)
+            await damage_postings(ctx, generator)
+
         fields = {"google_cloud_project": settings.google_cloud_project, "lease_seconds": 0.001}
-        with start_killable_children() as dying:
-            for commit in COMMITS:
-                assert not dying.survives(fields, commit, job=REPAIR.name)
+        with start_killable_children() as children:
+            for commits in REPAIR_COMMITS:
+                assert not children.survives(fields, commits, job=REPAIR.name)
+
         report = await run_to_end(REPAIR, app)
         assert report.counts["mended"] > 0
         await assert_postings_are_exact(ctx)
 
 
-async def test_embedding_of_materials_resumes_after_a_kill(
-    project: str,
-) -> None:
+async def test_the_embedding_of_materials_resumes_after_a_kill(project: str) -> None:
+    """The result is the same as in another database, in which a call embeds the whole text."""
     text = make_text(100)
     with FakeOpenAI() as model:
-        killing = make_openai_settings(model, project, extract_materials_characters=500)
-        calmly = make_openai_settings(model, f"{project}-calm")
-        async with open_app(killing, utc_now) as app, open_app(calmly, utc_now) as calm:
-            expected = await extract_result(calm, QUERY, materials=text)
+        settings = make_openai_settings(model, project, extract_materials_characters=500)
+        undisturbed_settings = make_openai_settings(model, f"{project}-undisturbed")
+        async with (
+            open_app(settings, utc_now) as app,
+            open_app(undisturbed_settings, utc_now) as undisturbed,
+        ):
+            expected = await extract_result(undisturbed, QUERY, materials=text)
             await extract_result(app, QUERY, materials=text)
+
             model.script.extend([openai.Reply()] * 3)
-            model.usual, begun = openai.HANG, len(model.calls) + 3
-            environment = make_environment(killing)
-            await run_and_kill(INGEST_MATERIALS.name, environment, lambda: len(model.calls) > begun)
+            model.usual = openai.HANG
+            answered_calls = len(model.calls) + 3
+            await run_and_kill(
+                INGEST_MATERIALS.name,
+                make_environment(settings),
+                lambda: len(model.calls) > answered_calls,
+            )
+
             model.usual = openai.Reply()
             report = await run_to_end(INGEST_MATERIALS, app)
-            assert (report.counts["ready"], report.counts["embedded"] <= UNSTORED) == (1, True)
-            result = await extract_result(app, QUERY, document=content_id(text))
-            assert result == expected | {"known": True}
-            assert await read_workspaces(calm) == await read_workspaces(app)
+            assert report.counts["ready"] == 1
+            assert report.counts["embedded"] <= MAX_UNSTORED
+            out = await extract_result(app, QUERY, document=content_id(text))
+            assert out == expected | {"known": True}
+            assert await read_workspaces(app) == await read_workspaces(undisturbed)
 
 
 def make_environment(settings: Settings) -> dict[str, str]:
@@ -230,17 +236,23 @@ def make_environment(settings: Settings) -> dict[str, str]:
     }
 
 
-def hold_after(library: FakeReadwise, models: WordVertex, answers: int) -> Callable[[], bool]:
-    """Let this many responses pass. Return a function that tells whether one more is awaited."""
-    begun = len(models.calls) + answers
-    library.script.extend([readwise.Reply()] * answers + [readwise.HANG])
-    models.script.extend([vertex.Reply()] * answers)
+def hang_after_responses(
+    account: FakeReadwise, models: WordVertex, count: int
+) -> Callable[[], bool]:
+    """Make both servers hang after this many responses.
+
+    Returns:
+        A function that returns whether a request hangs.
+    """
+    answered_calls = len(models.calls) + count
+    account.script.extend([readwise.Reply()] * count + [readwise.HANG])
+    models.script.extend([vertex.Reply()] * count)
     models.usual = vertex.HANG
-    return lambda: not library.script or len(models.calls) > begun
+    return lambda: not account.script or len(models.calls) > answered_calls
 
 
-def release(library: FakeReadwise, models: WordVertex) -> None:
-    """Let responses pass again."""
-    library.script.clear()
+def answer_again(account: FakeReadwise, models: WordVertex) -> None:
+    """Make both servers answer every request."""
+    account.script.clear()
     models.script.clear()
     models.usual = vertex.Reply()

@@ -1,4 +1,9 @@
-"""The cards job gives every pending chunk its card, even if others fail."""
+"""The cards job gives every pending chunk its card, even if other chunks fail.
+
+A card is the summary of a chunk with takeaways, made by a language model or, for short texts and
+without a model, of the sentences of the text (extractive). If a text fails, the job sends the
+model a probe, a text that must work, to find out whether only this text fails.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +53,18 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.runtime.context import Context
 
-PATIENCE: Final = 60.0
-"""A time limit in seconds that only a hanging request reaches."""
+    MakeContext = Callable[..., Context]
+
+MAX_WAIT: Final = 60.0
+"""The time limit of a wait, in seconds, which only a failing test reaches."""
 
 pytestmark = pytest.mark.anyio
 
 ODD = "number 3 "
-LONG = {"summary": "s" * 401, "takeaways": ["One.", "Two.", "Three."]}
+"""Words of the note whose text fails in some tests."""
+VALID_CARD = {"summary": "Short.", "takeaways": ["One.", "Two.", "Three."]}
+TOO_LONG_CARD = VALID_CARD | {"summary": "s" * 401}
+"""A card whose summary exceeds the limit by one character; the model must correct it."""
 LATER = NOON + timedelta(hours=1)
 
 
@@ -67,102 +77,102 @@ def server() -> Iterator[FakeVertex]:
 
 
 @pytest.fixture
-async def make_context(
-    settings: Settings, server: FakeVertex
-) -> AsyncIterator[Callable[..., Context]]:
-    """A function that makes the context of a run with a language model, at another time."""
+async def make_context(settings: Settings, server: FakeVertex) -> AsyncIterator[MakeContext]:
+    """A function that makes the context of a run with a language model, by default at noon."""
     generator = make_generator(server)
     yield lambda moment=NOON: make_cards_context(settings, generator, moment)
     await generator.aclose()
 
 
-def make_numbered_reply(number: int) -> dict[str, Any]:
-    return {
-        **make_card_reply(f"Notes on Bread\n\n{make_note_text(number)}"),
-        "model": MODEL,
-        "generated_at": NOON,
-    }
+def make_expected_card(number: int) -> dict[str, Any]:
+    """Return the card of a note that the model makes at noon."""
+    card = make_card_reply(f"Notes on Bread\n\n{make_note_text(number)}")
+    return card | {"model": MODEL, "generated_at": NOON}
 
 
-async def run_hourly(make_context: Callable[..., Context], count: int) -> tuple[Report, datetime]:
-    """Run the job this often, an hour apart. Return the last report and its time."""
-    moment, report = NOON, Report()
+async def run_hourly(make_context: Callable[[datetime], Context], count: int) -> Report:
+    """Run the job `count` times, from noon, an hour apart; return the last report."""
+    report = Report()
     for number in range(count):
         moment = NOON + timedelta(hours=number)
         report = await cards(make_context(moment), make_ample_budget())
-    return report, moment
+    return report
 
 
-async def test_each_chunk_gets_the_models_card(
-    make_context: Callable[..., Context],
-) -> None:
+async def test_each_chunk_gets_a_card_by_the_model(make_context: MakeContext) -> None:
     ctx = make_context()
     await ingest_sources(ctx, make_source_of_notes(10))
     report = await cards(ctx, make_ample_budget())
     assert report == Report(Counter({"cards": 10, "by language model": 10}))
-    assert {
-        make_note_text(number): make_numbered_reply(number) for number in range(10)
-    } == await read_cards(ctx)
+    expected = {make_note_text(number): make_expected_card(number) for number in range(10)}
+    assert await read_cards(ctx) == expected
     for data in (await read_chunks(ctx)).values():
         assert set(data["pending"]) == {"embed", "index", "extract"}
 
 
-async def test_report_counts_the_models_tokens(
-    make_context: Callable[..., Context], server: FakeVertex
+async def test_the_tokens_of_every_request_are_counted(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
     ctx = make_context()
     await ingest_sources(ctx, make_source_of_notes(1))
-    server.script.append(make_json_reply(LONG, (100, 20, 3)))
-    server.script.append(make_json_reply(LONG | {"summary": "Short."}, (200, 30, 4)))
+    # The tokens of the prompt, of the answer and of the thoughts, which count as output.
+    server.script.append(make_json_reply(TOO_LONG_CARD, (100, 20, 3)))
+    server.script.append(make_json_reply(VALID_CARD, (200, 30, 4)))
     await cards(ctx, make_ample_budget())
-    assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (300, 57)
+    assert ctx.meter.input_tokens == 100 + 200
+    assert ctx.meter.output_tokens == (20 + 3) + (30 + 4)
 
 
-async def test_interrupted_run_reports_its_tokens(
-    make_context: Callable[..., Context], server: FakeVertex
+async def test_the_tokens_of_an_interrupted_run_are_counted(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
     ctx = make_context()
     await ingest_sources(ctx, make_source_of_notes(1))
-    server.script.append(make_json_reply(LONG, (100, 20, 3)))
+    server.script.append(make_json_reply(TOO_LONG_CARD, (100, 20, 3)))
     server.usual = make_error_reply(503, "UNAVAILABLE", retry_after="60")
     with pytest.raises(Unavailable):
         await cards(ctx, make_ample_budget())
-    assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (100, 23)
+    assert ctx.meter.input_tokens == 100
+    assert ctx.meter.output_tokens == 20 + 3
 
 
 @pytest.mark.parametrize(
-    "probed",
+    "reply_to_probe",
     [make_json_reply(make_card_reply(PROBE), (40, 5, 0)), make_text_reply("", tokens=(40, 5, 0))],
 )
 async def test_tokens_of_the_probe_are_counted(
-    make_context: Callable[..., Context], server: FakeVertex, probed: Reply
+    make_context: MakeContext, server: FakeVertex, reply_to_probe: Reply
 ) -> None:
     ctx = make_context()
     await ingest_sources(ctx, make_source_of_notes(1))
     server.replies_by_words["number 0 "] = make_text_reply("", finish="SAFETY", tokens=(60, 2, 0))
-    server.replies_by_words[PROBE] = probed
+    server.replies_by_words[PROBE] = reply_to_probe
+
     with suppress(PlatformFault):
         await cards(ctx, make_ample_budget())
+
     probes = sum(call.text.endswith(PROBE) for call in server.calls)
-    others = len(server.calls) - probes
-    assert (others, probes > 0) == (1, True)
-    expected = (60 * others + 40 * probes, 2 * others + 5 * probes)
-    assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == expected
+    assert probes > 0
+    assert len(server.calls) - probes == 1
+    assert ctx.meter.input_tokens == 60 + 40 * probes
+    assert ctx.meter.output_tokens == 2 + 5 * probes
 
 
-async def test_a_chunk_costs_a_read_and_a_write(make_context: Callable[..., Context]) -> None:
+async def test_a_chunk_costs_a_read_and_a_write(make_context: MakeContext) -> None:
     await ingest_sources(make_context(), make_source_of_notes(20))
     ctx = make_context()
     await cards(ctx, make_ample_budget())
-    assert (ctx.meter.documents_read, ctx.meter.documents_written) == (21, 20)
+    assert ctx.meter.documents_read == 20 + 1  # and an empty query at the end
+    assert ctx.meter.documents_written == 20
 
 
 async def test_a_run_with_nothing_to_do_costs_one_read(
-    make_context: Callable[..., Context], server: FakeVertex
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
     ctx = make_context()
     assert await cards(ctx, make_ample_budget()) == Report()
-    assert (ctx.meter.documents_read, ctx.meter.documents_written) == (1, 0)
+    assert ctx.meter.documents_read == 1
+    assert ctx.meter.documents_written == 0
     assert server.calls == []
 
 
@@ -171,30 +181,23 @@ async def test_cards_are_extractive_without_a_model(settings: Settings) -> None:
     await ingest_sources(ctx, BAKING, make_source_of_notes(3))
     report = await cards(ctx, make_ample_budget())
     assert report == Report(Counter({"cards": 6, "extractive": 6}))
-    card = {
-        "summary": make_note_text(1),
-        "takeaways": [],
-        "model": "extractive",
-        "generated_at": NOON,
-    }
-    assert (await read_cards(ctx))[make_note_text(1)] == card
+    text = make_note_text(1)
+    card = {"summary": text, "takeaways": [], "model": "extractive", "generated_at": NOON}
+    assert (await read_cards(ctx))[text] == card
 
 
-async def test_text_without_a_sentence_loses_its_card(
-    settings: Settings,
-) -> None:
+async def test_a_text_without_a_sentence_loses_its_card(settings: Settings) -> None:
     ctx = make_cards_context(settings)
     code = "```\nx = 1\n```"
-    await ingest_sources(ctx, Source("code", "Code", sections=(Section(code),)))
-    ((name, _),) = (await read_chunks(ctx)).items()
-    await set_fields(ctx, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
+    [chunk] = await ingest_sources(ctx, Source("code", "Code", sections=(Section(code),)))
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": {"summary": "Old."}})
     await cards(ctx, make_ample_budget())
     assert await read_cards(ctx) == {}
     assert await count_pending(ctx) == 0
 
 
-async def test_short_text_is_not_sent_to_the_model(
-    make_context: Callable[..., Context], server: FakeVertex
+async def test_a_short_text_is_not_sent_to_the_model(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
     ctx = make_context()
     await ingest_sources(ctx, BAKING)
@@ -203,60 +206,65 @@ async def test_short_text_is_not_sent_to_the_model(
 
 
 async def test_only_a_changed_text_gets_a_new_card(
-    make_context: Callable[..., Context], server: FakeVertex
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(2))
     await cards(make_context(), make_ample_budget())
     server.calls.clear()
-    changed = Section(f"{make_note_text(1)} It is eaten warm.")
-    sections = (make_source_of_notes(2).sections[0], changed)
-    await ingest_sources(
-        make_context(),
-        replace(make_source_of_notes(2), sections=sections, title="Bread", tags=("new",)),
+
+    source = make_source_of_notes(2)
+    edited = Section(f"{make_note_text(1)} It is eaten warm.")
+    edited_source = replace(
+        source, sections=(source.sections[0], edited), title="Bread", tags=("new",)
     )
+    await ingest_sources(make_context(), edited_source)
     ctx = make_context(LATER)
     assert (await cards(ctx, make_ample_budget())).counts == {"cards": 1, "by language model": 1}
-    assert [call.text for call in server.calls] == [f"Bread\n\n{changed.text}"]
+
+    assert [call.text for call in server.calls] == [f"Bread\n\n{edited.text}"]
     times = {text: card["generated_at"] for text, card in (await read_cards(ctx)).items()}
-    assert {make_note_text(0): NOON, changed.text: LATER} == times
+    assert times == {make_note_text(0): NOON, edited.text: LATER}
 
 
-async def test_chunk_edited_during_the_run_gets_a_new_card(
-    make_context: Callable[..., Context], server: FakeVertex
+async def test_a_chunk_edited_during_the_run_gets_a_new_card(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
+    """The chunk is edited while the model makes a card of its old text."""
     ctx = make_context()
-    await ingest_sources(ctx, make_source_of_notes(1))
-    ((name, _),) = (await read_chunks(ctx)).items()
-    requested, rewritten = threading.Event(), threading.Event()
+    [chunk] = await ingest_sources(ctx, make_source_of_notes(1))
+    is_requested, is_edited = threading.Event(), threading.Event()
 
-    def slowly(text: str) -> object:
-        requested.set()
-        assert rewritten.wait(PATIENCE)
-        return LONG | {"summary": "New." if "says now" in text else "Old."}
+    def answer_after_edit(text: str) -> object:
+        is_requested.set()
+        assert is_edited.wait(MAX_WAIT)
+        return VALID_CARD | {"summary": "New." if "says now" in text else "Old."}
 
-    server.answers["GeneratedCard"] = slowly
-    running = asyncio.create_task(cards(ctx, make_ample_budget()))
-    assert await asyncio.to_thread(requested.wait, PATIENCE)
-    new = f"This is what it says now. {make_note_text(0)}"
-    await set_fields(ctx, f"chunks/{name}", {"content": new, "content_hash": "new"})
-    rewritten.set()
-    assert (await running).counts == {"cards": 1, "by language model": 2}
-    assert (await read_cards(ctx))[new]["summary"] == "New."
+    server.answers["GeneratedCard"] = answer_after_edit
+    run = asyncio.create_task(cards(ctx, make_ample_budget()))
+    assert await asyncio.to_thread(is_requested.wait, MAX_WAIT)
+    new_text = f"This is what it says now. {make_note_text(0)}"
+    change = {"content": new_text, "content_hash": "new"}
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", change)
+    is_edited.set()
+
+    assert (await run).counts == {"cards": 1, "by language model": 2}
+    assert (await read_cards(ctx))[new_text]["summary"] == "New."
 
 
-async def test_outage_stops_the_run_and_defers_no_chunk(
-    make_context: Callable[..., Context], server: FakeVertex
+async def test_an_outage_stops_the_run_and_defers_no_chunk(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
+    """Before the outages, the model answers 0, 1, 2, 3 and 4 requests."""
     await ingest_sources(make_context(), make_source_of_notes(12))
-    for number in range(5):
-        server.script.extend([Reply()] * number)
+
+    for answer_count in range(5):
+        server.script.extend([Reply()] * answer_count)
         server.usual = make_error_reply(503, "UNAVAILABLE", retry_after="60")
         with pytest.raises(Unavailable):
             await cards(make_context(), make_ample_budget())
-    assert all(
-        (data["tries"], data["parked"]) == ({}, {})
-        for data in (await read_chunks(make_context())).values()
-    )
+    chunks = (await read_chunks(make_context())).values()
+    assert not any(data["tries"] or data["parked"] for data in chunks)
+
     server.usual = Reply()
     await cards(make_context(), make_ample_budget())
     assert len(await read_cards(make_context())) == 12
@@ -270,8 +278,8 @@ async def test_outage_stops_the_run_and_defers_no_chunk(
         (make_text_reply("No."), PlatformFault),
     ],
 )
-async def test_misconfigured_model_defers_no_chunk(
-    make_context: Callable[..., Context], server: FakeVertex, reply: Reply, error: type[Exception]
+async def test_a_misconfigured_model_defers_no_chunk(
+    make_context: MakeContext, server: FakeVertex, reply: Reply, error: type[Exception]
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(3))
     server.usual = reply
@@ -282,8 +290,8 @@ async def test_misconfigured_model_defers_no_chunk(
 
 
 @pytest.mark.parametrize("reply", [make_blocked_reply(), make_error_reply(400, "INVALID_ARGUMENT")])
-async def test_refused_text_gets_an_extractive_card_at_once(
-    make_context: Callable[..., Context], server: FakeVertex, reply: Reply
+async def test_a_refused_text_gets_an_extractive_card(
+    make_context: MakeContext, server: FakeVertex, reply: Reply
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(10))
     server.replies_by_words[ODD] = reply
@@ -293,110 +301,110 @@ async def test_refused_text_gets_an_extractive_card_at_once(
     assert (await read_cards(make_context()))[make_note_text(3)]["model"] == "extractive"
 
 
-async def test_overlong_summary_is_reported_and_retried(
-    make_context: Callable[..., Context], server: FakeVertex
+async def test_an_overlong_summary_is_sent_back_to_the_model(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(1))
-    server.script.append(make_json_reply(LONG))
+    server.script.append(make_json_reply(TOO_LONG_CARD))
     await cards(make_context(), make_ample_budget())
     assert (await read_cards(make_context()))[make_note_text(0)]["model"] == MODEL
     message = server.calls[1].body["contents"][-1]["parts"][0]["text"]
     assert "summary: String should have at most 400 characters" in message
 
 
-async def test_repeated_bad_answers_end_in_an_extractive_card(
-    make_context: Callable[..., Context], server: FakeVertex
+async def test_repeated_invalid_answers_end_in_an_extractive_card(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(10))
-    server.replies_by_words[ODD] = make_json_reply(LONG)
-    report, _ = await run_hourly(make_context, 4)
+    server.replies_by_words[ODD] = make_json_reply(TOO_LONG_CARD)
+
+    report = await run_hourly(make_context, 4)
     assert len(report.failures) == 1
     assert "answered twice" in report.failures[0].reason
     odd = (await read_chunks_by_text(make_context()))[make_note_text(3)]
-    assert (odd["tries"], "card" in odd["pending"]) == ({"card": 4}, True)
+    assert odd["tries"] == {"card": 4}
+    assert "card" in odd["pending"]
+
     report = await cards(make_context(NOON + timedelta(hours=5)), make_ample_budget())
-    assert (report.failures, report.counts) == ([], {"cards": 1, "extractive": 1})
+    assert report.failures == []
+    assert report.counts == {"cards": 1, "extractive": 1}
     assert len(await read_cards(make_context())) == 10
 
 
-async def test_text_that_always_fails_is_dead_lettered(
-    settings: Settings, server: FakeVertex
+async def test_a_text_that_always_fails_is_dead_lettered(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
-    generator = make_generator(server)
-    await ingest_sources(make_cards_context(settings), make_source_of_notes(10))
+    await ingest_sources(make_context(), make_source_of_notes(10))
     server.replies_by_words[ODD] = make_error_reply(503, retry_after="3600")
-    report, moment = await run_hourly(
-        lambda moment: make_cards_context(settings, generator, moment), 5
-    )
-    ctx = make_cards_context(settings, generator, moment + timedelta(days=1))
+
+    report = await run_hourly(make_context, 5)
+
+    ctx = make_context(NOON + timedelta(days=2))
     assert len(report.failures) == 1
     assert len(await read_cards(ctx)) == 9
     odd = (await read_chunks_by_text(ctx))[make_note_text(3)]
     assert "card" not in odd["pending"]
     assert odd["parked"]["card"].startswith("UNAVAILABLE")
     assert await cards(ctx, make_ample_budget()) == Report()
+
     server.replies_by_words.clear()
     assert JOB.dead_letters is not None
     assert await JOB.dead_letters.retry(ctx) == 1
     assert (await cards(ctx, make_ample_budget())).counts == {"cards": 1, "by language model": 1}
-    await generator.aclose()
 
 
-async def test_run_without_time_makes_no_card(make_context: Callable[..., Context]) -> None:
+async def test_a_run_without_time_makes_no_card(make_context: MakeContext) -> None:
     await ingest_sources(make_context(), make_source_of_notes(3))
     report = await cards(make_context(), make_spent_budget())
-    assert (report.counts, report.finished) == ({}, False)
+    assert report.counts == {}
+    assert not report.finished
 
 
-async def test_run_out_of_time_keeps_its_cards(make_context: Callable[..., Context]) -> None:
+async def test_a_run_out_of_time_keeps_its_cards(make_context: MakeContext) -> None:
     await ingest_sources(make_context(), make_source_of_notes(12))
-    done: list[int] = []
-    report = await cards(make_context(), make_one_step_budget(done.append))
-    assert (report.counts["cards"], report.finished) == (8, False)
+    report = await cards(make_context(), make_one_step_budget())
+    assert report.counts["cards"] == 8
+    assert not report.finished
     assert await count_pending(make_context()) == 4
-    assert (await cards(make_context(), make_ample_budget())).counts == {
-        "cards": 4,
-        "by language model": 4,
-    }
+    report = await cards(make_context(), make_ample_budget())
+    assert report.counts == {"cards": 4, "by language model": 4}
 
 
-async def test_probe_is_long_enough_for_the_model(
-    make_context: Callable[..., Context], server: FakeVertex
+async def test_the_probe_is_long_enough_for_the_model(
+    make_context: MakeContext, server: FakeVertex
 ) -> None:
     await ingest_sources(make_context(), make_source_of_notes(1))
-    server.replies_by_words[ODD.replace("3", "0")] = make_blocked_reply()
+    server.replies_by_words["number 0 "] = make_blocked_reply()
     ctx = make_context()
     await cards(ctx, make_ample_budget())
     assert server.calls[-1].text.endswith(PROBE)
     assert ctx.meter.output_tokens > 0
 
 
-async def test_renew_queues_cards_of_another_model(
-    make_context: Callable[..., Context], settings: Settings
+async def test_renewal_queues_the_cards_of_another_model(
+    make_context: MakeContext, settings: Settings
 ) -> None:
-    plain = make_cards_context(settings)
-    await ingest_sources(plain, make_source_of_notes(3), BAKING)
+    """All cards are extractive first; then one of a long note is written by hand."""
+    without_model = make_cards_context(settings)
+    _, _, chunk, *_ = await ingest_sources(without_model, make_source_of_notes(3), BAKING)
+    await cards(without_model, make_ample_budget())
     by_hand = {"model": BY_HAND, "summary": "Written by hand."}
-    await cards(plain, make_ample_budget())
-    name = next(
-        name
-        for name, data in (await read_chunks(plain)).items()
-        if data["content"] == make_note_text(2)
-    )
-    await set_fields(plain, f"chunks/{name}", {"knowledge_card": by_hand})
+    await set_fields(without_model, f"chunks/{chunk.chunk_id}", {"knowledge_card": by_hand})
     assert JOB.renew is not None
-    assert (await JOB.renew(make_context()), await count_pending(plain)) == (2, 2)
-    assert (await cards(make_context(LATER), make_ample_budget())).counts == {
-        "cards": 2,
-        "by language model": 2,
-    }
-    made_by = {text: card["model"] for text, card in (await read_cards(plain)).items()}
+
+    assert await JOB.renew(make_context()) == 2
+    assert await count_pending(without_model) == 2
+    report = await cards(make_context(LATER), make_ample_budget())
+    assert report.counts == {"cards": 2, "by language model": 2}
+
+    made_by = {text: card["model"] for text, card in (await read_cards(without_model)).items()}
     assert Counter(made_by.values()) == Counter({MODEL: 2, "extractive": 3, BY_HAND: 1})
+    assert made_by[chunk.content] == BY_HAND
     assert await JOB.renew(make_context()) == 0
-    assert (await JOB.renew(plain), made_by[make_note_text(2)]) == (2, BY_HAND)
+    assert await JOB.renew(without_model) == 2
 
 
-async def test_run_needs_its_lease(settings: Settings, server: FakeVertex) -> None:
+async def test_the_cost_of_a_run_has_its_tokens(settings: Settings, server: FakeVertex) -> None:
     generator = make_generator(server)
     app = App(settings, generator=generator)
     await ingest_sources(make_cards_context(settings), make_source_of_notes(2))

@@ -1,4 +1,4 @@
-"""A result that the database rejects delays no other chunk."""
+"""The result of a step that the database rejects, such as a card, delays no other chunk."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import pytest
 
 from shared.core.errors import PlatformFault
 from shared.firestore.database import MAX_COMMIT_BYTES
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, RefusedChunks, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.job import Report
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import chunk_source
+from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
@@ -35,17 +34,17 @@ LONG_TEXT = "x" * (MAX_COMMIT_BYTES // 6)
 
 async def store_pending_chunks(ctx: Context) -> list[PendingChunk]:
     """Store a source, and return its ten chunks, which wait for knowledge cards."""
-    await Ingestion(ctx.database).save([chunk_source(SOURCE)], NOON)
+    await ingest_sources(ctx, SOURCE, now=NOON)
     return await ChunkQueue(ctx.database).load_pending("card", NOON, 20)
 
 
 def make_result(chunk: PendingChunk, oversized_id: str) -> StepResult:
-    """Return a result that is too long to store for the chunk with this id."""
+    """Return the result for a chunk, which is too long to store if the chunk has the given id."""
     return StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == oversized_id else "short"})
 
 
 def make_extra_write(ctx: Context, name: str, text: str) -> Write:
-    """Return a write that creates a document beside the chunks."""
+    """Return a write that creates a document of another collection."""
     reference = ctx.database.document("extras", name)
     return lambda batch: batch.set(reference, {"text": text})
 
@@ -54,8 +53,10 @@ async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
     chunks = await store_pending_chunks(ctx)
     oversized_id = chunks[3].chunk_id
     results = [make_result(chunk, oversized_id) for chunk in chunks]
+
     with pytest.raises(RefusedChunks) as error:
         await ChunkQueue(ctx.database).complete("card", results)
+
     assert error.value.stored == 9
     assert [chunk.chunk_id for chunk in error.value.chunks] == [oversized_id]
     stored_chunks = await read_documents(ctx, "chunks")
@@ -63,7 +64,7 @@ async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
     assert pending_ids == {oversized_id}
 
 
-async def test_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
+async def test_a_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
     chunks = await store_pending_chunks(ctx)
     results = [
         StepResult(chunk, {"mark": 1}, (make_extra_write(ctx, chunk.chunk_id, LONG_TEXT),))
@@ -73,7 +74,7 @@ async def test_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
     assert set(await read_documents(ctx, "extras")) == {chunk.chunk_id for chunk in chunks}
 
 
-async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> None:
+async def test_a_run_defers_rejected_results_and_stores_the_others(ctx: Context) -> None:
     chunks = await store_pending_chunks(ctx)
     oversized_id = chunks[0].chunk_id
 
@@ -93,12 +94,12 @@ async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> 
     assert (await read_documents(ctx, "chunks"))[oversized_id]["tries"]["card"] == 1
 
 
-async def test_oversized_commit_is_split(ctx: Context) -> None:
+async def test_an_oversized_commit_is_split(ctx: Context) -> None:
     writes = [make_extra_write(ctx, str(number), LONG_TEXT) for number in range(10)]
     assert await ctx.database.commit_skipping_conflicts(writes) == 10
 
 
-async def test_oversized_document_is_an_error(ctx: Context) -> None:
+async def test_an_oversized_document_is_an_error(ctx: Context) -> None:
     write = make_extra_write(ctx, "oversized", TOO_LONG)
     with pytest.raises(PlatformFault):
         await ctx.database.commit_skipping_conflicts([write])

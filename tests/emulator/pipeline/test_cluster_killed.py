@@ -1,20 +1,19 @@
-"""The next run completes one that was killed after any commit."""
+"""A run of the cluster job that is killed after any commit is completed by the next one."""
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
 from functions.jobs.cluster.job import cluster
-from shared.core.caller import Caller
-from shared.core.meter import Meter
 from shared.runtime.context import App
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after, send_commit
 from tests.support.database_dump import read_root_documents, write_documents
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.jobs import make_ample_budget
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.killable_children import start_killable_children
 from tests.support.themed_passages import (
     PASSAGES_PER_THEME,
@@ -28,29 +27,26 @@ from tests.support.themed_passages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
+    from tests.support.commit_hooks import CommitHook
     from tests.support.database_dump import Contents
 
-    Prepare = Callable[[Context], Awaitable[None]]
+    PrepareBase = Callable[[Context], Awaitable[None]]
 
 pytestmark = pytest.mark.anyio
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-class KilledError(Exception):
-    """The exception that ends a run."""
+class Killed(Exception):
+    """Ends a run, as if its process were killed."""
 
 
-async def kill() -> None:
-    raise KilledError
-
-
-def noon() -> datetime:
-    return NOON
+async def die() -> None:
+    raise Killed
 
 
 async def make_unclustered_base(ctx: Context) -> None:
@@ -82,67 +78,81 @@ async def make_base_with_new_chunks(ctx: Context) -> None:
     await add_sources(ctx, make_themed_source("boats", range(PASSAGES_PER_THEME + 2)))
 
 
-async def run_undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
-    """Return the final state of a base, and the number of commits."""
-    async with opened(settings, "calm") as app:
-        ctx = app.context(Caller(), Meter())
-        await write_documents(ctx.database.client, prepared)
-        before = app.commits
+class UndisturbedRun(NamedTuple):
+    """The result of a run that is not killed."""
+
+    documents: dict[str, dict[str, Any]]
+    commits: int
+
+
+async def run_undisturbed(base: Contents, settings: Settings) -> UndisturbedRun:
+    """Run the job on a copy of the base."""
+    async with open_app(settings, "undisturbed") as app:
+        ctx = make_job_context(app)
+        await write_documents(ctx.database.client, base)
+        commits_before = app.commits
         await cluster(ctx, make_ample_budget())
-        return await read_clustering(ctx), app.commits - before
+        return UndisturbedRun(await read_clustering(ctx), app.commits - commits_before)
 
 
-class opened:  # noqa: N801 - used as a function
-    """Return an app with a new project."""
-
-    def __init__(self, settings: Settings, suffix: str, **more: Any) -> None:
-        project = f"{settings.google_cloud_project}-{suffix}"
-        chosen = settings.model_copy(update={"google_cloud_project": project})
-        self._app = WatchedApp(chosen, clock=noon, embedder=WordEmbedder(), **more)
-
-    async def __aenter__(self) -> WatchedApp:
-        return self._app
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._app.aclose()
+@asynccontextmanager
+async def open_app(
+    settings: Settings, suffix: str, hook: CommitHook = send_commit
+) -> AsyncIterator[WatchedApp]:
+    """Open an app with a database of its own, the project of which has this suffix."""
+    project = f"{settings.google_cloud_project}-{suffix}"
+    app = WatchedApp(
+        settings.model_copy(update={"google_cloud_project": project}),
+        hook,
+        clock=lambda: NOON,
+        embedder=WordEmbedder(),
+    )
+    yield app
+    await app.aclose()
 
 
 @SOME_OR_ALL
 @pytest.mark.parametrize(
-    "prepare", [make_unclustered_base, make_base_to_recluster, make_base_with_new_chunks]
+    "prepare_base", [make_unclustered_base, make_base_to_recluster, make_base_with_new_chunks]
 )
-async def test_next_run_completes_one_killed_after_any_commit(
-    prepare: Prepare, settings: Settings, step: int
+async def test_the_next_run_completes_one_killed_after_any_commit(
+    prepare_base: PrepareBase, settings: Settings, step: int
 ) -> None:
-    async with opened(settings, "prepared") as app:
-        ctx = app.context(Caller(), Meter())
-        await prepare(ctx)
-        prepared = await read_root_documents(ctx.database.client)
-    expected, commits = await run_undisturbed(prepared, settings)
+    """The result is the same as that of a run that is not killed."""
+    async with open_app(settings, "prepared") as app:
+        ctx = make_job_context(app)
+        await prepare_base(ctx)
+        base = await read_root_documents(ctx.database.client)
+    expected, commits = await run_undisturbed(base, settings)
+
     for number in range(1, commits, step):
         async with (
-            opened(settings, str(number)) as app,
-            opened(settings, str(number), hook=call_after(number, kill)) as dying,
+            open_app(settings, str(number)) as app,
+            open_app(settings, str(number), call_after(number, die)) as dying_app,
         ):
-            ctx = app.context(Caller(), Meter())
-            await write_documents(ctx.database.client, prepared)
-            with pytest.raises(KilledError):
-                await cluster(dying.context(Caller(), Meter()), make_ample_budget())
+            ctx = make_job_context(app)
+            await write_documents(ctx.database.client, base)
+            with pytest.raises(Killed):
+                await cluster(make_job_context(dying_app), make_ample_budget())
             await cluster(ctx, make_ample_budget())
-            assert await read_clustering(ctx) == expected, (
-                f"killed after commit {number} of {commits}"
-            )
+            message = f"killed after commit {number} of {commits}"
+            assert await read_clustering(ctx) == expected, message
 
 
-async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
+async def test_the_next_run_completes_several_killed_processes(
+    settings: Settings, project: str
+) -> None:
     app = App(settings, embedder=WordEmbedder())
-    ctx = app.context(Caller(), Meter())
+    ctx = make_job_context(app)
     await make_base_to_recluster(ctx)
     fields = {"google_cloud_project": project, "lease_seconds": 0.001}
-    with start_killable_children() as dying:
+    with start_killable_children() as children:
         for commits in (2, 3, 4):
-            assert not dying.survives(fields, commits, job="cluster")
+            assert not children.survives(fields, commits, job="cluster")
+
     await cluster(ctx, make_ample_budget())
     stored_sizes, counted = await read_cluster_sizes(ctx)
-    assert (stored_sizes, len(stored_sizes), await count_pending_chunks(ctx)) == (counted, 4, 0)
+    assert stored_sizes == counted
+    assert len(stored_sizes) == 4
+    assert await count_pending_chunks(ctx) == 0
     await app.aclose()

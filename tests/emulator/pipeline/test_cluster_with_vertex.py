@@ -1,4 +1,4 @@
-"""Clusters named by Gemini's client, against a fake server."""
+"""Clusters are named with Gemini's client, against a fake server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, make_error_reply
+from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, Reply, make_error_reply
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_documents
 from tests.support.themed_passages import THEMES, add_sources, make_themed_source
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def name_reply(text: str) -> dict[str, Any]:
-    """Return the model's answer about a cluster."""
+def make_name_answer(text: str) -> dict[str, Any]:
+    """Return the model's answer to a prompt about a cluster."""
     [theme] = [name for name in THEMES if f"On {name}" in text]
     words = THEMES[theme].split()[:5]
     return {"name": f"Everything about {theme}", "description": "All of it.", "keywords": words}
@@ -41,13 +41,13 @@ def name_reply(text: str) -> dict[str, Any]:
 def vertex() -> Iterator[FakeVertex]:
     """The fake of Gemini."""
     with FakeVertex() as server:
-        server.answers["ClusterName"] = name_reply
+        server.answers["ClusterName"] = make_name_answer
         yield server
 
 
 @pytest.fixture
 async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context]:
-    """The context of a run with Gemini, with pending chunks about five subjects."""
+    """The context of a run with Gemini, with pending chunks about five themes."""
     generator = VertexGenerator(
         project="p",
         location="europe-west1",
@@ -55,7 +55,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
         credentials=Credentials(token="test-token"),  # type: ignore[no-untyped-call]
         base_url=vertex.base_url,
         time_limit=50,
-        breaker=CircuitBreaker("Vertex AI", pause=0),  # the next run is an hour away
+        breaker=CircuitBreaker("Vertex AI", pause=0),  # as if the next run began much later
     )
     app = App(settings, embedder=WordEmbedder(), generator=generator)
     ctx = app.context(Caller(), Meter())
@@ -66,9 +66,9 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
 
 
 async def read_cluster_names(ctx: Context) -> dict[str, str]:
-    """Return the clusters' names, and who gave them."""
-    stored = (await read_documents(ctx, "clusters")).values()
-    return {data["name"]: data["named_by"] for data in stored}
+    """Return what gave each cluster its name, by this name."""
+    clusters = (await read_documents(ctx, "clusters")).values()
+    return {data["name"]: data["named_by"] for data in clusters}
 
 
 async def test_each_cluster_costs_one_request(cloud: Context, vertex: FakeVertex) -> None:
@@ -80,27 +80,28 @@ async def test_each_cluster_costs_one_request(cloud: Context, vertex: FakeVertex
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
 
 
-async def test_malformed_answer_keeps_the_word_based_name(
+async def test_a_malformed_answer_leaves_the_word_based_name(
     cloud: Context, vertex: FakeVertex
 ) -> None:
-    vertex.answers["ClusterName"] = lambda text: name_reply(text) | {"name": "Short"}
+    vertex.answers["ClusterName"] = lambda text: make_name_answer(text) | {"name": "Short"}
     report = await cluster(cloud, make_ample_budget())
     assert set((await read_cluster_names(cloud)).values()) == {"words alone"}
-    assert (len(report.failures), report.counts["named"]) == (5, 0)
+    assert len(report.failures) == 5
+    assert report.counts["named"] == 0
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_outage_leaves_names_to_the_next_run(cloud: Context, vertex: FakeVertex) -> None:
+async def test_an_outage_leaves_names_to_the_next_run(cloud: Context, vertex: FakeVertex) -> None:
     vertex.usual = make_error_reply(503, "UNAVAILABLE")
-    assert [failure.name for failure in (await cluster(cloud, make_ample_budget())).failures] == [
-        "names"
-    ]
-    vertex.usual = type(vertex.usual)()
+    report = await cluster(cloud, make_ample_budget())
+    assert [failure.name for failure in report.failures] == ["names"]
+
+    vertex.usual = Reply()
     await cluster(cloud, make_ample_budget())
     assert set((await read_cluster_names(cloud)).values()) == {MODEL}
 
 
-async def test_hanging_request_delays_no_other(
+async def test_a_hanging_request_delays_no_other(
     cloud: Context, vertex: FakeVertex, monotonic: MonotonicClock
 ) -> None:
     vertex.script.append(HANG)

@@ -1,4 +1,7 @@
-"""The embed job gives every pending chunk its vector, even if others fail."""
+"""The embed job gives every pending chunk its vector, even if other chunks fail.
+
+A chunk whose text fails is tried later; after five tries it is a dead letter, and is left alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,13 +23,17 @@ from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFaul
 from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
-from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
-from tests.support.knowledge import chunk_source, set_fields
+from tests.support.jobs import (
+    make_ample_budget,
+    make_job_context,
+    make_one_step_budget,
+    make_spent_budget,
+)
+from tests.support.knowledge import chunk_source, ingest_sources, set_fields
 from tests.support.stored_documents import (
     read_chunks_by_text,
     read_documents,
@@ -40,29 +48,37 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.runtime.context import Context
 
-REFUSAL = "VALIDATION_ERROR: The provider refuses this text."
+    BatchHook = Callable[[Sequence[str]], Awaitable[None]]
+    OpenApp = Callable[..., App]
 
 pytestmark = pytest.mark.anyio
 
+REFUSAL = "VALIDATION_ERROR: The provider refuses this text."
+"""The reason for which `refuse_odd` fails, as it is stored and reported."""
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 NOTES = Source(
     source_id="notes",
     title="Notes",
     sections=tuple(Section(f"Note {number}.") for number in range(10)),
 )
-OTHERS = dict.fromkeys(("index", "card", "extract"), NOON)
+OTHER_STEPS = dict.fromkeys(("index", "card", "extract"), NOON)
 """The pending steps of a new note other than `embed`."""
-EMBEDDED = OTHERS | {"cluster": NOON}
+STEPS_AFTER_EMBED = OTHER_STEPS | {"cluster": NOON}
 """The pending steps of a note that has its vector."""
-ODD = "Note 3."
+ODD_NOTE = "Note 3."
+"""The note that the provider refuses in some tests, or that is edited or deleted."""
 ODD_ID = chunk_source(NOTES).chunks[3].chunk_id
 
 
 @dataclass
 class ScriptedEmbedder:
-    """An embedder with vectors of three numbers, which runs a function before each batch."""
+    """An embedder with vectors of three numbers.
 
-    before: Callable[[Sequence[str]], Awaitable[None]]
+    Attributes:
+        before_batch: Is called with each batch of texts before it is embedded, and may raise.
+    """
+
+    before_batch: BatchHook
     model: str = "scripted-1"
     dimension: int = 3
     batch_size: int = 4
@@ -71,7 +87,7 @@ class ScriptedEmbedder:
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Return the same vector for every text."""
         self.purposes.add(purpose)
-        await self.before(texts)
+        await self.before_batch(texts)
         return [(0.6, 0.8, 0.0)] * len(texts)
 
     async def aclose(self) -> None:
@@ -79,293 +95,306 @@ class ScriptedEmbedder:
 
 
 async def accept_all(_texts: Sequence[str]) -> None:
-    pass
+    """Embed every text."""
 
 
-async def refuse_odd(texts: Sequence[str]) -> None:
-    for text in texts:
-        if ODD in text:
-            raise InvalidInput("The provider refuses this text.")
+def fail_on_odd(error: CarrelError) -> BatchHook:
+    """Return a hook that fails for every batch that contains the odd note."""
+
+    async def fail_on_odd_note(texts: Sequence[str]) -> None:
+        if any(ODD_NOTE in text for text in texts):
+            raise error
+
+    return fail_on_odd_note
 
 
-def fail_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
-    left = iter(range(batches))
+refuse_odd = fail_on_odd(InvalidInput("The provider refuses this text."))
 
-    async def before(_texts: Sequence[str]) -> None:
-        if next(left, None) is None:
+
+def fail_after(batches: int) -> BatchHook:
+    """Return a hook that fails after this number of batches."""
+    numbers = count()
+
+    async def fail_after_batches(_texts: Sequence[str]) -> None:
+        if next(numbers) >= batches:
             raise Unavailable("The provider is down.", retry_after=30)
 
-    return before
+    return fail_after_batches
 
 
 @pytest.fixture
 async def notes(ctx: Context) -> Context:
     """A knowledge base of ten pending notes."""
-    await Ingestion(ctx.database).save([chunk_source(NOTES)], NOON)
+    await ingest_sources(ctx, NOTES, now=NOON)
     return ctx
 
 
 @pytest.fixture
-async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
-    """A function that makes apps with another embedder or clock, on the same database."""
-    backends: list[App] = []
+async def open_app(settings: Settings) -> AsyncIterator[OpenApp]:
+    """A function that makes an app with this embedder and time, on the same database."""
+    apps: list[App] = []
 
-    def make(embedder: Embedder, moment: datetime = NOON) -> App:
-        backends.append(App(settings, embedder=embedder, clock=lambda: moment))
-        return backends[-1]
+    def make_app(embedder: Embedder, moment: datetime = NOON) -> App:
+        apps.append(App(settings, embedder=embedder, clock=lambda: moment))
+        return apps[-1]
 
-    yield make
-    for app in backends:
+    yield make_app
+    for app in apps:
         await app.aclose()
 
 
-async def run(app: App, budget: Budget | None = None) -> Report:
-    return await embed(app.context(Caller(), Meter()), budget or make_ample_budget())
+async def run_embed(app: App, budget: Budget | None = None) -> Report:
+    """Run the job, by default until nothing is pending."""
+    return await embed(make_job_context(app), budget or make_ample_budget())
 
 
-async def test_vectors_have_unit_length_and_none_is_pending(ctx: Context, notes: Context) -> None:
+async def test_every_note_gets_a_vector_of_unit_length(ctx: Context, notes: Context) -> None:
     report = await embed(notes, make_ample_budget())
     assert report == Report(Counter(embedded=10))
     for data in (await read_documents(ctx, "chunks")).values():
         assert len(data["embedding"]) == DIMENSION
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert data["embedding_model"] == WordEmbedder.model
-        assert (set(data["pending"]), data["tries"], data["parked"]) == (set(EMBEDDED), {}, {})
+        assert set(data["pending"]) == set(STEPS_AFTER_EMBED)
+        assert data["tries"] == {}
+        assert data["parked"] == {}
     assert await count_pending(notes) == 0
 
 
-async def test_database_is_stamped_with_its_model(
-    notes: Context, open_app: Callable[..., App]
-) -> None:
+async def test_the_model_of_the_vectors_is_stored(notes: Context, open_app: OpenApp) -> None:
     model = ScriptedEmbedder(accept_all)
-    await run(open_app(model))
-    assert await read_documents(notes, "meta") == {
-        "embedding": {"model": "scripted-1", "dimension": 3}
-    }
+    await run_embed(open_app(model))
+    space = {"model": "scripted-1", "dimension": 3}
+    assert await read_documents(notes, "meta") == {"embedding": space}
     assert model.purposes == {Purpose.DOCUMENT}
 
 
 async def test_another_model_conflicts_and_writes_nothing(
-    notes: Context, open_app: Callable[..., App]
+    notes: Context, open_app: OpenApp
 ) -> None:
-    await set_fields(notes, "meta/embedding", {"model": "other", "dimension": 7})
+    space = {"model": "other", "dimension": 7}
+    await set_fields(notes, "meta/embedding", space)
     before = await read_documents(notes, "chunks")
+
     with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
-        await run(open_app(ScriptedEmbedder(accept_all)))
+        await run_embed(open_app(ScriptedEmbedder(accept_all)))
+
     assert await read_documents(notes, "chunks") == before
-    assert await read_documents(notes, "meta") == {"embedding": {"model": "other", "dimension": 7}}
+    assert await read_documents(notes, "meta") == {"embedding": space}
 
 
-async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
+async def test_a_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
     await embed(notes, make_ample_budget())
     meter = Meter()
     report = await embed(app.context(Caller(), meter), make_ample_budget())
     assert report == Report()
-    assert (meter.documents_read, meter.documents_written) == (1, 0)
+    assert meter.documents_read == 1
+    assert meter.documents_written == 0
 
 
-async def test_note_edited_during_the_run_is_embedded_again(
-    notes: Context, open_app: Callable[..., App]
+async def test_a_note_edited_during_the_run_is_embedded_again(
+    notes: Context, open_app: OpenApp
 ) -> None:
-    edit: dict[str, object] = {"content": "Note 3, edited."}
+    async def edit_odd_note(texts: Sequence[str]) -> None:
+        if f"Notes {ODD_NOTE}" in texts:
+            await set_fields(notes, f"chunks/{ODD_ID}", {"content": "Note 3, edited."})
 
-    async def editing(texts: Sequence[str]) -> None:
-        if f"Notes {ODD}" in texts:
-            await set_fields(notes, f"chunks/{ODD_ID}", edit)
+    report = await run_embed(open_app(ScriptedEmbedder(edit_odd_note)))
 
-    report = await run(open_app(ScriptedEmbedder(editing)))
     assert report.counts == {"embedded": 10}
-    assert (await read_chunks_by_text(notes))["Note 3, edited."]["pending"] == EMBEDDED
+    assert (await read_chunks_by_text(notes))["Note 3, edited."]["pending"] == STEPS_AFTER_EMBED
 
 
-async def test_note_deleted_during_the_run_stays_deleted(
-    notes: Context, open_app: Callable[..., App]
+async def test_a_note_deleted_during_the_run_stays_deleted(
+    notes: Context, open_app: OpenApp
 ) -> None:
-    async def deleting(texts: Sequence[str]) -> None:
-        if f"Notes {ODD}" in texts:
-            await Ingestion(notes.database).save([chunk_source(replace(NOTES, sections=()))], NOON)
+    async def delete_all_notes(texts: Sequence[str]) -> None:
+        if f"Notes {ODD_NOTE}" in texts:
+            await ingest_sources(notes, replace(NOTES, sections=()), now=NOON)
 
-    report = await run(open_app(ScriptedEmbedder(deleting)))
+    report = await run_embed(open_app(ScriptedEmbedder(delete_all_notes)))
+
     assert report.failures == []
-    left = (await read_tombstones(notes)).values()
-    assert ["embedding" in data for data in left] == [False] * 10
+    tombstones = (await read_tombstones(notes)).values()
+    assert ["embedding" in data for data in tombstones] == [False] * 10
     assert await count_pending(notes) == 0
 
 
-async def test_refused_text_is_deferred_and_blocks_no_other(
-    notes: Context, open_app: Callable[..., App]
+async def test_a_refused_text_is_deferred_and_blocks_no_other(
+    notes: Context, open_app: OpenApp
 ) -> None:
-    report = await run(open_app(ScriptedEmbedder(refuse_odd)))
+    report = await run_embed(open_app(ScriptedEmbedder(refuse_odd)))
+
     chunks = await read_chunks_by_text(notes)
-    odd = chunks.pop(ODD)
+    odd = chunks.pop(ODD_NOTE)
     assert [failure.reason for failure in report.failures] == [REFUSAL]
-    assert (report.counts, report.finished) == ({"embedded": 9}, True)
+    assert report.counts == {"embedded": 9}
+    assert report.finished
     assert all("embedding" in data for data in chunks.values())
-    assert odd["pending"] == OTHERS | {"embed": NOON + timedelta(minutes=2)}
-    assert (odd["tries"], odd["parked"]) == ({"embed": 1}, {})
+    assert odd["pending"] == OTHER_STEPS | {"embed": NOON + timedelta(minutes=2)}
+    assert odd["tries"] == {"embed": 1}
+    assert odd["parked"] == {}
 
 
-async def test_deferred_text_is_not_sent_before_its_time(
-    notes: Context, open_app: Callable[..., App]
+async def test_a_deferred_text_is_not_sent_before_its_time(
+    notes: Context, open_app: OpenApp
 ) -> None:
-    await run(open_app(ScriptedEmbedder(refuse_odd)))
+    await run_embed(open_app(ScriptedEmbedder(refuse_odd)))
     soon = NOON + timedelta(minutes=1)
-    assert await run(open_app(ScriptedEmbedder(refuse_odd), soon)) == Report()
+    assert await run_embed(open_app(ScriptedEmbedder(refuse_odd), soon)) == Report()
     assert await count_pending(notes) == 1
 
 
-async def test_text_accepted_later_gets_its_vector(
-    notes: Context, open_app: Callable[..., App]
-) -> None:
-    await run(open_app(ScriptedEmbedder(refuse_odd)))
-    await run(open_app(ScriptedEmbedder(accept_all), NOON + timedelta(minutes=2)))
-    odd = (await read_chunks_by_text(notes))[ODD]
-    assert (set(odd["pending"]), odd["tries"], odd["parked"]) == (set(EMBEDDED), {}, {})
+async def test_a_text_accepted_later_gets_its_vector(notes: Context, open_app: OpenApp) -> None:
+    await run_embed(open_app(ScriptedEmbedder(refuse_odd)))
+    await run_embed(open_app(ScriptedEmbedder(accept_all), NOON + timedelta(minutes=2)))
+    odd = (await read_chunks_by_text(notes))[ODD_NOTE]
+    assert set(odd["pending"]) == set(STEPS_AFTER_EMBED)
+    assert odd["tries"] == {}
+    assert odd["parked"] == {}
     assert "embedding" in odd
 
 
-async def test_text_refused_five_times_is_dead_lettered(
-    notes: Context, open_app: Callable[..., App]
+async def test_a_text_refused_five_times_is_dead_lettered(
+    notes: Context, open_app: OpenApp
 ) -> None:
     moment = NOON
     for _ in range(5):
-        report = await run(open_app(ScriptedEmbedder(refuse_odd), moment))
+        report = await run_embed(open_app(ScriptedEmbedder(refuse_odd), moment))
         assert len(report.failures) == 1
         moment += timedelta(hours=1)
-    odd = (await read_chunks_by_text(notes))[ODD]
-    assert (odd["pending"], odd["parked"]) == (OTHERS, {"embed": REFUSAL})
-    assert await run(open_app(ScriptedEmbedder(refuse_odd), moment)) == Report()
+    odd = (await read_chunks_by_text(notes))[ODD_NOTE]
+    assert odd["pending"] == OTHER_STEPS
+    assert odd["parked"] == {"embed": REFUSAL}
+    assert await run_embed(open_app(ScriptedEmbedder(refuse_odd), moment)) == Report()
 
 
-async def test_edited_dead_letter_is_tried_again(
-    notes: Context, open_app: Callable[..., App]
-) -> None:
-    parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
-    await set_fields(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
+async def test_an_edited_dead_letter_is_retried(notes: Context, open_app: OpenApp) -> None:
+    dead_letter = {
+        "tries": {"embed": 5},
+        "parked": {"embed": "refused"},
+        "pending": {"embed": DELETE_FIELD},
+    }
+    await set_fields(notes, f"chunks/{ODD_ID}", dead_letter)
     assert await count_pending(notes) == 9
-    await Ingestion(notes.database).save([chunk_source(replace(NOTES, title="Renamed"))], NOON)
-    await run(open_app(ScriptedEmbedder(accept_all)))
-    odd = (await read_chunks_by_text(notes))[ODD]
-    assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
+
+    await ingest_sources(notes, replace(NOTES, title="Renamed"), now=NOON)
+    await run_embed(open_app(ScriptedEmbedder(accept_all)))
+
+    odd = (await read_chunks_by_text(notes))[ODD_NOTE]
+    assert odd["pending"] == STEPS_AFTER_EMBED
+    assert odd["tries"] == {}
+    assert odd["parked"] == {}
     assert "embedding" in odd
 
 
-async def test_outage_stops_the_run_and_loses_nothing(
-    notes: Context, open_app: Callable[..., App]
-) -> None:
+async def test_an_outage_stops_the_run_and_loses_nothing(notes: Context, open_app: OpenApp) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
-        await run(open_app(ScriptedEmbedder(fail_after(2))))
+        await run_embed(open_app(ScriptedEmbedder(fail_after(2))))
+
     chunks = (await read_documents(notes, "chunks")).values()
     assert {"embedding" in data for data in chunks} == {True, False}
     for data in chunks:
-        waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
-        assert (data["pending"], data["tries"]) == (waits, {})
-    await run(open_app(ScriptedEmbedder(accept_all)))
+        expected = STEPS_AFTER_EMBED if "embedding" in data else OTHER_STEPS | {"embed": NOON}
+        assert data["pending"] == expected
+        assert data["tries"] == {}
+
+    await run_embed(open_app(ScriptedEmbedder(accept_all)))
     assert await count_pending(notes) == 0
 
 
-async def test_stopped_run_releases_its_lease(notes: Context, open_app: Callable[..., App]) -> None:
+async def test_a_stopped_run_releases_its_lease(notes: Context, open_app: OpenApp) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
         await run_job(JOB, open_app(ScriptedEmbedder(fail_after(2))))
     assert await read_leased_jobs(notes) == set()
 
 
-async def test_run_without_its_lease_stores_no_vectors(
-    notes: Context, open_app: Callable[..., App]
+async def test_a_run_that_lost_its_lease_stores_no_vectors(
+    notes: Context, open_app: OpenApp
 ) -> None:
-    hours_later = open_app(ScriptedEmbedder(accept_all), NOON + timedelta(hours=1))
-    other = hours_later.context(Caller(), Meter()).database
+    later_app = open_app(ScriptedEmbedder(accept_all), NOON + timedelta(hours=1))
 
-    async def overtaken(_texts: Sequence[str]) -> None:
-        await Leases(other).acquire("embed", 30, hours_later.clock)
+    async def take_lease(_texts: Sequence[str]) -> None:
+        leases = Leases(make_job_context(later_app).database)
+        await leases.acquire("embed", 30, later_app.clock)
 
     with pytest.raises(LeaseLost):
-        await run_job(JOB, open_app(ScriptedEmbedder(overtaken, batch_size=20)))
+        await run_job(JOB, open_app(ScriptedEmbedder(take_lease, batch_size=20)))
+
     assert await count_pending(notes) == 10
     assert await read_leased_jobs(notes) == {"embed"}
 
 
-async def test_run_without_time_embeds_nothing(
-    notes: Context, open_app: Callable[..., App]
-) -> None:
-    report = await run(open_app(ScriptedEmbedder(accept_all)), make_spent_budget())
-    assert (report.counts, report.finished) == ({}, False)
+async def test_a_run_without_time_embeds_nothing(notes: Context, open_app: OpenApp) -> None:
+    report = await run_embed(open_app(ScriptedEmbedder(accept_all)), make_spent_budget())
+    assert report.counts == {}
+    assert not report.finished
     assert await count_pending(notes) == 10
 
 
-async def test_run_out_of_time_keeps_its_vectors(
-    notes: Context, open_app: Callable[..., App]
-) -> None:
-    stored = asyncio.Event()
+async def test_a_run_out_of_time_keeps_its_vectors(notes: Context, open_app: OpenApp) -> None:
+    """Of three batches, of 4, 4 and 2 notes, the last one is not embedded."""
+    first_batch_is_stored = asyncio.Event()
 
-    async def after_the_first(texts: Sequence[str]) -> None:
+    async def hold_second_batch(texts: Sequence[str]) -> None:
         if "Notes Note 0." not in texts and len(texts) == 4:
-            await stored.wait()
+            await first_batch_is_stored.wait()
 
-    report = await run(
-        open_app(ScriptedEmbedder(after_the_first)), make_one_step_budget(lambda _: stored.set())
-    )
-    assert (report.counts, report.finished) == ({"embedded": 8}, False)
+    budget = make_one_step_budget(lambda _: first_batch_is_stored.set())
+    report = await run_embed(open_app(ScriptedEmbedder(hold_second_batch)), budget)
+
+    assert report.counts == {"embedded": 8}
+    assert not report.finished
     assert await count_pending(notes) == 2
-    assert (await run(open_app(ScriptedEmbedder(accept_all)))).counts == {"embedded": 2}
+    assert (await run_embed(open_app(ScriptedEmbedder(accept_all)))).counts == {"embedded": 2}
 
 
-async def test_progress_ends_at_the_total(notes: Context, open_app: Callable[..., App]) -> None:
-    done: list[int] = []
-    announce_migration = await count_pending(notes)
-    await run(
-        open_app(ScriptedEmbedder(accept_all)), Budget(make_ample_budget().deadline, done.append)
-    )
-    assert announce_migration == sum(done) == 10
-
-
-def fail_on_odd(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
-    """Return an embedder that fails for the text "odd", and for every batch that contains it."""
-
-    async def before(texts: Sequence[str]) -> None:
-        if any(ODD in text for text in texts):
-            raise error
-
-    return before
+async def test_the_reported_progress_ends_at_the_total(notes: Context, open_app: OpenApp) -> None:
+    batch_sizes: list[int] = []
+    total = await count_pending(notes)
+    budget = Budget(make_ample_budget().deadline, batch_sizes.append)
+    await run_embed(open_app(ScriptedEmbedder(accept_all)), budget)
+    assert total == sum(batch_sizes) == 10
 
 
 @pytest.mark.parametrize(
     "error", [Unavailable("Not now.", retry_after=1), PlatformFault("A vector of nothing.")]
 )
-async def test_text_that_always_fails_blocks_no_other(
-    notes: Context, open_app: Callable[..., App], error: CarrelError
+async def test_a_text_that_always_fails_blocks_no_other(
+    notes: Context, open_app: OpenApp, error: CarrelError
 ) -> None:
-    report = await run(open_app(ScriptedEmbedder(fail_on_odd(error))))
+    report = await run_embed(open_app(ScriptedEmbedder(fail_on_odd(error))))
     assert await count_pending(notes) == 1
     assert [failure.reason for failure in report.failures] == [f"{error.code}: {error.message}"]
 
 
-async def test_outage_counts_no_attempt(notes: Context, open_app: Callable[..., App]) -> None:
+async def test_an_outage_does_not_count_as_a_try(notes: Context, open_app: OpenApp) -> None:
     for _ in range(6):
         with pytest.raises(Unavailable, match="The provider is down"):
-            await run(open_app(ScriptedEmbedder(fail_after(0))))
+            await run_embed(open_app(ScriptedEmbedder(fail_after(0))))
     chunks = (await read_documents(notes, "chunks")).values()
-    assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
+    assert not any(data["tries"] or data["parked"] for data in chunks)
 
 
-async def test_provider_that_refuses_everything_defers_no_text(
-    notes: Context, open_app: Callable[..., App]
+async def test_a_provider_that_refuses_every_text_defers_none(
+    notes: Context, open_app: OpenApp
 ) -> None:
-    async def refusing(_texts: Sequence[str]) -> None:
+    async def refuse_all(_texts: Sequence[str]) -> None:
         raise InvalidInput("No such dimension.")
 
     with pytest.raises(InvalidInput, match="No such dimension"):
-        await run(open_app(ScriptedEmbedder(refusing)))
+        await run_embed(open_app(ScriptedEmbedder(refuse_all)))
     chunks = (await read_documents(notes, "chunks")).values()
-    assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
+    assert not any(data["tries"] or data["parked"] for data in chunks)
 
 
-async def test_failing_texts_alone_do_not_block_the_queue(
-    ctx: Context, open_app: Callable[..., App]
+async def test_a_queue_of_failing_texts_alone_is_not_blocked(
+    ctx: Context, open_app: OpenApp
 ) -> None:
-    odd = tuple(Section(f"{ODD} {number}") for number in range(4))
-    await Ingestion(ctx.database).save([chunk_source(Source("odd", "Odd", sections=odd))], NOON)
-    report = await run(
-        open_app(ScriptedEmbedder(fail_on_odd(PlatformFault("A vector of nothing."))))
-    )
+    """The four failing texts are a whole batch."""
+    sections = tuple(Section(f"{ODD_NOTE} {number}") for number in range(4))
+    source = Source("odd", "Odd", sections=sections)
+    await ingest_sources(ctx, source, now=NOON)
+    embedder = ScriptedEmbedder(fail_on_odd(PlatformFault("A vector of nothing.")))
+    report = await run_embed(open_app(embedder))
     assert len(report.failures) == 4

@@ -1,4 +1,4 @@
-"""The embed job is killed at any request to the cloud, and pays for no text twice."""
+"""A run of the embed job that is killed at any request to the cloud pays for no text twice."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from infra.build.discovery import ROOT
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from tests.support.fakes import cloud_storage, vertex_batch
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
-from tests.support.knowledge import chunk_source
+from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks_by_text, read_documents
 
 if TYPE_CHECKING:
@@ -28,11 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-NOTES: Final = 12
-MAIN: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
-VERTEX: Final[tuple[vertex_batch.Operation, ...]] = ("create", "get")
-STORAGE: Final[tuple[cloud_storage.Operation, ...]] = ("upload", "download", "delete")
-"""The requests at which a run is killed. The server has carried them out."""
+NOTE_COUNT: Final = 12
+COMMAND: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 
 
 @pytest.fixture
@@ -53,7 +49,10 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 def start_embed(
     project: str, vertex: FakeVertexBatch, log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `carrel jobs run embed` in a process that ends with the block."""
+    """Start `carrel jobs run embed` in a process that ends with the block.
+
+    Its output is appended to the log.
+    """
     host = vertex.base_url.removeprefix("http://")
     environment = {
         **os.environ,
@@ -73,7 +72,7 @@ def start_embed(
     with (
         log.open("ab") as output,
         subprocess.Popen(
-            [*MAIN, "jobs", "run", "embed"],
+            [*COMMAND, "jobs", "run", "embed"],
             cwd=ROOT,
             env=environment,
             stdout=output,
@@ -86,38 +85,42 @@ def start_embed(
             process.kill()
 
 
-def run_and_kill(waiting: deque[Any], project: str, vertex: FakeVertexBatch, log: Path) -> None:
-    """Kill the run when the server receives the request that does not return."""
+def run_and_kill(faults: deque[Any], project: str, vertex: FakeVertexBatch, log: Path) -> None:
+    """Start a run, and kill it when the server has taken the next of the scripted faults."""
     with start_embed(project, vertex, log) as process:
-        while process.poll() is None and waiting:
+        while process.poll() is None and faults:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.02)
         assert process.poll() is None, log.read_text()
 
 
-async def test_no_text_is_paid_twice_after_a_kill(
+async def test_a_killed_run_pays_for_no_text_twice(
     ctx: Context, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
 ) -> None:
-    sections = tuple(Section(f"Note {number}.") for number in range(NOTES))
-    notes = chunk_source(Source("notes", "Notes", sections=sections))
-    await Ingestion(ctx.database).save([notes], ctx.clock())
+    sections = tuple(Section(f"Note {number}.") for number in range(NOTE_COUNT))
+    await ingest_sources(ctx, Source("notes", "Notes", sections=sections))
     log = tmp_path / "log"
-    for request in STORAGE[:1]:
-        storage.faults[request].append(cloud_storage.HANG)
-        run_and_kill(storage.faults[request], project, vertex, log)
-    for asked in VERTEX:
-        vertex.faults[asked].append(vertex_batch.HANG)
-        run_and_kill(vertex.faults[asked], project, vertex, log)
-    for request in STORAGE[1:]:
-        storage.faults[request].append(cloud_storage.HANG)
-        run_and_kill(storage.faults[request], project, vertex, log)
+
+    def kill_at_storage_request(operation: cloud_storage.Operation) -> None:
+        storage.faults[operation].append(cloud_storage.HANG)
+        run_and_kill(storage.faults[operation], project, vertex, log)
+
+    def kill_at_vertex_request(operation: vertex_batch.Operation) -> None:
+        vertex.faults[operation].append(vertex_batch.HANG)
+        run_and_kill(vertex.faults[operation], project, vertex, log)
+
+    kill_at_storage_request("upload")
+    kill_at_vertex_request("create")
+    kill_at_vertex_request("get")
+    kill_at_storage_request("download")
+    kill_at_storage_request("delete")
     with start_embed(project, vertex, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
+
     assert len(vertex.jobs) == 1
-    assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.embedding_counts
-    stored = (await read_chunks_by_text(ctx)).values()
-    assert [len(data["embedding"]) for data in stored] == [8] * NOTES
-    assert await read_documents(ctx, "meta") == {
-        "embedding": {"model": "gemini-embedding-001", "dimension": 8}
-    }
+    assert vertex.embedding_counts == {f"Notes Note {n}.": 1 for n in range(NOTE_COUNT)}
+    chunks = (await read_chunks_by_text(ctx)).values()
+    assert [len(data["embedding"]) for data in chunks] == [8] * NOTE_COUNT
+    space = {"model": "gemini-embedding-001", "dimension": 8}
+    assert await read_documents(ctx, "meta") == {"embedding": space}
     assert storage.list_names("bulk") == []

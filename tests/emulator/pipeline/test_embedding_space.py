@@ -1,4 +1,7 @@
-"""The guard against mixing vectors of different models."""
+"""The embedding space, stored in the database, guards against mixing vectors of different models.
+
+A space is the name of a model and the dimension of its vectors. A process caches it for a while.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from shared.core.meter import Meter
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMigration
 from shared.runtime.context import App
+from tests.support.jobs import make_job_context
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
@@ -30,8 +34,8 @@ NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 @dataclass
-class Named:
-    """An embedder with a name and a dimension only."""
+class NamedEmbedder:
+    """An embedder of which only the name and the dimension are used."""
 
     model: str = "model-1"
     dimension: int = 3
@@ -45,104 +49,111 @@ class Named:
         """Do nothing."""
 
 
-async def test_new_database_has_no_space(ctx: Context) -> None:
+async def test_a_new_database_has_no_embedding_space(ctx: Context) -> None:
     assert await EmbeddingSpace(ctx.database).load_space() is None
-    assert await EmbeddingSpace(ctx.database).expect(Named()) is False
+    assert await EmbeddingSpace(ctx.database).expect(NamedEmbedder()) is False
 
 
-async def test_claim_stores_model_and_dimension(ctx: Context) -> None:
-    await EmbeddingSpace(ctx.database).claim(Named())
+async def test_a_claim_stores_model_and_dimension(ctx: Context) -> None:
+    await EmbeddingSpace(ctx.database).claim(NamedEmbedder())
     assert await EmbeddingSpace(ctx.database).load_space() == ("model-1", 3)
-    assert await EmbeddingSpace(ctx.database).expect(Named()) is True
+    assert await EmbeddingSpace(ctx.database).expect(NamedEmbedder()) is True
 
 
-@pytest.mark.parametrize("other", [Named(model="model-2"), Named(dimension=4)])
-async def test_another_model_or_dimension_conflicts(ctx: Context, other: Named) -> None:
+@pytest.mark.parametrize("other", [NamedEmbedder(model="model-2"), NamedEmbedder(dimension=4)])
+async def test_another_model_or_dimension_conflicts(ctx: Context, other: NamedEmbedder) -> None:
     space = EmbeddingSpace(ctx.database)
-    await space.claim(Named())
-    with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)") as caught:
+    await space.claim(NamedEmbedder())
+    with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)") as error:
         await space.expect(other)
-    assert caught.value.message.endswith("carrel jobs run reembed")
+    assert error.value.message.endswith("carrel jobs run reembed")
     with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)"):
         await space.claim(other)
     assert await space.load_space() == ("model-1", 3)
 
 
-async def test_process_reads_the_stamp_once(ctx: Context, app: App) -> None:
-    await EmbeddingSpace(ctx.database).claim(Named())
+async def test_a_process_reads_the_space_only_once(ctx: Context, app: App) -> None:
+    await EmbeddingSpace(ctx.database).claim(NamedEmbedder())
     meter = Meter()
-    await EmbeddingSpace(app.context(Caller(), meter).database).expect(Named())
+    await EmbeddingSpace(app.context(Caller(), meter).database).expect(NamedEmbedder())
     assert meter.round_trips == 0
 
 
 async def test_one_of_two_concurrent_claims_succeeds(ctx: Context, settings: Settings) -> None:
-    elsewhere = App(settings)
-    others = EmbeddingSpace(elsewhere.context(Caller(), Meter()).database)
-    outcomes = await asyncio.gather(
-        EmbeddingSpace(ctx.database).claim(Named()),
-        others.claim(Named(model="model-2")),
+    other_app = App(settings)
+    results = await asyncio.gather(
+        EmbeddingSpace(ctx.database).claim(NamedEmbedder()),
+        EmbeddingSpace(make_job_context(other_app).database).claim(NamedEmbedder(model="model-2")),
         return_exceptions=True,
     )
-    await elsewhere.aclose()
-    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Conflict", "NoneType"]
+    await other_app.aclose()
+    assert sorted(type(result).__name__ for result in results) == ["Conflict", "NoneType"]
 
 
-FORMER, PRESENT, OTHER = Named(), Named(model="model-2", dimension=4), Named(model="model-3")
+OLD = NamedEmbedder()
+NEW = NamedEmbedder(model="model-2", dimension=4)
+OTHER = NamedEmbedder(model="model-3")
+MIGRATION = SpaceMigration(("model-2", 4), NOON)
+"""A migration from the old model to the new one."""
 
 
 async def make_migrating_space(ctx: Context) -> EmbeddingSpace:
-    """Make a database in a migration that no process has noticed yet."""
+    """Start a migration from the old model to the new one, which no process has noticed yet."""
     space = EmbeddingSpace(ctx.database)
-    await space.claim(FORMER)
-    await space.start_migration(await space.load_state(), PRESENT, NOON)
+    await space.claim(OLD)
+    await space.start_migration(await space.load_state(), NEW, NOON)
     return space
 
 
 def reread_space(app: App) -> EmbeddingSpace:
-    """Return what a process reads once its cached stamp has expired."""
+    """Return the space for a process whose cache has expired."""
     app.connection.caches["embedding_space"].clear()
-    return EmbeddingSpace(app.context(Caller(), Meter()).database)
+    return EmbeddingSpace(make_job_context(app).database)
 
 
-async def test_migration_is_announced_beside_the_stamp(ctx: Context) -> None:
+async def test_a_migration_is_announced_next_to_the_space(ctx: Context) -> None:
     space = await make_migrating_space(ctx)
     state = await space.load_state()
-    assert (state.space, state.migration) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
+    assert state.space == ("model-1", 3)
+    assert state.migration == MIGRATION
     assert await space.load_space() == ("model-1", 3)
 
 
 async def test_vectors_are_not_compared_during_a_migration(ctx: Context, app: App) -> None:
     await make_migrating_space(ctx)
-    for embedder in (FORMER, PRESENT):
+    for embedder in (OLD, NEW):
         with pytest.raises(ReembeddingInProgress, match="being embedded again, with model-2"):
             await reread_space(app).expect(embedder)
     with pytest.raises(Conflict, match="being embedded with model-2"):
         await reread_space(app).expect(OTHER)
 
 
-async def test_new_vectors_are_stored_after_the_old_are_gone(ctx: Context, app: App) -> None:
+async def test_new_vectors_are_stored_only_after_the_old_are_deleted(
+    ctx: Context, app: App
+) -> None:
     space = await make_migrating_space(ctx)
-    for embedder in (FORMER, PRESENT):
+    for embedder in (OLD, NEW):
         with pytest.raises(ReembeddingInProgress):
             await reread_space(app).claim(embedder)
+
     await space.mark_cleared()
-    await reread_space(app).claim(PRESENT)
+    await reread_space(app).claim(NEW)
     with pytest.raises(ReembeddingInProgress):
-        await reread_space(app).claim(FORMER)
+        await reread_space(app).claim(OLD)
     with pytest.raises(ReembeddingInProgress):
-        await reread_space(app).expect(PRESENT)
+        await reread_space(app).expect(NEW)
 
 
-async def test_run_joins_only_a_migration_to_its_model(ctx: Context, app: App) -> None:
+async def test_a_run_joins_only_a_migration_to_its_own_model(ctx: Context, app: App) -> None:
     await make_migrating_space(ctx)
-    assert await reread_space(app).join(PRESENT) == SpaceMigration(("model-2", 4), NOON)
+    assert await reread_space(app).join(NEW) == MIGRATION
     with pytest.raises(ReembeddingInProgress):
-        await reread_space(app).join(FORMER)
+        await reread_space(app).join(OLD)
     with pytest.raises(Conflict):
         await reread_space(app).join(OTHER)
 
 
-async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
+async def test_the_progress_of_each_pass_is_stored(ctx: Context) -> None:
     space = await make_migrating_space(ctx)
     await space.save_progress("clear_chunks", "chunks/a")
     await space.save_progress("clear_traces", None)
@@ -151,14 +162,14 @@ async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
     assert state.migration.progress == {"clear_chunks": "chunks/a", "clear_traces": None}
 
 
-async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -> None:
+async def test_a_finished_migration_stores_the_new_space(ctx: Context, app: App) -> None:
     space = await make_migrating_space(ctx)
-    await space.complete_migration(SpaceMigration(("model-2", 4), NOON))
+    await space.complete_migration(MIGRATION)
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
     assert await read_documents(ctx, "meta") == expected
-    assert await reread_space(app).expect(PRESENT) is True
+    assert await reread_space(app).expect(NEW) is True
     with pytest.raises(Conflict, match=r"embedded with model-2 \(4 dimensions\)"):
-        await reread_space(app).expect(FORMER)
+        await reread_space(app).expect(OLD)
 
 
 async def test_one_of_two_concurrent_migrations_is_announced(ctx: Context) -> None:
@@ -166,13 +177,15 @@ async def test_one_of_two_concurrent_migrations_is_announced(ctx: Context) -> No
     state = await space.load_state()
     await space.start_migration(state, OTHER, NOON)
     with pytest.raises(WriteConflict):
-        await space.start_migration(state, PRESENT, NOON)
+        await space.start_migration(state, NEW, NOON)
 
 
-async def test_process_reads_the_stamp_again_later(ctx: Context, app: App) -> None:
-    await EmbeddingSpace(ctx.database).claim(FORMER)
+async def test_a_process_reads_the_space_again_after_its_cache_expires(
+    ctx: Context, app: App
+) -> None:
+    await EmbeddingSpace(ctx.database).claim(OLD)
     for key in app.connection.caches["embedding_space"]:
-        app.connection.caches["embedding_space"][key] -= 16
+        app.connection.caches["embedding_space"][key] -= 16  # seconds
     meter = Meter()
-    await EmbeddingSpace(app.context(Caller(), meter).database).expect(FORMER)
+    await EmbeddingSpace(app.context(Caller(), meter).database).expect(OLD)
     assert meter.documents_read == 1

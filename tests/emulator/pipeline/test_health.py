@@ -1,4 +1,8 @@
-"""Health measures with the same queries each night, and warns if search gets worse."""
+"""The health job measures search with the same golden queries each night, and warns of a loss.
+
+A golden query is a sentence of a chunk or of its card (a summary), chosen by the job or given by
+the user, by which a search must find this chunk.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +40,29 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NUMBER_WORDS: Final = (
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+)
 
 
 @pytest.fixture
 def clock() -> SettableClock:
+    """The clock of the app, which stands still until a test advances it."""
     return SettableClock(NOON)
 
 
 @pytest.fixture
 def ctx(app: App) -> Context:
+    """The context of a run of the job."""
     return make_job_context(app)
 
 
@@ -53,16 +70,18 @@ LOGBOOK: Final = Source(
     "logbook",
     "Logbook",
     sections=tuple(
-        Section(f"The {NUMBERS[n % 10]} sailor of boat {n} mended net {n * 7} beside pier {n}.")
+        Section(
+            f"The {NUMBER_WORDS[n % 10]} sailor of boat {n} mended net {n * 7} beside pier {n}."
+        )
         for n in range(30)
     ),
 )
-"""A source whose chunks are about different subjects."""
+"""A source of thirty chunks that differ from each other, more than there are golden queries."""
 
 
 @pytest.fixture(scope="module")
 async def stored_logbook(new_base: NewBase) -> Contents:
-    """Return its stored chunks."""
+    """The documents of `logbook`, which are made only once."""
     ctx = new_base(NOON)
     await store_sources(ctx, LOGBOOK)
     return await read_root_documents(ctx.database.client)
@@ -70,30 +89,35 @@ async def stored_logbook(new_base: NewBase) -> Contents:
 
 @pytest.fixture
 async def logbook(ctx: Context, stored_logbook: Contents) -> None:
-    """A base that contains the source."""
+    """A knowledge base with this source."""
     await write_documents(ctx.database.client, stored_logbook)
 
 
 async def read_stored_queries(ctx: Context) -> tuple[GoldenQuery, ...]:
+    """Return the queries that the job has chosen."""
     return (await SearchHealth(ctx.database).load_golden_set()).chosen
 
 
-async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
+async def test_the_golden_queries_of_an_intact_base_are_found(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
-    done: list[int] = []
-    report = await health(ctx, Budget(math.inf, done.append))
-    assert (report.counts, report.finished) == (Counter(queries=5, found=5), True)
+    progress: list[int] = []
+
+    report = await health(ctx, Budget(math.inf, progress.append))
+
+    assert report.counts == Counter(queries=5, found=5)
+    assert report.finished
     assert "recall@10 1.00, MRR@10 1.00" in report.note
-    assert sum(done) == 5
+    assert sum(progress) == 5
     [night] = await SearchHealth(ctx.database).load_nights()
-    assert (night.date, night.model, night.recall) == ("2026-03-10", "words", 1.0)
-    assert {query.chunk_id for query in await read_stored_queries(ctx)} == set(
-        await read_chunks(ctx)
-    )
-    assert {query.name for query in await read_stored_queries(ctx)} == night.ranks.keys()
+    assert night.date == "2026-03-10"
+    assert night.model == "words"
+    assert night.recall == 1.0
+    queries = await read_stored_queries(ctx)
+    assert {query.chunk_id for query in queries} == set(await read_chunks(ctx))
+    assert {query.name for query in queries} == night.ranks.keys()
 
 
-async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> None:
+async def test_a_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     card = {
         "summary": "Dough needs work and warmth.",
@@ -102,10 +126,10 @@ async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> 
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
     await health(ctx, make_ample_budget())
     query_texts = {query.chunk_id: query.query for query in await read_stored_queries(ctx)}
-    assert card["takeaways"][1] == query_texts[first.chunk_id]
+    assert query_texts[first.chunk_id] == "Work it long, and give it time."
 
 
-async def test_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> None:
+async def test_a_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> None:
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
     [chunk] = await store_sources(ctx, Source("rye", "Rye", sections=(Section(text),)))
     await health(ctx, make_ample_budget())
@@ -118,14 +142,16 @@ async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: Settab
     await health(ctx, make_ample_budget())
     chosen = await read_stored_queries(ctx)
     assert len({query.chunk_id for query in chosen}) == SET_SIZE
+
     await store_sources(ctx, BAKING, SAILING)
     await set_fields(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
         clock.advance(days=1)
         await health(ctx, make_ample_budget())
+
     assert await read_stored_queries(ctx) == chosen
-    nights = await SearchHealth(ctx.database).load_nights()
-    assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
+    first_night, *later_nights = await SearchHealth(ctx.database).load_nights()
+    assert [night.ranks for night in later_nights] == [first_night.ranks] * 2
 
 
 @pytest.mark.usefixtures("logbook")
@@ -134,33 +160,40 @@ async def test_only_queries_of_deleted_chunks_are_replaced(
 ) -> None:
     await health(ctx, make_ample_budget())
     before = await read_stored_queries(ctx)
-    gone = {query.chunk_id for query in before[:2]}
+    deleted_ids = {query.chunk_id for query in before[:2]}
     sections = [
         Section(data["content"])
-        for name, data in (await read_chunks(ctx)).items()
-        if name not in gone
+        for chunk_id, data in (await read_chunks(ctx)).items()
+        if chunk_id not in deleted_ids
     ]
     await store_sources(ctx, replace(LOGBOOK, sections=tuple(sections)))
     clock.advance(days=1)
+
     await health(ctx, make_ample_budget())
+
     after = await read_stored_queries(ctx)
-    assert before[2:] == after[: SET_SIZE - 2]
-    assert len({query.chunk_id for query in after} - gone) == SET_SIZE
-    former, latter = await SearchHealth(ctx.database).load_nights()
-    assert latter.compute_gain(former) == 0.0
+    assert after[: SET_SIZE - 2] == before[2:]
+    assert len({query.chunk_id for query in after} - deleted_ids) == SET_SIZE
+    first_night, second_night = await SearchHealth(ctx.database).load_nights()
+    assert second_night.compute_gain(first_night) == 0.0
 
 
-async def test_sample_is_deterministic(settings: Settings, stored_logbook: Contents) -> None:
-    samples = []
+async def test_the_choice_of_queries_is_deterministic(
+    settings: Settings, stored_logbook: Contents
+) -> None:
+    """In two equal databases, the same queries are chosen."""
+    choices = []
     for number in range(2):
         project = f"{settings.google_cloud_project}-{number}"
-        own = settings.model_copy(update={"google_cloud_project": project})
-        app = App(own, embedder=WordEmbedder())
-        await write_documents(make_job_context(app).database.client, stored_logbook)
-        await health(make_job_context(app), make_ample_budget())
-        samples.append(await read_stored_queries(make_job_context(app)))
+        app = App(
+            settings.model_copy(update={"google_cloud_project": project}), embedder=WordEmbedder()
+        )
+        ctx = make_job_context(app)
+        await write_documents(ctx.database.client, stored_logbook)
+        await health(ctx, make_ample_budget())
+        choices.append(await read_stored_queries(ctx))
         await app.aclose()
-    assert samples[0] == samples[1]
+    assert choices[0] == choices[1]
 
 
 @pytest.mark.usefixtures("logbook")
@@ -174,6 +207,7 @@ async def test_users_queries_are_run_and_never_overwritten(ctx: Context) -> None
     await set_fields(ctx, "meta/golden_queries", {"given": given})
     assert (await health(ctx, make_ample_budget())).counts["queries"] == MAX_QUERIES
     assert (await read_documents(ctx, "meta"))["golden_queries"]["given"] == given
+    # Nine of the ten given queries are run, because one of the chunks does not exist.
     assert MAX_QUERIES - 9 <= len(await read_stored_queries(ctx)) <= SET_SIZE
 
 
@@ -192,36 +226,39 @@ async def test_users_queries_do_not_change_the_chosen_ones(
     assert await read_stored_queries(ctx) == chosen
 
 
-def log_lines(printed: str) -> list[dict[str, Any]]:
-    """Return the log lines."""
+def parse_log_lines(printed: str) -> list[dict[str, Any]]:
+    """Return the printed lines that are JSON objects."""
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_worse_recall_is_logged_as_numbers_only(
+async def test_a_loss_of_recall_is_logged_as_numbers_only(
     ctx: Context, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
         await health(ctx, make_ample_budget())
         clock.advance(days=1)
-    assert log_lines(capfd.readouterr().err) == []
-    lost: dict[str, Any] = {"facets": [], "embedding": None}
+    assert parse_log_lines(capfd.readouterr().err) == []
+
+    # Three chunks lose their vectors, and all postings are lost.
+    damage: dict[str, Any] = {"facets": [], "embedding": None}
     for query in (await read_stored_queries(ctx))[:3]:
-        await ctx.database.client.document(f"chunks/{query.chunk_id}").update(lost)
+        await ctx.database.client.document(f"chunks/{query.chunk_id}").update(damage)
     for term in await read_documents(ctx, "lexicon"):
         await ctx.database.client.document(f"lexicon/{term}").delete()
     report = await health(ctx, make_ample_budget())
+
     assert report.counts["found"] == SET_SIZE - 3
-    [warning] = log_lines(capfd.readouterr().err)
-    numbers = {name: value for name, value in warning.items() if name not in ("message", "time")}
-    assert warning["message"] == "search_finds_less"
-    assert {
+    [warning] = parse_log_lines(capfd.readouterr().err)
+    assert warning == {
+        "message": "search_finds_less",
         "severity": "WARNING",
         "recall_at_10": 0.85,
-        "mrr_at_10": numbers["mrr_at_10"],
         "since_a_week": -0.15,
         "queries": SET_SIZE,
-    } == numbers
+        "mrr_at_10": warning["mrr_at_10"],
+        "time": warning["time"],
+    }
 
 
 async def test_no_query_text_is_logged_or_stored_with_the_run(
@@ -234,7 +271,7 @@ async def test_no_query_text_is_logged_or_stored_with_the_run(
     assert [word for word in ("dough", "Knead", "sourdough", "oven") if word in printed] == []
 
 
-async def test_later_measurement_of_a_day_replaces_the_first(
+async def test_a_later_measurement_of_a_day_replaces_the_first(
     ctx: Context, clock: SettableClock
 ) -> None:
     await store_sources(ctx, BAKING)
@@ -242,42 +279,42 @@ async def test_later_measurement_of_a_day_replaces_the_first(
     await store_sources(ctx, SAILING)
     clock.advance(hours=1)
     await health(ctx, make_ample_budget())
-    assert [len(night.ranks) for night in await SearchHealth(ctx.database).load_nights()] == [5]
+    [night] = await SearchHealth(ctx.database).load_nights()
+    assert len(night.ranks) == 5
 
 
-async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> None:
-    await store_sources(
-        ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),))
-    )
+async def test_the_last_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> None:
+    """There are 29 nights of January; two runs add two more, and the first one is dropped."""
+    section = Section("Rye bread keeps for many days.")
+    await store_sources(ctx, Source("rye", "Rye", sections=(section,)))
     await health(ctx, make_ample_budget())
-    stored = SearchHealth(ctx.database)
-    [night] = await stored.load_nights()
-    await stored.store_nights(
-        [replace(night, date=f"2026-01-{day:02}") for day in range(1, MAX_NIGHTS)]
-    )
+    search_health = SearchHealth(ctx.database)
+    [night] = await search_health.load_nights()
+    nights = [replace(night, date=f"2026-01-{day:02}") for day in range(1, MAX_NIGHTS)]
+    await search_health.store_nights(nights)
+
     for _ in range(2):
         clock.advance(days=1)
         await health(ctx, make_ample_budget())
-    nights = await stored.load_nights()
+
+    nights = list(await search_health.load_nights())
     assert nights[0].date == "2026-01-02"
     assert len(nights) == MAX_NIGHTS
     assert nights[-1].date == f"{clock():%Y-%m-%d}"
 
 
-async def test_nothing_is_stored_without_semantic_search(
+async def test_a_run_without_semantic_search_stores_nothing(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await store_sources(ctx, BAKING)
     embedder.is_down = True
     report = await health(ctx, make_ample_budget())
-    assert (
-        replace(report, note=""),
-        report.note,
-    ) == (Report(), "Semantic search is not available: nothing was measured.")
+    assert replace(report, note="") == Report()
+    assert report.note == "Semantic search is not available: nothing was measured."
     assert await SearchHealth(ctx.database).load_nights() == []
 
 
-async def test_run_without_time_stores_nothing(ctx: Context) -> None:
+async def test_a_run_without_time_stores_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     assert await health(ctx, make_spent_budget()) == Report(finished=False)
     assert await SearchHealth(ctx.database).load_nights() == []
@@ -285,50 +322,55 @@ async def test_run_without_time_stores_nothing(ctx: Context) -> None:
 
 async def test_unindexed_chunks_are_not_chosen(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    some = min(await read_chunks(ctx))
-    await set_fields(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
+    pending_id, *other_ids = await read_chunks(ctx)
+    await set_fields(ctx, f"chunks/{pending_id}", {"pending": {"embed": NOON}})
     await health(ctx, make_ample_budget())
-    assert {*await read_chunks(ctx)} - {some} == {
-        query.chunk_id for query in await read_stored_queries(ctx)
-    }
+    chosen_ids = {query.chunk_id for query in await read_stored_queries(ctx)}
+    assert chosen_ids == set(other_ids)
 
 
-async def test_empty_base_costs_a_few_reads(app: App) -> None:
+async def test_an_empty_base_costs_a_few_reads(app: App) -> None:
     meter = Meter()
     assert await health(app.context(Caller(), meter), make_ample_budget()) == Report()
-    assert (meter.documents_written, meter.documents_read <= 5) == (0, True)
+    assert meter.documents_written == 0
+    assert meter.documents_read <= 5
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_cost_is_that_of_the_searches(app: App, clock: SettableClock) -> None:
+async def test_a_run_costs_as_much_as_its_searches(app: App, clock: SettableClock) -> None:
     ctx = make_job_context(app)
     await health(ctx, make_ample_budget())
     clock.advance(days=1)
     meter = Meter()
     await health(app.context(Caller(), meter), make_ample_budget())
     assert meter.documents_written == 1
+    # A search reads up to 50 chunks by vector, 30 by words, and the postings of its words.
     assert meter.documents_read < SET_SIZE * (50 + 30 + 20)
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_next_run_after_a_kill_measures_the_same(
-    settings: Settings, app: App, clock: SettableClock
+async def test_the_next_run_after_a_kill_measures_the_same(
+    settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
-    class DiedError(Exception):
+    """Three runs are killed after their first commit."""
+
+    class Killed(Exception):
         pass
 
-    async def die(_commit: int, send: Send) -> Results:
+    async def send_and_die(_commit: int, send: Send) -> Results:
         await send()
-        raise DiedError
+        raise Killed
 
     for _ in range(3):
-        dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
-        with pytest.raises(DiedError):
-            await health(make_job_context(dying), make_ample_budget())
-        await dying.aclose()
-    chosen = await read_stored_queries(make_job_context(app))
-    [night] = await SearchHealth(make_job_context(app).database).load_nights()
-    await health(make_job_context(app), make_ample_budget())
-    assert await read_stored_queries(make_job_context(app)) == chosen
-    [again] = await SearchHealth(make_job_context(app).database).load_nights()
-    assert night.ranks == again.ranks
+        dying_app = WatchedApp(settings, send_and_die, clock=clock, embedder=WordEmbedder())
+        with pytest.raises(Killed):
+            await health(make_job_context(dying_app), make_ample_budget())
+        await dying_app.aclose()
+    chosen = await read_stored_queries(ctx)
+    [night_before] = await SearchHealth(ctx.database).load_nights()
+
+    await health(ctx, make_ample_budget())
+
+    assert await read_stored_queries(ctx) == chosen
+    [night] = await SearchHealth(ctx.database).load_nights()
+    assert night.ranks == night_before.ranks

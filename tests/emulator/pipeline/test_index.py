@@ -1,4 +1,8 @@
-"""The index job keeps postings exact, whatever happens to the chunks."""
+"""The index job keeps the postings of the inverted index exact, whatever happens to the chunks.
+
+The postings of a term (collection `lexicon`) or of a facet such as a tag or a source (`facets`) are
+the list of the chunks that have it. `assert_postings_are_exact` computes them from the chunks.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +25,13 @@ from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import INDEX_VERSION, ChunkToIndex, IndexChange, Indexing
 from shared.runtime.context import App
-from shared.runtime.job import Budget, Report, run_job
+from shared.runtime.job import Budget, Failure, Report, run_job
 from shared.text.terms import ANALYZER_VERSION
-from tests.support.clock import NOON
+from tests.support.clock import NOON, SettableClock
 from tests.support.index_history import History, RacingIndexing
 from tests.support.index_postings import (
     assert_postings_are_exact,
@@ -36,8 +39,15 @@ from tests.support.index_postings import (
     read_postings,
     read_postings_in_use,
 )
-from tests.support.jobs import make_ample_budget, make_spent_budget
-from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
+from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
+from tests.support.knowledge import (
+    BAKING,
+    SAILING,
+    chunk_source,
+    ingest_sources,
+    set_fields,
+    store_sources,
+)
 from tests.support.stored_documents import read_chunks, read_documents, read_leased_jobs
 
 if TYPE_CHECKING:
@@ -53,26 +63,22 @@ NOTES = Source(
     sections=tuple(Section(f"Note {number}.") for number in range(10)),
 )
 ODD = chunk_source(NOTES).chunks[3]
+"""The note that is changed or rejected in some tests."""
 SEEDS = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
-
-
-async def ingest_sources(ctx: Context, *sources: Source) -> None:
-    """Ingest sources without indexing them."""
-    await Ingestion(ctx.database).save([chunk_source(source) for source in sources], NOON)
 
 
 @pytest.fixture
 async def notes(ctx: Context) -> Context:
-    """Make a knowledge base of ten pending notes."""
-    await ingest_sources(ctx, NOTES)
+    """A knowledge base of ten pending notes."""
+    await ingest_sources(ctx, NOTES, now=NOON)
     return ctx
 
 
-def index_with_race(ctx: Context, race: Callable[[], Awaitable[object]]) -> Indexing:
-    """Run a function between the read and the commit of the chunks."""
-    raced = RacingIndexing(ctx.database)
-    raced.race = race
-    return raced
+def make_racing_indexing(ctx: Context, race: Callable[[], Awaitable[object]]) -> Indexing:
+    """Return an indexing that calls a function between the read and the commit of the chunks."""
+    indexing = RacingIndexing(ctx.database)
+    indexing.race = race
+    return indexing
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -97,7 +103,7 @@ async def test_truncated_postings_are_correct_after_any_history(ctx: Context, se
         assert all(len(data["postings"]) < 6 for data in lists.values())
 
 
-async def test_empty_base_has_no_postings(ctx: Context) -> None:
+async def test_an_emptied_base_has_no_postings(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     await ingest_sources(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
     assert (await index(ctx, make_ample_budget())).counts == {"indexed": 5}
@@ -106,7 +112,7 @@ async def test_empty_base_has_no_postings(ctx: Context) -> None:
     await assert_postings_are_exact(ctx)
 
 
-async def test_restored_chunk_is_indexed_again(ctx: Context) -> None:
+async def test_a_restored_chunk_is_indexed_again(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await ingest_sources(ctx, replace(BAKING, sections=()))
     await ingest_sources(ctx, BAKING)
@@ -115,48 +121,54 @@ async def test_restored_chunk_is_indexed_again(ctx: Context) -> None:
     assert len(await read_chunks(ctx)) == 3
 
 
-async def test_chunk_edited_during_the_run_is_indexed_as_edited(notes: Context) -> None:
-    async def edit() -> None:
-        edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
-        await set_fields(notes, f"chunks/{ODD.chunk_id}", edited)
+async def test_a_chunk_edited_during_the_run_is_indexed_as_edited(notes: Context) -> None:
+    async def edit_chunk() -> None:
+        change = {"content": "Note 3, edited.", "pending": {"index": NOON}}
+        await set_fields(notes, f"chunks/{ODD.chunk_id}", change)
 
-    report = await index_with(index_with_race(notes, edit), notes, make_ample_budget())
+    report = await index_with(make_racing_indexing(notes, edit_chunk), notes, make_ample_budget())
+
     assert report == Report(Counter(indexed=10))
     assert ("lexicon", "edit") in await read_postings(notes)
     await assert_postings_are_exact(notes)
 
 
-async def test_chunk_deleted_during_the_run_is_removed(notes: Context) -> None:
-    async def delete() -> None:
-        await ingest_sources(
-            notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:])
-        )
+async def test_a_chunk_deleted_during_the_run_is_removed(notes: Context) -> None:
+    async def delete_chunk() -> None:
+        other_sections = NOTES.sections[:3] + NOTES.sections[4:]
+        await ingest_sources(notes, replace(NOTES, sections=other_sections), now=NOON)
 
-    await index_with(index_with_race(notes, delete), notes, make_ample_budget())
+    await index_with(make_racing_indexing(notes, delete_chunk), notes, make_ample_budget())
+
     assert len(await read_documents(notes, "chunks")) == 9
     await assert_postings_are_exact(notes)
 
 
-async def test_chunk_restored_during_its_removal_stays(ctx: Context) -> None:
+async def test_a_chunk_restored_during_its_removal_stays(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await ingest_sources(ctx, replace(BAKING, sections=()))
-    await index_with(
-        index_with_race(ctx, lambda: ingest_sources(ctx, BAKING)), ctx, make_ample_budget()
-    )
+
+    async def restore_chunks() -> None:
+        await ingest_sources(ctx, BAKING, now=NOON)
+
+    await index_with(make_racing_indexing(ctx, restore_chunks), ctx, make_ample_budget())
+
     assert len(await read_chunks(ctx)) == 3
     await assert_postings_are_exact(ctx)
 
 
-async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
+async def test_a_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
     await index(notes, make_ample_budget())
     meter = Meter()
     assert await index(app.context(Caller(), meter), make_ample_budget()) == Report()
-    # What waits, the analysis, the long postings of both corpora, extractions that went, sources
-    # that are being forgotten or were edited.
-    assert (meter.documents_read, meter.documents_written) == (9, 0)
+    # Empty queries for pending chunks, long postings of chunks and of traces, orphaned extractions,
+    # and sources that are being forgotten or were edited; and the version of the analyzer.
+    assert meter.documents_read == 9
+    assert meter.documents_written == 0
 
 
-async def test_postings_that_others_made_too_long_are_cut(ctx: Context) -> None:
+async def test_overlong_postings_are_cut(ctx: Context) -> None:
+    """Indexing cuts postings only now and then, so that they may grow beyond the limit."""
     for number in range(6):
         state = IndexedState({"bread": 1}, {}, number)
         difference = IndexDifference(f"d{number}", NOT_INDEXED, state)
@@ -164,10 +176,12 @@ async def test_postings_that_others_made_too_long_are_cut(ctx: Context) -> None:
     report = await index_with(Indexing(ctx.database), ctx, make_ample_budget(), cap=3, slack=2)
     assert report == Report(Counter(shortened=1))
     bread = (await read_postings(ctx))["lexicon", "bread"]
-    assert (bread["df"], bread["held"], len(bread["postings"])) == (6, 3, 3)
+    assert bread["df"] == 6
+    assert bread["held"] == 3
+    assert len(bread["postings"]) == 3
 
 
-async def test_changed_title_is_indexed(ctx: Context) -> None:
+async def test_a_changed_title_is_indexed(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await store_sources(ctx, replace(BAKING, title="Loaves"))
     lists = await read_postings(ctx)
@@ -175,91 +189,88 @@ async def test_changed_title_is_indexed(ctx: Context) -> None:
     await assert_postings_are_exact(ctx)
 
 
-async def test_changed_spelling_of_a_tag_is_stored(ctx: Context) -> None:
+async def test_a_changed_spelling_of_a_tag_is_stored(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await store_sources(ctx, replace(BAKING, tags=("FOOD",)))
-    assert (await read_postings(ctx))["facets", make_named_facet(Kind.TAG, "food").id][
-        "name"
-    ] == "FOOD"
+    tag = make_named_facet(Kind.TAG, "food")
+    assert (await read_postings(ctx))["facets", tag.id]["name"] == "FOOD"
 
 
-async def test_new_card_becomes_a_facet(ctx: Context) -> None:
+async def test_a_new_card_becomes_a_facet(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
     await set_fields(ctx, f"chunks/{first.chunk_id}", card)
     await index(ctx, make_ample_budget())
     lists = await read_postings(ctx)
-    assert {first.chunk_id} == lists["facets", HAS_CARD.id]["postings"].keys()
+    assert lists["facets", HAS_CARD.id]["postings"].keys() == {first.chunk_id}
     await assert_postings_are_exact(ctx)
 
 
 async def test_a_chunk_lists_its_facets(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, replace(BAKING, sections=BAKING.sections[:1]))
-    stored = (await read_chunks(ctx))[first.chunk_id]["facets"]
-    months = [name for name in stored if name.startswith("month:")]
-    expected = ["author:ida loaf", "category:books", *months, "source:baking"]
-    assert [*expected, "tag:dough", "tag:food", "title:bread at home"] == sorted(stored)
+    facets = (await read_chunks(ctx))[first.chunk_id]["facets"]
+    [month] = [name for name in facets if name.startswith("month:")]
+    assert sorted(facets) == [
+        *("author:ida loaf", "category:books", month, "source:baking"),
+        *("tag:dough", "tag:food", "title:bread at home"),
+    ]
 
 
 @pytest.mark.parametrize(
     "tag",
     [
-        "a/b",
-        "100%",
-        "%2F",
-        "..",
-        ".",
-        "__x__",
-        "x" * 1_500,
-        "王" * 1_500,
-        "🍞",
-        " ",
-        "a`b",
-        "a.b\\",
+        *("a/b", "..", ".", "__x__"),  # are not valid as ids of documents
+        *("x" * 1_500, "王" * 1_500),  # are too long for an id
+        *("100%", "%2F", "🍞", "a`b", "a.b\\", " "),
     ],
 )
-async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
+async def test_a_tag_of_any_characters_is_indexed(ctx: Context, tag: str) -> None:
     await ingest_sources(ctx, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
     assert await index(ctx, make_ample_budget()) == Report(Counter(indexed=3))
     await assert_postings_are_exact(ctx)
-    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [make_named_facet(Kind.TAG, tag)])
-    assert [3] * bool(tag.strip()) == [postings.df for postings in lists.facets.values()]
+    facet = make_named_facet(Kind.TAG, tag)
+    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [facet])
+    expected = [3] if tag.strip() else []
+    assert [postings.df for postings in lists.facets.values()] == expected
 
 
-async def test_chunk_without_terms_is_indexed_by_its_facets(ctx: Context) -> None:
+async def test_a_chunk_without_terms_is_indexed_by_its_facets(ctx: Context) -> None:
     await ingest_sources(ctx, Source("marks", "???", sections=(Section("!!!"),)))
     assert await index(ctx, make_ample_budget()) == Report(Counter(indexed=1))
     await assert_postings_are_exact(ctx)
     assert {name for name, _ in await read_postings(ctx)} == {"facets"}
 
 
-async def test_word_of_any_length_is_indexed(ctx: Context) -> None:
-    await ingest_sources(
-        ctx, Source("_long", "A", sections=(Section(f"{'𐐀' * 64} {'x' * 3_000}"),))
-    )
+async def test_a_word_of_any_length_is_indexed(ctx: Context) -> None:
+    text = f"{'𐐀' * 64} {'x' * 3_000}"  # 𐐀 has four bytes in UTF-8
+    await ingest_sources(ctx, Source("_long", "A", sections=(Section(text),)))
     assert (await index(ctx, make_ample_budget())).failures == []
     await assert_postings_are_exact(ctx)
 
 
-async def test_chunk_without_a_date_is_found_by_its_words(notes: Context) -> None:
+async def test_a_chunk_without_a_date_is_indexed_by_its_words(notes: Context) -> None:
     await set_fields(notes, f"chunks/{ODD.chunk_id}", {"dated_at": None})
     await index(notes, make_ample_budget())
     lists = await read_postings(notes)
     assert lists["lexicon", "3"]["df"] == 1
-    assert len(next(data for name, data in lists.items() if "month:" in name[1])["postings"]) == 9
+    [month] = [data for (_, name), data in lists.items() if "month:" in name]
+    assert len(month["postings"]) == 9
 
 
-async def test_malformed_document_is_dead_lettered(notes: Context, app: App) -> None:
+async def test_a_malformed_document_is_dead_lettered(notes: Context, app: App) -> None:
     await set_fields(notes, "chunks/stray", {"pending": {"index": NOON}, "content": "Whatever."})
-    reasons = []
-    for turn in range(6):
-        moment = NOON + timedelta(hours=turn)
-        later = App(app.settings, clock=lambda moment=moment: moment)  # type: ignore[misc]
-        report = await index(later.context(Caller(), Meter()), make_ample_budget())
-        await later.aclose()
-        assert report.counts == ({} if turn else {"indexed": 10})
-        reasons += [failure.reason for failure in report.failures]
-    assert reasons == ["the document is malformed: KeyError('source_id')"] * 5
+    clock = SettableClock(NOON)
+    later_app = App(app.settings, clock=clock)
+    failures: list[Failure] = []
+    for number in range(6):
+        report = await index(make_job_context(later_app), make_ample_budget())
+        assert report.counts == ({"indexed": 10} if number == 0 else {})
+        failures += report.failures
+        clock.advance(hours=1)
+    await later_app.aclose()
+
+    reason = "the document is malformed: KeyError('source_id')"
+    assert [failure.reason for failure in failures] == [reason] * 5
     assert list((await read_documents(notes, "chunks"))["stray"]["parked"]) == ["index"]
     assert await count_pending(notes) == 0
 
@@ -267,50 +278,57 @@ async def test_malformed_document_is_dead_lettered(notes: Context, app: App) -> 
 @pytest.mark.parametrize(
     "fields", [{"tags": [7]}, {"dated_at": "yesterday"}, {"knowledge_card": "?"}, {"tries": None}]
 )
-async def test_chunk_with_a_field_of_wrong_type_blocks_no_other(
+async def test_a_chunk_with_a_field_of_the_wrong_type_blocks_no_other(
     notes: Context, fields: dict[str, Any]
 ) -> None:
+    """The chunk itself is indexed without the field, or deferred."""
     await set_fields(notes, f"chunks/{ODD.chunk_id}", fields)
     report = await index(notes, make_ample_budget())
     assert report.counts["indexed"] + len(report.failures) == 10
-    assert {ODD.chunk_id} >= {failure.name for failure in report.failures}
+    assert all(failure.name == ODD.chunk_id for failure in report.failures)
     assert await index(notes, make_ample_budget()) == Report()
 
 
-async def test_chunk_rejected_by_the_database_blocks_no_other(notes: Context) -> None:
+async def test_a_chunk_rejected_by_the_database_blocks_no_other(notes: Context) -> None:
+    """The document is so large that its terms do not fit: a document may have 1 MiB."""
     await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_900})
+
     report = await index(notes, make_ample_budget())
     assert report.counts == {"indexed": 9}
     assert [failure.name for failure in report.failures] == [ODD.chunk_id]
+
     await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "", "pending": {"index": NOON}})
     assert (await index(notes, make_ample_budget())).counts == {"indexed": 1}
     odd = (await read_chunks(notes))[ODD.chunk_id]
-    assert ("index" in odd["pending"], odd["tries"], odd["parked"]) == (False, {}, {})
+    assert "index" not in odd["pending"]
+    assert odd["tries"] == {}
+    assert odd["parked"] == {}
     await assert_postings_are_exact(notes)
 
 
-async def test_database_rejecting_all_writes_defers_no_chunk(
+async def test_a_database_that_rejects_all_writes_defers_no_chunk(
     notes: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class RefusedChunks(RacingIndexing):
+    class RefusedIndexing(Indexing):
         async def apply(self, changes: Sequence[IndexChange]) -> None:
             raise PlatformFault(f"{len(changes)} are too many.")
 
-    class Refusing(ChunkQueue):
+    class RefusedQueue(ChunkQueue):
         async def defer(self, *_: object) -> None:
             raise PlatformFault("Not this either.")
 
-    monkeypatch.setattr("shared.pipeline.worker.ChunkQueue", Refusing)
+    monkeypatch.setattr("shared.pipeline.worker.ChunkQueue", RefusedQueue)
     with pytest.raises(PlatformFault, match="Not this either"):
-        await index_with(RefusedChunks(notes.database), notes, make_ample_budget())
+        await index_with(RefusedIndexing(notes.database), notes, make_ample_budget())
 
 
 async def index_with_another_analyzer(ctx: Context) -> None:
-    """Index the pending chunks by the word "old" alone, as another analyzer might have."""
-    page = await Indexing(ctx.database).load_pending(NOON, 100)
-    old = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
-    await Indexing(ctx.database).apply([IndexChange(waiting, old) for waiting in page])
-    await Indexing(ctx.database).save_version(INDEX_VERSION | {"analysis": ANALYZER_VERSION - 1})
+    """Index each pending chunk by the same two words, as a former analyzer might have."""
+    indexing = Indexing(ctx.database)
+    chunks = await indexing.load_pending(NOON, 100)
+    state = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
+    await indexing.apply([IndexChange(chunk, state) for chunk in chunks])
+    await indexing.save_version(INDEX_VERSION | {"analysis": ANALYZER_VERSION - 1})
 
 
 async def test_texts_are_indexed_again_for_a_new_analyzer(notes: Context, app: App) -> None:
@@ -322,7 +340,7 @@ async def test_texts_are_indexed_again_for_a_new_analyzer(notes: Context, app: A
     assert await index(app.context(Caller(), Meter()), make_ample_budget()) == Report()
 
 
-async def test_stopped_reindexing_is_completed(notes: Context) -> None:
+async def test_a_stopped_reindexing_is_completed(notes: Context) -> None:
     await index_with_another_analyzer(notes)
     await index(notes, make_spent_budget())
     assert await count_pending(notes) == 10
@@ -338,41 +356,43 @@ async def test_large_chunks_are_indexed_in_several_commits(ctx: Context) -> None
     await assert_postings_are_exact(ctx)
 
 
-def make_change(number: int, terms: int) -> IndexChange:
-    """Make a new chunk with this many terms, all of which chunk 0 has too."""
-    state = IndexedState(terms=dict.fromkeys(map(str, range(terms)), 1))
+def make_state(term_count: int) -> IndexedState:
+    """Return the state of a chunk with the terms "0", "1" and so on."""
+    return IndexedState(terms=dict.fromkeys(map(str, range(term_count)), 1))
+
+
+def make_change(number: int, state: IndexedState) -> IndexChange:
+    """Return the indexing of a new chunk."""
     return IndexChange(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), state)
 
 
 def test_changes_are_split_into_commits_in_order() -> None:
-    changes = [make_change(number, 1_500) for number in range(200)]
-    cut = list(split_commits(changes))
-    assert changes == [make_change for commit in cut for make_change in commit]
-    assert 2 < len(cut) < 10
+    changes = [make_change(number, make_state(1_500)) for number in range(200)]
+    commits = list(split_commits(changes))
+    assert [change for commit in commits for change in commit] == changes
+    assert 2 < len(commits) < 10
 
 
-def test_commit_changes_a_bounded_number_of_postings() -> None:
-    own = [
+def test_the_postings_of_a_commit_are_bounded() -> None:
+    """Each of five chunks has 1,400 terms that no other chunk has."""
+    states = [
         IndexedState(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)
     ]
-    cut = list(
-        split_commits([replace(make_change(number, 1), state=own[number]) for number in range(5)])
-    )
-    assert [len(commit) for commit in cut] == [2, 2, 1]
+    commits = list(split_commits([make_change(*pair) for pair in enumerate(states)]))
+    assert [len(commit) for commit in commits] == [2, 2, 1]
     assert 2 * 1_400 <= MAX_POSTINGS < 3 * 1_400
 
 
-def test_index_entries_of_a_commit_are_bounded() -> None:
+def test_the_index_entries_of_a_commit_are_bounded() -> None:
+    """Each chunk has nine tags and one term: ten entries of 6,200 bytes each."""
     facets = {f"tag:{number}": "tag" for number in range(9)}
-    borne = replace(make_change(1, 1).state, facets=facets)
-    cut = list(
-        split_commits([replace(make_change(number, 1), state=borne) for number in range(200)])
-    )
-    assert [len(commit) for commit in cut] == [145, 55]  # of ten entries of 6,200 bytes each
+    state = replace(make_state(1), facets=facets)
+    commits = list(split_commits([make_change(number, state) for number in range(200)]))
+    assert [len(commit) for commit in commits] == [145, 55]
 
 
-def test_oversized_change_has_its_own_commit() -> None:
-    small, large = make_change(1, 1), make_change(2, MAX_BYTES // 100)
+def test_an_oversized_change_has_its_own_commit() -> None:
+    small, large = make_change(1, make_state(1)), make_change(2, make_state(MAX_BYTES // 100))
     assert list(split_commits([small, large, small])) == [[small], [large], [small]]
 
 
@@ -380,31 +400,32 @@ def test_no_changes_make_no_commit() -> None:
     assert list(split_commits([])) == []
 
 
-async def test_run_without_its_lease_indexes_nothing(notes: Context, app: App) -> None:
-    hours_later = App(app.settings, clock=lambda: app.clock() + timedelta(hours=1))
-    other = hours_later.context(Caller(), Meter()).database
+async def test_a_run_that_lost_its_lease_indexes_nothing(notes: Context, app: App) -> None:
+    later_app = App(app.settings, clock=lambda: app.clock() + timedelta(hours=1))
 
-    async def overtaken() -> None:
-        await Leases(other).acquire("index", 30, hours_later.clock)
+    async def take_lease() -> None:
+        leases = Leases(make_job_context(later_app).database)
+        await leases.acquire("index", 30, later_app.clock)
 
-    async def run(ctx: Context, budget: Budget) -> Report:
-        return await index_with(index_with_race(ctx, overtaken), ctx, budget)
+    async def run_and_lose_lease(ctx: Context, budget: Budget) -> Report:
+        return await index_with(make_racing_indexing(ctx, take_lease), ctx, budget)
 
     with pytest.raises(LeaseLost):
-        await run_job(replace(JOB, run=run), app)
+        await run_job(replace(JOB, run=run_and_lose_lease), app)
+
     assert await count_pending(notes) == 10
     assert await read_postings(notes) == {}
     assert await read_leased_jobs(notes) == {"index"}
-    await hours_later.aclose()
+    await later_app.aclose()
 
 
-async def test_run_without_time_indexes_nothing(notes: Context) -> None:
+async def test_a_run_without_time_indexes_nothing(notes: Context) -> None:
     assert await index(notes, make_spent_budget()) == Report(finished=False)
     assert await count_pending(notes) == 10
 
 
-async def test_progress_ends_at_the_total(notes: Context) -> None:
-    done: list[int] = []
-    announce_migration = await count_pending(notes)
-    await index(notes, Budget(math.inf, done.append))
-    assert announce_migration == sum(done) == 10
+async def test_the_reported_progress_ends_at_the_total(notes: Context) -> None:
+    batch_sizes: list[int] = []
+    total = await count_pending(notes)
+    await index(notes, Budget(math.inf, batch_sizes.append))
+    assert total == sum(batch_sizes) == 10

@@ -1,4 +1,7 @@
-"""Extractions are deleted with their chunk."""
+"""The index job deletes the extractions of a deleted chunk.
+
+An extraction is a decision, a warning or the like, found in a chunk. Its topics are counted.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,8 @@ from functions.jobs.index.job import index
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import build_topic_count_writes, summarize_extractions
 from shared.extractions.model import Decision, Extraction, Pitfall
-from shared.knowledge.ingestion import Ingestion
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
+from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ GALE = Pitfall(title="Gales", description="A short chain drags.")
 def make_extraction(
     chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = None
 ) -> Extraction:
+    """Return an extraction from a chunk, the id of which names its type and the chunk."""
     return Extraction(
         extraction_id=f"{content.type}-{chunk.chunk_id}",
         content=content,
@@ -49,18 +52,18 @@ async def store_extractions(ctx: Context, chunk: Chunk, *extractions: Extraction
     summaries = summarize_extractions(extractions)
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"extracted": summaries})
     for extraction in extractions:
-        await set_fields(
-            ctx, f"extractions/{extraction.extraction_id}", {"quote": extraction.quote}
-        )
+        path = f"extractions/{extraction.extraction_id}"
+        await set_fields(ctx, path, {"quote": extraction.quote})
     await ctx.database.commit(build_topic_count_writes(ctx.database, {}, summaries))
 
 
 async def read_topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
-    stored = await read_documents(ctx, "topics")
-    return {data["name"]: {**data["counts"], "all": data["total"]} for data in stored.values()}
+    """Return the number of extractions of each topic, by type and in total (`all`)."""
+    topics = (await read_documents(ctx, "topics")).values()
+    return {data["name"]: data["counts"] | {"all": data["total"]} for data in topics}
 
 
-async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) -> None:
+async def test_extractions_and_their_counts_are_deleted_with_their_chunk(ctx: Context) -> None:
     first, second = await store_sources(ctx, SAILING)
     await store_extractions(
         ctx,
@@ -73,9 +76,10 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
         "sailing": {"decision": 1, "all": 1},
         "weather": {"decision": 1, "warning": 2, "all": 3},
     }
-    fewer = replace(SAILING, sections=SAILING.sections[1:])
-    await Ingestion(ctx.database).save([chunk_source(fewer)], utc_now())
+
+    await ingest_sources(ctx, replace(SAILING, sections=SAILING.sections[1:]), now=utc_now())
     await index(ctx, make_ample_budget())
+
     assert set(await read_documents(ctx, "extractions")) == {f"warning-{second.chunk_id}"}
     assert await read_topic_counts(ctx) == {
         "sailing": {"decision": 0, "all": 0},
@@ -83,13 +87,14 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
     }
 
 
-async def test_unlisted_extractions_of_the_chunk_are_deleted_too(ctx: Context) -> None:
+async def test_duplicate_extractions_of_a_chunk_are_deleted_too(ctx: Context) -> None:
+    """Duplicates are not counted."""
     first, *_ = await store_sources(ctx, BAKING)
-    await store_extractions(
-        ctx, first, make_extraction(first, GALE, "weather", duplicate_of="another")
-    )
+    duplicate = make_extraction(first, GALE, "weather", duplicate_of="another")
+    await store_extractions(ctx, first, duplicate)
     assert await read_topic_counts(ctx) == {}
-    await Ingestion(ctx.database).save([chunk_source(replace(BAKING, sections=()))], utc_now())
+
+    await ingest_sources(ctx, replace(BAKING, sections=()), now=utc_now())
     await index(ctx, make_ample_budget())
     assert await read_documents(ctx, "extractions") == {}
     assert await read_topic_counts(ctx) == {}

@@ -57,33 +57,34 @@ def settings(project: str, tmp_path: Path) -> Settings:
 
 
 def make_highlights(*texts: str) -> list[dict[str, Any]]:
-    return [{"id": place, "location": place, "text": text} for place, text in enumerate(texts)]
+    """Return the highlights of a Readwise book, at the locations 0, 1, 2 ..."""
+    return [{"id": number, "location": number, "text": text} for number, text in enumerate(texts)]
 
 
 async def run_ingest(ctx: Context) -> Report:
     return await ingest(ctx, make_ample_budget())
 
 
-async def embed_all(ctx: Context) -> None:
+async def ingest_and_embed(ctx: Context) -> None:
     await run_ingest(ctx)
     await embed(ctx, make_ample_budget())
 
 
-async def ingest_and_settle(ctx: Context) -> None:
-    """Ingest, and clear all pending steps, as if every job had run."""
-    await embed_all(ctx)
+async def ingest_and_finish_all_steps(ctx: Context) -> None:
+    """Ingest and embed, and clear the other pending steps, as if every job had run."""
+    await ingest_and_embed(ctx)
     for chunk_id in await read_chunks(ctx):
         await ctx.database.document("chunks", chunk_id).update({"pending": {}})
 
 
 async def read_chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:
-    """Return the chunks' documents by their texts."""
-    stored = await read_snapshots(ctx, "chunks")
-    names = await read_chunks(ctx)
-    return {data["content"]: stored[name] for name, data in names.items()}
+    """Return the snapshots of the chunks by their texts."""
+    snapshots = await read_snapshots(ctx, "chunks")
+    chunks = await read_chunks(ctx)
+    return {data["content"]: snapshots[chunk_id] for chunk_id, data in chunks.items()}
 
 
-async def test_highlight_becomes_a_chunk_with_all_fields(ctx: Context, tmp_path: Path) -> None:
+async def test_a_highlight_becomes_a_chunk_with_all_fields(ctx: Context, tmp_path: Path) -> None:
     highlight = {
         "id": 10,
         "text": REEF,
@@ -101,7 +102,9 @@ async def test_highlight_becomes_a_chunk_with_all_fields(ctx: Context, tmp_path:
         "readwise_url": "https://readwise.io/bookreview/7",
     }
     write_export(tmp_path, make_readwise_book(**fields, title="Sails", highlights=[highlight]))
+
     await run_ingest(ctx)
+
     ((chunk_id, data),) = (await read_documents(ctx, "chunks")).items()
     assert chunk_id.startswith("readwise-7-")
     bookkeeping = {"content_hash", "fingerprint", "created_at", "updated_at"}
@@ -137,37 +140,41 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
     texts = {
         source.source_id: source.text for source in read(tmp_path) if isinstance(source, Source)
     }
+
     await run_ingest(ctx)
-    stored = list((await read_chunks(ctx)).values())
-    assert [texts[chunk["source_id"]][chunk["start"] : chunk["end"]] for chunk in stored] == [
-        chunk["content"] for chunk in stored
-    ]
-    for source_id in texts:
-        own = sorted(chunk["position"] for chunk in stored if chunk["source_id"] == source_id)
-        assert own == list(range(1, len(own) + 1))
-        assert {chunk["total"] for chunk in stored if chunk["source_id"] == source_id} == {len(own)}
-    assert len(stored) > 10
+
+    all_chunks = list((await read_chunks(ctx)).values())
+    assert len(all_chunks) > 10
+    for source_id, text in texts.items():
+        chunks = [chunk for chunk in all_chunks if chunk["source_id"] == source_id]
+        for chunk in chunks:
+            assert text[chunk["start"] : chunk["end"]] == chunk["content"]
+            assert chunk["total"] == len(chunks)
+        positions = sorted(chunk["position"] for chunk in chunks)
+        assert positions == list(range(1, len(chunks) + 1))
 
 
-async def test_unchanged_source_costs_one_read_and_no_write(app: App, tmp_path: Path) -> None:
+async def test_an_unchanged_source_costs_one_read_and_no_write(app: App, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
     write_file(tmp_path, "notes.jsonl", format_json_lines(*records))
     await run_ingest(app.context(Caller(), Meter()))
     meter = Meter()
     report = await run_ingest(app.context(Caller(), meter))
     assert report.counts == {"read": 40}
-    # Beside the sources, the links that are due, the folders and the files of this one, and that it
-    # was read.
-    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (44, 1, 7)
+    assert meter.documents_read == 44  # 40 sources, the due links, and 3 documents on the folder
+    assert meter.documents_written == 1  # when the folder was read
+    assert meter.round_trips == 7
 
 
 async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH, TESTS)))
-    await embed_all(ctx)
+    await ingest_and_embed(ctx)
     before = await read_chunk_snapshots(ctx)
+
     edited = DOUGH.replace("well", "long")
     write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, edited, TESTS)))
     report = await run_ingest(ctx)
+
     after = await read_chunk_snapshots(ctx)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
     assert set(after) == {REEF, edited, TESTS}
@@ -178,12 +185,14 @@ async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path
 
 async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, TESTS)))
-    await ingest_and_settle(ctx)
+    await ingest_and_finish_all_steps(ctx)
     before = await read_chunks_by_text(ctx)
+
     write_export(
         tmp_path, make_readwise_book(highlights=make_highlights("Something new.", REEF, TESTS))
     )
     await run_ingest(ctx)
+
     after = await read_chunks_by_text(ctx)
     assert [after[text]["position"] for text in (REEF, TESTS)] == [2, 3]
     for text in (REEF, TESTS):
@@ -192,13 +201,13 @@ async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path
         assert set(after[text]["pending"]) == {"index"}
 
 
-async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Path) -> None:
+async def test_a_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Path) -> None:
     write_export(
         tmp_path,
         make_readwise_book(highlights=make_highlights(REEF, DOUGH)),
         make_readwise_book(user_book_id=8),
     )
-    await ingest_and_settle(ctx)
+    await ingest_and_finish_all_steps(ctx)
     changed = make_readwise_book(title="Walden Pond", highlights=make_highlights(REEF, DOUGH))
     write_export(tmp_path, changed, make_readwise_book(user_book_id=8))
     assert (await run_ingest(ctx)).counts == {"read": 2, "sources": 1, "updated": 2}
@@ -212,18 +221,19 @@ async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Pat
 
 async def test_changed_tags_are_indexed_but_not_embedded(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF)))
-    await ingest_and_settle(ctx)
+    await ingest_and_finish_all_steps(ctx)
     before = await read_chunks_by_text(ctx)
     write_export(
         tmp_path, make_readwise_book(book_tags=[{"name": "new"}], highlights=make_highlights(REEF))
     )
     assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
     after = await read_chunks_by_text(ctx)
-    assert (after[REEF]["tags"], set(after[REEF]["pending"])) == (["new"], {"index"})
+    assert after[REEF]["tags"] == ["new"]
+    assert set(after[REEF]["pending"]) == {"index"}
     assert after[REEF]["embedding"] == before[REEF]["embedding"]
 
 
-async def test_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
+async def test_a_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH, TESTS)))
     await run_ingest(ctx)
     write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF)))
@@ -232,7 +242,7 @@ async def test_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: 
     assert (await read_documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
 
 
-async def test_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
+async def test_a_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
     write_export(
         tmp_path,
         make_readwise_book(highlights=make_highlights(REEF, DOUGH)),
@@ -250,18 +260,19 @@ async def test_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: P
     assert len(await read_tombstones(ctx)) == 2
 
 
-async def test_removed_book_costs_no_further_write(app: App, tmp_path: Path) -> None:
-    """One write says when the export was read."""
+async def test_a_book_that_stays_deleted_is_not_written_again(app: App, tmp_path: Path) -> None:
+    """The only write stores when the export was read."""
     write_export(tmp_path, make_readwise_book())
     await run_ingest(app.context(Caller(), Meter()))
     write_export(tmp_path, make_readwise_book(is_deleted=True))
     await run_ingest(app.context(Caller(), Meter()))
     meter = Meter()
     report = await run_ingest(app.context(Caller(), meter))
-    assert (report.counts, meter.documents_written) == ({"read": 1}, 1)
+    assert report.counts == {"read": 1}
+    assert meter.documents_written == 1
 
 
-async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> None:
+async def test_a_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH, REEF)))
     await run_ingest(ctx)
     stored = (await read_chunks(ctx)).values()
@@ -269,15 +280,19 @@ async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> N
     assert sorted(chunk["position"] for chunk in stored) == [1, 2, 3]
 
 
-async def test_book_larger_than_a_commit_is_stored_whole(ctx: Context, tmp_path: Path) -> None:
-    many = [f"Highlight {number}." for number in range(450)]
-    write_export(tmp_path, make_readwise_book(highlights=make_highlights(*many)))
+async def test_a_book_larger_than_a_commit_is_stored_completely(
+    ctx: Context, tmp_path: Path
+) -> None:
+    texts = [f"Highlight {number}." for number in range(450)]
+    write_export(tmp_path, make_readwise_book(highlights=make_highlights(*texts)))
     assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "created": 450}
-    assert set(await read_chunks_by_text(ctx)) == set(many)
+    assert set(await read_chunks_by_text(ctx)) == set(texts)
     assert (await read_documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 450
 
 
-async def test_broken_item_is_reported_and_the_rest_is_stored(ctx: Context, tmp_path: Path) -> None:
+async def test_an_unreadable_item_is_reported_and_others_are_stored(
+    ctx: Context, tmp_path: Path
+) -> None:
     write_file(tmp_path, "a.md", REEF)
     write_file(tmp_path, "b.md", b"caf\0")
     write_export(tmp_path, make_readwise_book(highlights=None), make_readwise_book(user_book_id=8))
@@ -286,11 +301,12 @@ async def test_broken_item_is_reported_and_the_rest_is_stored(ctx: Context, tmp_
         Failure("b.md", "is not text: there is a NUL byte at position 3"),
         Failure("export.json: Walden", "has no `highlights`"),
     ]
-    assert (report.finished, report.counts["read"]) == (True, 2)
+    assert report.finished
+    assert report.counts["read"] == 2
     assert set(await read_chunks_by_text(ctx)) == {REEF, "Simplify."}
 
 
-async def test_partly_stored_item_is_a_warning(ctx: Context, tmp_path: Path) -> None:
+async def test_an_item_stored_in_part_is_a_warning(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
     write_export(
         tmp_path, make_readwise_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}])
@@ -305,40 +321,36 @@ async def test_partly_stored_item_is_a_warning(ctx: Context, tmp_path: Path) -> 
     assert set(await read_chunks_by_text(ctx)) == {REEF, DOUGH}
 
 
-async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Path) -> None:
-    names = [
-        "a.docx",
-        "b.DOCX",
-        "x/c.docx",
-        "d.xlsx",
-        "e.xlsx",
-        "README",
-        "1. A title.md",
-        "2. No title",
-    ]
-    for name in [*names, ".hidden.docx", ".obsidian/plugins/f.css"]:
+async def test_unsupported_files_are_counted_by_suffix(ctx: Context, tmp_path: Path) -> None:
+    unsupported = ["a.docx", "b.DOCX", "x/c.docx", "d.xlsx", "e.xlsx", "README", "2. No title"]
+    hidden = [".hidden.docx", ".obsidian/plugins/f.css"]
+    for name in ["1. A title.md", *unsupported, *hidden]:
         write_file(tmp_path, name, REEF)
     report = await run_ingest(ctx)
     assert report.note == "Not read: 3 .docx, 2 .xlsx, 2 without an extension."
-    assert (report.counts["read"], report.failures) == (1, [])
+    assert report.counts["read"] == 1
+    assert report.failures == []
 
 
-async def test_followed_readwise_books_cause_no_warning(ctx: Context, tmp_path: Path) -> None:
+async def test_exports_of_a_synchronized_account_cause_no_warning(
+    ctx: Context, tmp_path: Path
+) -> None:
     write_file(tmp_path, "note.md", REEF)
     write_export(
         tmp_path, make_readwise_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}])
     )
-    token = {"readwise_token": SecretStr("of-nobody")}
-    ctx = replace(ctx, settings=ctx.settings.model_copy(update=token))
+    with_token = ctx.settings.model_copy(update={"readwise_token": SecretStr("of-nobody")})
+    ctx = replace(ctx, settings=with_token)
     report = Report()
     await ingest_path(str(tmp_path), ctx, make_ample_budget(), report)
-    assert (report.counts["read"], report.warnings) == (1, [])
+    assert report.counts["read"] == 1
+    assert report.warnings == []
 
 
-async def test_unstorable_item_is_reported_and_the_rest_stored(
+async def test_an_oversized_item_is_reported_and_others_are_stored(
     ctx: Context, tmp_path: Path
 ) -> None:
-    line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}
+    line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}  # a document may have 1 MiB
     write_file(tmp_path, "a.jsonl", format_json_lines(line))
     write_file(tmp_path, "b.md", REEF)
     report = await run_ingest(ctx)
@@ -346,16 +358,16 @@ async def test_unstorable_item_is_reported_and_the_rest_stored(
     assert set(await read_chunks_by_text(ctx)) == {REEF}
 
 
-async def test_many_long_tags_fit_a_commit(ctx: Context, tmp_path: Path) -> None:
+async def test_many_long_tags_fit_into_commits(ctx: Context, tmp_path: Path) -> None:
     tags = [f"{number} {'t' * 1000}" for number in range(40)]
-    many = [f"Highlight {number}." for number in range(150)]
-    write_export(tmp_path, make_readwise_book(book_tags=tags, highlights=make_highlights(*many)))
-    async with asyncio.timeout(120):  # Firestore's client tries a refused commit for a minute
+    texts = [f"Highlight {number}." for number in range(150)]
+    write_export(tmp_path, make_readwise_book(book_tags=tags, highlights=make_highlights(*texts)))
+    async with asyncio.timeout(120):  # Firestore's client retries a refused commit for a minute
         await run_ingest(ctx)
-    assert set(await read_chunks_by_text(ctx)) == set(many)
+    assert set(await read_chunks_by_text(ctx)) == set(texts)
 
 
-async def test_next_run_completes_one_without_time(ctx: Context, tmp_path: Path) -> None:
+async def test_a_run_without_time_stores_nothing(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "note.md", REEF)
     assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
     assert await read_documents(ctx, "chunks") == {}
@@ -363,26 +375,27 @@ async def test_next_run_completes_one_without_time(ctx: Context, tmp_path: Path)
     assert set(await read_chunks_by_text(ctx)) == {REEF}
 
 
-async def test_run_out_of_time_keeps_its_sources(ctx: Context, tmp_path: Path) -> None:
+async def test_a_run_out_of_time_keeps_the_sources_it_stored(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
     write_file(tmp_path, "notes.jsonl", format_json_lines(*records))
     report = await ingest(ctx, make_one_step_budget())
-    assert (report.finished, report.counts["created"]) == (False, 30)
+    assert not report.finished
+    assert report.counts["created"] == 30
     assert (await run_ingest(ctx)).counts == {"read": 40, "sources": 10, "created": 10}
     assert len(await read_documents(ctx, "sources")) == 40
 
 
-async def test_progress_ends_at_the_total(ctx: Context, tmp_path: Path) -> None:
+async def test_the_reported_progress_ends_at_the_total(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(35)]
     write_file(tmp_path, "notes.jsonl", format_json_lines(*records))
     write_file(tmp_path, "reef.md", REEF)
-    done: list[int] = []
-    await ingest(ctx, Budget(make_ample_budget().deadline, done.append))
-    assert done == [30, 6]
+    batch_sizes: list[int] = []
+    await ingest(ctx, Budget(make_ample_budget().deadline, batch_sizes.append))
+    assert batch_sizes == [30, 6]
     assert await count(ctx) == 36
 
 
-async def test_missing_path_ingests_nothing(app: App, project: str) -> None:
+async def test_an_unset_path_is_refused_with_advice(app: App, project: str) -> None:
     settings = Settings(google_cloud_project=project)
     ctx = replace(app.context(Caller(), Meter()), settings=settings)
     with pytest.raises(InvalidInput, match="Set INGEST_PATH"):

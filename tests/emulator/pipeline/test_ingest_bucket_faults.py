@@ -21,13 +21,14 @@ from tests.support.fakes.cloud_storage import (
     Fault,
 )
 from tests.support.readwise_runs import run_ingest
-from tests.support.stored_documents import read_chunks
+from tests.support.stored_documents import read_chunk_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from shared.runtime.context import App, Context
+    from tests.support.fakes.cloud_storage import Operation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
 
@@ -46,19 +47,14 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 
 @pytest.fixture
-def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
+def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - sets the address
     """Settings by which ingest follows the bucket."""
     return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
 
 
-async def read_chunk_texts(ctx: Context) -> list[str]:
-    """Return the texts of all chunks."""
-    return sorted(chunk["content"] for chunk in (await read_chunks(ctx)).values())
-
-
-async def download_text(path: Path, **seconds: float) -> str:
-    """Download a file with a client that has short time limits."""
-    async with BucketObjects(ADDRESS, "p", **seconds) as objects:
+async def download_text(path: Path, **time_limits: float) -> str:
+    """List the objects, download the first one to a path, and return its text."""
+    async with BucketObjects(ADDRESS, "p", **time_limits) as objects:
         listing = await objects.fetch_listing()
         await objects.download("a.md", listing["a.md"].generation, path)
     return await asyncio.to_thread(path.read_text)
@@ -66,46 +62,46 @@ async def download_text(path: Path, **seconds: float) -> str:
 
 @pytest.mark.parametrize("fault", [BROKEN, THROTTLED, CUT_CONNECTION])
 @pytest.mark.parametrize("operation", ["list", "download"])
-async def test_temporary_error_is_retried(
-    storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
+async def test_a_temporary_error_is_retried(
+    storage: FakeCloudStorage, tmp_path: Path, operation: Operation, fault: Fault
 ) -> None:
-    storage.faults[operation].append(fault)  # type: ignore[index]  # one of the literals
+    storage.faults[operation].append(fault)
     assert await download_text(tmp_path / "a.md") == "Reef early."
 
 
 @pytest.mark.parametrize("operation", ["list", "download"])
-async def test_hanging_request_is_retried(
-    storage: FakeCloudStorage, tmp_path: Path, operation: str
+async def test_a_hanging_request_is_retried(
+    storage: FakeCloudStorage, tmp_path: Path, operation: Operation
 ) -> None:
-    storage.faults[operation].append(HANG)  # type: ignore[index]  # one of the literals
+    storage.faults[operation].append(HANG)
     assert await download_text(tmp_path / "a.md", attempt_seconds=0.3) == "Reef early."
 
 
 @pytest.mark.parametrize("fault", [BROKEN, THROTTLED, HANG])
 @pytest.mark.parametrize("operation", ["list", "download"])
-async def test_lasting_error_is_an_outage(
-    storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
+async def test_a_lasting_error_is_an_outage(
+    storage: FakeCloudStorage, tmp_path: Path, operation: Operation, fault: Fault
 ) -> None:
-    storage.lasting_faults[operation] = fault  # type: ignore[index]  # one of the literals
+    storage.lasting_faults[operation] = fault
     with pytest.raises(Unavailable, match="try again later"):
         await download_text(tmp_path / "a.md", attempt_seconds=0.1, retry_seconds=0.2)
 
 
-async def test_outage_deletes_nothing_and_the_next_run_continues(
-    app: App, ctx: Context, storage: FakeCloudStorage
-) -> None:
+async def test_an_outage_deletes_nothing(app: App, ctx: Context, storage: FakeCloudStorage) -> None:
     await run_ingest(app)
     storage.put(BUCKET, "notes/c.md", "Trim the jib.")
+
     storage.lasting_faults["list"] = FORBIDDEN
     with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
         await run_ingest(app)
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]
+
     storage.lasting_faults.clear()
     await run_ingest(app)
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early.", "Trim the jib."]
 
 
-async def test_listing_without_sizes_is_read(
+async def test_a_listing_without_sizes_is_read(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.lists_sizes = False
@@ -118,25 +114,29 @@ async def test_control_characters_in_a_name_are_not_printed(
 ) -> None:
     storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\0")
     reason = "is not text: there is a NUL byte at position 0"
-    name = f"{ADDRESS}/[2J Forged: 2Jgpj.md"
-    assert [Failure(name, reason)] == (await run_ingest(app)).failures
+    printed_name = f"{ADDRESS}/[2J Forged: 2Jgpj.md"
+    assert (await run_ingest(app)).failures == [Failure(printed_name, reason)]
 
 
-async def test_missing_bucket_is_named(app: App, storage: FakeCloudStorage) -> None:
+async def test_a_missing_bucket_is_reported_with_its_setting(
+    app: App, storage: FakeCloudStorage
+) -> None:
     storage.buckets.clear()
     with pytest.raises(InvalidInput, match="INGEST_BUCKET"):
         await run_ingest(app)
 
 
-async def test_forbidden_file_is_reported_and_retried_next_time(
+async def test_a_forbidden_file_is_reported_and_read_by_the_next_run(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.delete(BUCKET, "notes/b.md")
     await run_ingest(app)
     storage.put(BUCKET, "notes/b.md", "Knead well.")
+
     storage.faults["download"].append(FORBIDDEN)
     reason = "cannot be opened: the service account of this job may not read it"
-    assert [Failure(f"{ADDRESS}/b.md", reason)] == (await run_ingest(app)).failures
+    assert (await run_ingest(app)).failures == [Failure(f"{ADDRESS}/b.md", reason)]
     assert await read_chunk_texts(ctx) == ["Reef early."]
+
     assert (await run_ingest(app)).failures == []
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]

@@ -1,8 +1,11 @@
-"""Ingest keeps what the owner set of a source, from whichever origin it comes."""
+"""Ingest from any origin keeps the title, author and tags that the owner set.
+
+An origin is a place from which a source comes: a folder, a bucket or a Readwise account.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -28,10 +31,10 @@ OWNER: Final = Caller.of("anna", role=Role.OWNER)
 
 
 class Origin:
-    """An origin with a source of one passage.
+    """An origin with one source of one passage.
 
     Attributes:
-        settings: Settings by which ingest follows it.
+        settings: Settings by which ingest reads this origin.
     """
 
     settings: Settings
@@ -45,10 +48,12 @@ class Origin:
         raise NotImplementedError
 
     def put_others(self) -> None:
-        """Store more sources, so that the deletion of one is believed."""
+        """Store more sources, because the deletion of over a third of them must be confirmed."""
 
 
 class Folder(Origin):
+    """A folder with a Markdown file."""
+
     def __init__(self, project: str, path: Path) -> None:
         self.settings = Settings(google_cloud_project=project, ingest_path=str(path))
         self._path = path
@@ -69,6 +74,8 @@ class Folder(Origin):
 
 
 class Bucket(Origin):
+    """A Cloud Storage bucket with a Markdown file."""
+
     def __init__(self, project: str, storage: FakeCloudStorage) -> None:
         self.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
         self._storage = storage
@@ -84,7 +91,9 @@ class Bucket(Origin):
             self._storage.put(BUCKET, f"{number}.md", f"Knead well, note {number}.")
 
 
-class Library(Origin):
+class ReadwiseAccount(Origin):
+    """A Readwise account with a book."""
+
     def __init__(self, project: str, readwise: FakeReadwise) -> None:
         self.settings = make_readwise_settings(readwise, project)
         self._readwise = readwise
@@ -107,10 +116,7 @@ def make_markdown(title: str, author: str, tags: Sequence[str]) -> str:
 
 @pytest.fixture(params=["folder", "bucket", "readwise"])
 def origin(
-    request: pytest.FixtureRequest,
-    project: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Origin]:
     """Each origin in turn."""
     match request.param:
@@ -122,62 +128,78 @@ def origin(
                 yield Bucket(project, storage)
         case "readwise":
             with FakeReadwise() as readwise:
-                yield Library(project, readwise)
+                yield ReadwiseAccount(project, readwise)
 
 
 @pytest.fixture
 def settings(origin: Origin) -> Settings:
-    """Settings by which ingest follows the origin."""
+    """Settings by which ingest reads the origin."""
     return origin.settings
 
 
-async def edit(app: App, ctx: Context, revision: int, **fields: Any) -> dict[str, Any]:
-    """Edit the source."""
-    stored = await read_chunks(ctx)
-    [source_id] = {
-        chunk["source_id"] for chunk in stored.values() if chunk["content"] == "Reef early."
-    }
+async def edit_source(app: App, ctx: Context, revision: int, **fields: Any) -> dict[str, Any]:
+    """Edit the source as the owner; return the tool's result."""
+    chunks = (await read_chunks(ctx)).values()
+    [source_id] = {chunk["source_id"] for chunk in chunks if chunk["content"] == "Reef early."}
     arguments = {"source_id": source_id, "revision": revision, **fields}
     return await call_result(app, "edit_source", OWNER, **arguments)
 
 
-async def read_fields_of_both(ctx: Context) -> list[tuple[Any, ...]]:
-    """Return title, author and tags of the only source, and those of its passage."""
+class Fields(NamedTuple):
+    """The fields that an owner may edit."""
+
+    title: str
+    author: str
+    tags: list[str]
+
+
+async def read_fields(ctx: Context) -> Fields:
+    """Return the fields of the only source, which its only passage must share."""
     [source] = (await read_documents(ctx, "sources")).values()
     [chunk] = (await read_chunks(ctx)).values()
-    return [(data["title"], data["author"], data["tags"]) for data in (source, chunk)]
+    fields = Fields(source["title"], source["author"], source["tags"])
+    assert fields == Fields(chunk["title"], chunk["author"], chunk["tags"])
+    return fields
 
 
-async def test_edits_win_and_other_fields_follow(app: App, ctx: Context, origin: Origin) -> None:
+async def test_edited_fields_stay_and_other_fields_are_updated(
+    app: App, ctx: Context, origin: Origin
+) -> None:
     origin.put("Sails", "Ann Helm", ["sea"])
     await run_ingest(app)
-    await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
+    await edit_source(app, ctx, 0, title="Under Sail", tags=["boats"])
+
     origin.put("Sails II", "A. Helm", ["sea", "wind"])
     report = await run_ingest(app)
     assert report.counts == {"read": 1, "sources": 1, "updated": 1, "edits kept": 1}
-    assert await read_fields_of_both(ctx) == [("Under Sail", "A. Helm", ["boats"])] * 2
-    out = await edit(app, ctx, 1, reset=["title", "tags"])
+    assert await read_fields(ctx) == Fields("Under Sail", "A. Helm", ["boats"])
+
+    out = await edit_source(app, ctx, 1, reset=["title", "tags"])
     assert "origin" not in out
-    assert await read_fields_of_both(ctx) == [("Sails II", "A. Helm", ["sea", "wind"])] * 2
+    assert await read_fields(ctx) == Fields("Sails II", "A. Helm", ["sea", "wind"])
+
     origin.put("Sails III", "A. Helm", ["sea"])
     assert "edits kept" not in (await run_ingest(app)).counts
-    assert await read_fields_of_both(ctx) == [("Sails III", "A. Helm", ["sea"])] * 2
+    assert await read_fields(ctx) == Fields("Sails III", "A. Helm", ["sea"])
 
 
-async def test_an_edit_survives_absence_at_the_origin(
+async def test_edits_survive_the_deletion_and_return_of_a_source(
     app: App, ctx: Context, origin: Origin
 ) -> None:
     origin.put("Sails", "Ann Helm", ["sea"])
     origin.put_others()
     await run_ingest(app)
-    out = await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
+    out = await edit_source(app, ctx, 0, title="Under Sail", tags=["boats"])
+
     origin.remove()
     await run_ingest(app)
     assert out["source_id"] not in await read_documents(ctx, "sources")
+
     origin.put("Sails II", "A. Helm", ["sea"])
     assert (await run_ingest(app)).counts["edits kept"] == 1
     source = (await read_documents(ctx, "sources"))[out["source_id"]]
-    assert (source["title"], source["author"]) == ("Under Sail", "A. Helm")
+    assert source["title"] == "Under Sail"
+    assert source["author"] == "A. Helm"
     assert source["origin_values"] == {"title": "Sails II", "tags": ["sea"]}
 
 
@@ -185,17 +207,18 @@ async def test_an_edit_survives_absence_at_the_origin(
 async def test_a_renamed_file_keeps_its_edits(app: App, ctx: Context, origin: Folder) -> None:
     origin.put("Sails", "Ann Helm", ["sea"])
     await run_ingest(app)
-    await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
+    await edit_source(app, ctx, 0, title="Under Sail", tags=["boats"])
     origin.rename()
     assert (await run_ingest(app)).counts["edits kept"] == 1
-    assert await read_fields_of_both(ctx) == [("Under Sail", "Ann Helm", ["boats"])] * 2
+    assert await read_fields(ctx) == Fields("Under Sail", "Ann Helm", ["boats"])
 
 
-async def test_ingest_leaves_saved_notes_alone(app: App, ctx: Context, origin: Origin) -> None:
-    """Neither what an origin has nor what it no longer has changes a note."""
+async def test_ingest_does_not_change_saved_notes(app: App, ctx: Context, origin: Origin) -> None:
+    """A note stays when an origin gets, changes and loses a source of the same text."""
     note = await call_result(app, "save_note", OWNER, text="Reef early.", tags=["sea"])
     before = (await read_documents(ctx, "sources"))[note["source_id"]]
-    chunks_before = (await read_chunks(ctx))[note["chunk_ids"][0]]
+    chunk_before = (await read_chunks(ctx))[note["chunk_ids"][0]]
+
     origin.put("Reefing", "Ida Loaf", ["boats"])
     origin.put_others()
     await run_ingest(app)
@@ -203,5 +226,6 @@ async def test_ingest_leaves_saved_notes_alone(app: App, ctx: Context, origin: O
     await run_ingest(app)
     origin.remove()
     assert (await run_ingest(app)).counts["deleted"] == 1
+
     assert (await read_documents(ctx, "sources"))[note["source_id"]] == before
-    assert (await read_chunks(ctx))[note["chunk_ids"][0]] == chunks_before
+    assert (await read_chunks(ctx))[note["chunk_ids"][0]] == chunk_before

@@ -1,4 +1,4 @@
-"""From the files of reading applications to a hit of `search_kb`."""
+"""Passages from the exports of reading applications are found by `search_kb`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.source_files import (
     write_export,
     write_file,
 )
-from tests.support.stored_documents import read_chunks_by_text
+from tests.support.stored_documents import read_chunk_texts
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ NOTEBOOK = """<html><head><style>.bookTitle { font-size: 24px }</style></head><b
 <div class="noteHeading">Highlight(<span class="highlight_blue">blue</span>) - Page 80</div>
 <div class="noteText">Scrub the deck.</div></body></html>
 """
-TEXT = "Reef the mainsail, early.\n\nBefore the squall."
+HIGHLIGHT_AND_NOTE = "Reef the mainsail, early.\n\nBefore the squall."
 
 
 @pytest.fixture
@@ -89,16 +89,17 @@ async def find_first_hit(ctx: Context, query: str) -> dict[str, Any]:
     return results[0].model_dump(mode="json")
 
 
-def read_shown(hit: dict[str, Any], *names: str) -> dict[str, Any]:
+def select_fields(hit: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return the main fields of a hit, and those with these names, that are not empty."""
     fields = ("content", "title", "author", "date", "page", "chapter", "location", *names)
     return {name: hit[name] for name in fields if hit[name] is not None}
 
 
-async def test_highlight_of_a_readwise_csv_is_found(ctx: Context, tmp_path: Path) -> None:
+async def test_a_highlight_of_a_readwise_csv_is_found(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "readwise-data.csv", CSV)
     hit = await find_first_hit(ctx, "when to reef the mainsail")
-    assert read_shown(hit, "tags", "highlight_url") == {
-        "content": TEXT,
+    assert select_fields(hit, "tags", "highlight_url") == {
+        "content": HIGHLIGHT_AND_NOTE,
         "title": "On Sails",
         "author": "Ann Helm",
         "date": "2024-05-31",
@@ -108,49 +109,52 @@ async def test_highlight_of_a_readwise_csv_is_found(ctx: Context, tmp_path: Path
     }
 
 
-async def test_note_about_a_book_of_readwise_is_found(ctx: Context, tmp_path: Path) -> None:
-    """Its snippet and its summary are the words of the note, without a label."""
+async def test_a_readwise_note_about_a_book_is_found(ctx: Context, tmp_path: Path) -> None:
+    """Its snippet has the words of the note, without a label."""
     note = "Lent to Bo, who crossed the Channel with it."
     write_export(
         tmp_path, make_readwise_book(document_note=note, readwise_url="https://readwise.io/b/7")
     )
     hit = await find_first_hit(ctx, "who borrowed it to cross the Channel?")
-    assert read_shown(hit, "snippet", "tags", "readwise_url") | {"date": None} == {
+    fields = select_fields(hit, "snippet", "tags", "readwise_url")
+    del fields["date"]  # that of the file, which the test wrote
+    assert fields == {
         "content": note,
         "snippet": note,
         "title": "Walden",
-        "date": None,
         "tags": ["book note"],
         "readwise_url": "https://readwise.io/b/7",
     }
 
 
-async def test_passage_forgotten_with_a_label_stays_forgotten(
+async def test_a_passage_forgotten_by_its_former_id_stays_forgotten(
     app: App, ctx: Context, tmp_path: Path
 ) -> None:
-    """Earlier releases stored notes behind the label `Note:`, which changed the passages' ids."""
+    """Earlier releases stored a note with the label `Note:`, which gave its passage another id."""
     highlights = [
         {"id": 1, "location": 1, "text": "Reef early.", "note": "Private."},
         {"id": 2, "location": 2, "text": "Heave to.", "note": "Mine, too."},
         {"id": 3, "location": 3, "text": "Wait."},
     ]
     source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=highlights)))
-    labelled = [replace(part, text=part.former_text or part.text) for part in source.sections]
-    former = chunk_source(replace(source, sections=tuple(labelled)))
-    await Ingestion(ctx.database).save([former], ctx.clock())
+    labelled_sections = [
+        replace(section, text=section.former_text or section.text) for section in source.sections
+    ]
+    former_source = chunk_source(replace(source, sections=tuple(labelled_sections)))
+    await Ingestion(ctx.database).save([former_source], ctx.clock())
     owner = Caller.of("anna", role=Role.OWNER)
-    await call_result(app, "forget", owner, chunk_id=former.chunks[0].chunk_id)
+    await call_result(app, "forget", owner, chunk_id=former_source.chunks[0].chunk_id)
+
     for _ in range(2):
         await ingest(ctx, make_ample_budget())
-        stored = sorted(await read_chunks_by_text(ctx))
-        assert stored == ["Heave to.\n\nMine, too.", "Wait."]
+        assert await read_chunk_texts(ctx) == ["Heave to.\n\nMine, too.", "Wait."]
 
 
-async def test_highlight_of_kindle_clippings_is_found(ctx: Context, tmp_path: Path) -> None:
+async def test_a_highlight_of_kindle_clippings_is_found(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "Meine Clippings.txt", CLIPPINGS)
     hit = await find_first_hit(ctx, "when to reef the mainsail")
-    assert read_shown(hit, "source") == {
-        "content": TEXT,
+    assert select_fields(hit, "source") == {
+        "content": HIGHLIGHT_AND_NOTE,
         "title": "On Sails",
         "author": "Ann Helm",
         "date": "2024-05-31",
@@ -160,14 +164,15 @@ async def test_highlight_of_kindle_clippings_is_found(ctx: Context, tmp_path: Pa
     }
 
 
-async def test_highlight_of_a_kindle_notebook_is_found(ctx: Context, tmp_path: Path) -> None:
+async def test_a_highlight_of_a_kindle_notebook_is_found(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "On Sails - Notebook.html", NOTEBOOK)
     hit = await find_first_hit(ctx, "when to reef the mainsail")
-    assert read_shown(hit, "source") | {"date": None} == {
-        "content": TEXT,
+    fields = select_fields(hit, "source")
+    del fields["date"]  # that of the file, which the test wrote
+    assert fields == {
+        "content": HIGHLIGHT_AND_NOTE,
         "title": "On Sails",
         "author": "Ann Helm",
-        "date": None,
         "page": 12,
         "chapter": "Foul Weather",
         "location": "150",

@@ -1,4 +1,7 @@
-"""Links between ingested notes are kept, and lead to the ids of their files."""
+"""Links between ingested notes are stored, and lead to the sources of the linked files.
+
+A vault is a folder of Obsidian, in which notes link to each other by name: `[[Rye]]`.
+"""
 
 from __future__ import annotations
 
@@ -47,110 +50,118 @@ def vault(tmp_path: Path) -> Path:
     return tmp_path / "Vault"
 
 
-async def run(ctx: Context, path: Path) -> dict[str, int]:
-    """Ingest a path, and return what was written."""
+async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
+    """Ingest a path, and return the counts of the report, except `read`."""
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
     report = await ingest(replace(ctx, settings=settings), make_ample_budget())
     assert report.failures == []
-    return {kind: count for kind, count in report.counts.items() if kind != "read"}
+    return {name: count for name, count in report.counts.items() if name != "read"}
 
 
 async def read_links_by_title(ctx: Context) -> dict[str, list[str]]:
-    """Return the titles of the sources that each source links to."""
-    sources = await read_documents(ctx, "sources")
-    outs = [await get_source(GetSourceIn(source_id=name), ctx) for name in sorted(sources)]
+    """Return, by the title of each source, the titles of the sources that it links to."""
+    source_ids = sorted(await read_documents(ctx, "sources"))
+    outs = [await get_source(GetSourceIn(source_id=source_id), ctx) for source_id in source_ids]
     return {out.title: [linked.title for linked in out.links_to] for out in outs}
 
 
-async def test_a_vault_is_found_with_clean_texts_and_links(ctx: Context, vault: Path) -> None:
-    await run(ctx, vault)
+async def test_a_note_of_a_vault_is_found_with_its_links(ctx: Context, vault: Path) -> None:
+    await run_ingest(ctx, vault)
     for job in (embed, cards, index):
         await job(ctx, make_ample_budget())
+
     arguments = SearchIn.model_validate(
         {"query": "feed the starter", "filters": {"tags": ["baking"]}}
     )
     hit = (await search_kb(arguments, ctx)).results[0]
-    assert (hit.title, hit.author, hit.date) == ("Sourdough", "Ida Loaf", "2024-05-31")
+    assert hit.title == "Sourdough"
+    assert hit.author == "Ida Loaf"
+    assert hit.date == "2024-05-31"
     assert hit.tags == ["baking"]
     assert hit.snippet == "- Feed the starter of rye flour twice a day."
     assert hit.summary == "Feed the starter of rye flour twice a day."
+
     out = await get_source(GetSourceIn(source_id=hit.source_id, detail="full"), ctx)
     assert [chunk.text for chunk in out.chunks] == [
         "- [ ] Feed the **starter** of rye flour twice a day."
     ]
     assert [linked.title for linked in out.links_to] == ["Rye"]
     assert [linking.title for linking in out.linked_from] == ["Rye"]
-    assert len(await read_documents(ctx, "sources")) == 2
+    assert len(await read_documents(ctx, "sources")) == 2  # the template is not ingested
 
 
 async def test_links_follow_a_renamed_note(ctx: Context, vault: Path) -> None:
-    await run(ctx, vault)
+    await run_ingest(ctx, vault)
     before = await read_documents(ctx, "sources")
     (vault / "Grain/Rye.md").rename(vault / "Secale.md")
     text = (vault / "Sourdough.md").read_text()
     write_file(vault, "Sourdough.md", text.replace("[[roggen|", "[[Secale|"))
-    await run(ctx, vault)
+    await run_ingest(ctx, vault)
     after = await read_documents(ctx, "sources")
     assert after.keys() == before.keys()
     assert await read_links_by_title(ctx) == {"Secale": ["Sourdough"], "Sourdough": ["Secale"]}
 
 
-async def test_a_link_appears_when_its_file_is_ingested(ctx: Context, tmp_path: Path) -> None:
+async def test_a_link_by_path_appears_when_its_file_is_ingested(
+    ctx: Context, tmp_path: Path
+) -> None:
     file = write_file(tmp_path, "notes/a.md", "See [the other](b.md).")
-    await run(ctx, file.parent)
+    await run_ingest(ctx, file.parent)
     assert await read_links_by_title(ctx) == {"a": []}
     write_file(tmp_path, "notes/b.md", "Words.")
-    assert await run(ctx, file.parent) == {"sources": 1, "created": 1}
+    assert await run_ingest(ctx, file.parent) == {"sources": 1, "created": 1}
     assert await read_links_by_title(ctx) == {"a": ["b"], "b": []}
 
 
-async def test_a_link_by_name_appears_with_the_next_run(ctx: Context, vault: Path) -> None:
+async def test_a_link_by_name_appears_when_its_file_is_ingested(ctx: Context, vault: Path) -> None:
     write_file(vault, "Plan.md", "Then [[Bake]].")
-    await run(ctx, vault)
+    await run_ingest(ctx, vault)
     assert (await read_links_by_title(ctx))["Plan"] == []
     write_file(vault, "Later/bake.md", "Words.")
-    await run(ctx, vault)
+    await run_ingest(ctx, vault)
     assert (await read_links_by_title(ctx))["Plan"] == ["bake"]
 
 
-async def test_a_changed_link_changes_the_source_alone(ctx: Context, vault: Path) -> None:
+async def test_a_changed_link_changes_only_its_source(ctx: Context, vault: Path) -> None:
     write_file(vault, "Plan.md", "Next: [[Rye|this]].")
-    await run(ctx, vault)
+    await run_ingest(ctx, vault)
     write_file(vault, "Plan.md", "Next: [[Sourdough|this]].")
     before = await read_chunks(ctx)
-    assert await run(ctx, vault) == {"sources": 1}
+
+    assert await run_ingest(ctx, vault) == {"sources": 1}
     assert await read_chunks(ctx) == before
     assert (await read_links_by_title(ctx))["Plan"] == ["Sourdough"]
+
     write_file(vault, "Plan.md", "Next: this.")
-    assert await run(ctx, vault) == {"sources": 1}
-    assert [data.get("links_to") for data in (await read_documents(ctx, "sources")).values()].count(
-        None
-    ) == 1
+    assert await run_ingest(ctx, vault) == {"sources": 1}
+    sources = (await read_documents(ctx, "sources")).values()
+    assert [data["title"] for data in sources if data.get("links_to") is None] == ["Plan"]
 
 
-async def test_a_forgotten_note_is_not_linked_and_an_edited_one_is(
+async def test_links_follow_forgotten_restored_and_edited_notes(
     app: App, ctx: Context, vault: Path
 ) -> None:
-    await run(ctx, vault)
+    await run_ingest(ctx, vault)
     ids = {data["title"]: name for name, data in (await read_documents(ctx, "sources")).items()}
+
     arguments = {"source_id": ids["Sourdough"], "revision": 0, "title": "Bread"}
     await call_result(app, "edit_source", OWNER, **arguments)
-    await run(ctx, vault)
+    await run_ingest(ctx, vault)
     assert await read_links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
+
     await call_result(app, "forget", OWNER, source_id=ids["Rye"])
     assert await read_links_by_title(ctx) == {"Bread": []}
     out = await get_source(GetSourceIn(source_id=ids["Sourdough"]), ctx)
     assert out.linked_from == []
+
     await call_result(app, "forget", OWNER, source_id=ids["Rye"], forgotten=False)
     assert await read_links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
 
 
-async def test_an_emptied_note_is_no_failure_and_its_text_is_gone(
-    ctx: Context, vault: Path
-) -> None:
-    await run(ctx, vault)
+async def test_the_text_of_an_emptied_note_is_deleted(ctx: Context, vault: Path) -> None:
+    await run_ingest(ctx, vault)
     write_file(vault, "Sourdough.md", "---\ntags: [baking]\n---\n")
-    await run(ctx, vault)
+    await run_ingest(ctx, vault)
     assert [chunk["title"] for chunk in (await read_chunks(ctx)).values()] == ["Rye"]

@@ -1,4 +1,4 @@
-"""Dates and tags of notes: how ingest reads them, and when it updates them."""
+"""Ingest reads the dates and tags of notes, and updates stored notes when these change."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 REEF = "Reef the mainsail early."
+UPDATED = {"read": 1, "sources": 1, "updated": 1}
+"""The counts of a run that updates a note of one passage."""
 
 
 @pytest.fixture
@@ -34,27 +36,25 @@ def settings(project: str, tmp_path: Path) -> Settings:
     return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
 
 
-async def test_date_of_a_note_is_set_when_first_stored(ctx: Context, tmp_path: Path) -> None:
+async def test_a_note_without_a_date_is_dated_by_its_first_file_time(
+    ctx: Context, tmp_path: Path
+) -> None:
+    file_time = datetime(2019, 3, 2, 12, tzinfo=UTC)
     path = write_file(tmp_path, "note.md", REEF)
-    os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
+    os.utime(path, (0, file_time.timestamp()))
     await ingest(ctx, make_ample_budget())
-    os.utime(path)  # as a checkout does
+    os.utime(path)  # sets the file's time to now, as a checkout does
     assert (await ingest(ctx, make_ample_budget())).counts == {"read": 1}
-    assert (await read_chunks_by_text(ctx))[REEF]["dated_at"] == datetime(
-        2019, 3, 2, 12, tzinfo=UTC
-    )
+    assert (await read_chunks_by_text(ctx))[REEF]["dated_at"] == file_time
+
     for line, day in (("date: 2018-01-01", 1), ("date: 2018-01-02", 2), ("author: Ann", 2)):
         write_file(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
-        assert (await ingest(ctx, make_ample_budget())).counts == {
-            "read": 1,
-            "sources": 1,
-            "updated": 1,
-        }
+        assert (await ingest(ctx, make_ample_budget())).counts == UPDATED
         stored = (await read_chunks_by_text(ctx))[REEF]
         assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
 
 
-async def test_date_changed_by_each_save_writes_nothing(ctx: Context, tmp_path: Path) -> None:
+async def test_a_new_date_of_update_alone_writes_nothing(ctx: Context, tmp_path: Path) -> None:
     for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
         write_file(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
         assert (await ingest(ctx, make_ample_budget())).counts == counts
@@ -62,7 +62,10 @@ async def test_date_changed_by_each_save_writes_nothing(ctx: Context, tmp_path: 
     assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
 
 
-async def test_inline_tags_of_stored_notes_embed_nothing(ctx: Context, tmp_path: Path) -> None:
+async def test_inline_tags_added_to_stored_notes_are_not_embedded(
+    ctx: Context, tmp_path: Path
+) -> None:
+    """Earlier versions stored notes without their inline tags."""
     text = f"{REEF} #sailing"
     (source,) = read_sources(write_file(tmp_path, "note.md", text))
     await Ingestion(ctx.database).save([chunk_source(replace(source, tags=()))], ctx.clock())
@@ -70,11 +73,8 @@ async def test_inline_tags_of_stored_notes_embed_nothing(ctx: Context, tmp_path:
     before = await read_chunks_by_text(ctx)
     assert "embed" not in before[text]["pending"]
     assert before[text]["tags"] == []
-    assert (await ingest(ctx, make_ample_budget())).counts == {
-        "read": 1,
-        "sources": 1,
-        "updated": 1,
-    }
+
+    assert (await ingest(ctx, make_ample_budget())).counts == UPDATED
     after = await read_chunks_by_text(ctx)
     assert after[text]["tags"] == ["sailing"]
     assert after[text]["pending"].keys() == before[text]["pending"].keys()

@@ -1,4 +1,4 @@
-"""The next run completes one that follows Readwise and was killed after any commit."""
+"""A run of ingest that follows Readwise and is killed after any commit is completed by the next."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.core.caller import Caller
-from shared.core.meter import Meter
 from shared.runtime.context import App
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
+from tests.support.jobs import make_job_context
 from tests.support.killable_children import start_killable_children
 from tests.support.readwise_runs import make_readwise_settings, read_ingested_documents, run_ingest
 
@@ -19,42 +18,44 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-BOOKS: Final = 65
+BOOK_COUNT: Final = 65
 
 
-def change_library(readwise: FakeReadwise) -> None:
-    """Edit every book of a library, and delete from it."""
-    for number in range(1, BOOKS + 1):
-        readwise.put_highlight(number, 1, f"Thought {number}, again.")
+def change_account(readwise: FakeReadwise) -> None:
+    """Edit every book, and delete a highlight and a book."""
+    for number in range(1, BOOK_COUNT + 1):
+        readwise.put_highlight(number, 1, f"Thought {number}, edited.")
     readwise.delete_highlight(5, 0)
     readwise.delete_book(35)
 
 
-async def test_next_run_completes_one_killed_after_any_commit(project: str, ctx: Context) -> None:
+async def test_the_next_run_completes_one_killed_after_any_commit(
+    project: str, ctx: Context
+) -> None:
+    """The result is the same as in another database, in which no run is killed."""
     with FakeReadwise(page_size=40) as readwise:
-        for number in range(1, BOOKS + 1):
+        for number in range(1, BOOK_COUNT + 1):
             readwise.put_book(number, f"Thought {number}.")
         readwise.advance(days=1)
-        calmly, stormily = (
-            make_readwise_settings(readwise, f"{project}-calm"),
-            make_readwise_settings(readwise, project),
-        )
-        calm, stormy = WatchedApp(calmly), App(stormily)
-        for app in (calm, stormy):
-            await run_ingest(app)
+        undisturbed = WatchedApp(make_readwise_settings(readwise, f"{project}-undisturbed"))
+        app = App(make_readwise_settings(readwise, project))
+        for target in (undisturbed, app):
+            await run_ingest(target)
         readwise.advance(days=1)
-        change_library(readwise)
+        change_account(readwise)
         readwise.advance(days=1)
-        calm.commits = 0
-        await run_ingest(calm)
+
+        undisturbed.commits = 0
+        await run_ingest(undisturbed)
         fields = {
             "google_cloud_project": project,
             "readwise_url": readwise.base_url,
             "readwise_token": TOKEN,
         }
-        with start_killable_children() as dying:
-            assert calm.commits == dying.count_ingest_kills(fields)
-    expected = await read_ingested_documents(calm.context(Caller(), Meter()), "meta")
+        with start_killable_children() as children:
+            assert children.count_ingest_kills(fields) == undisturbed.commits
+
+    expected = await read_ingested_documents(make_job_context(undisturbed), "meta")
     assert await read_ingested_documents(ctx, "meta") == expected
-    await calm.aclose()
-    await stormy.aclose()
+    await undisturbed.aclose()
+    await app.aclose()

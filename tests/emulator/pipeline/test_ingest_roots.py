@@ -1,4 +1,8 @@
-"""Folders of the same name stay separate, and a text in two folders is stored once."""
+"""Ingested folders of the same name stay separate, and moved or renamed ones keep their sources.
+
+An ingested folder is a root. Its name is part of the ids of its sources, so a second root of the
+same name, a namesake, gets a number: `vault-2`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def run(ctx: Context, path: Path) -> Report:
+async def run_ingest(ctx: Context, path: Path) -> Report:
+    """Ingest a path."""
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
@@ -45,18 +50,19 @@ async def run(ctx: Context, path: Path) -> Report:
 
 
 async def ingest_cleanly(ctx: Context, path: Path) -> Report:
-    report = await run(ctx, path)
+    """Ingest a path without failures."""
+    report = await run_ingest(ctx, path)
     assert report.failures == []
     return report
 
 
 async def read_stored_texts(ctx: Context) -> dict[str, str]:
-    """Return the stored sources by id."""
+    """Return the texts of the stored sources by their ids."""
     return {chunk["source_id"]: chunk["content"] for chunk in (await read_chunks(ctx)).values()}
 
 
 def make_vault(folder: Path, text: str) -> Path:
-    """Make a folder `vault` with four notes."""
+    """Make a folder `vault` with four notes: the text and a number from 0."""
     for number in range(4):
         write_file(folder, f"vault/{number}.md", f"{text} {number}.")
     return folder / "vault"
@@ -67,7 +73,7 @@ def read_fresh_ids(path: Path) -> list[str]:
     return [item.source_id for item in read(path) if isinstance(item, Source)]
 
 
-async def test_folder_of_the_same_name_overwrites_nothing(ctx: Context, tmp_path: Path) -> None:
+async def test_a_folder_of_the_same_name_overwrites_nothing(ctx: Context, tmp_path: Path) -> None:
     first = write_file(tmp_path, "a/vault/Books/Noise.md", "First.").parents[1]
     second = write_file(tmp_path, "b/vault/Books/Noise.md", "Second.").parents[1]
     third = write_file(tmp_path, "c/vault/Books/Noise.md", "Third.").parents[1]
@@ -109,16 +115,18 @@ async def test_json_lines_of_an_inner_folder_overwrite_nothing(
         format_json_lines({"id": "1", "text": "Inner."}, {"id": "2", "text": "Two."}),
     )
     write_file(outer, "z.jsonl", format_json_lines({"id": "2", "text": "Later."}))
-    refusal = "has the id of a.jsonl line 1; keep one of the two"
-    refused = [Failure("sub/b.jsonl line 1", refusal)]
-    assert (await run(ctx, outer)).failures[:1] == refused
-    for path, name in ((inner.parent, "b.jsonl"), (inner, "b.jsonl")):
-        refusal = "has the id of v/a.jsonl line 1; keep one of the two"
-        assert (await run(ctx, path)).failures == [Failure(f"{name} line 1", refusal)]
+
+    reason = "has the id of a.jsonl line 1; keep one of the two"
+    assert (await run_ingest(ctx, outer)).failures[0] == Failure("sub/b.jsonl line 1", reason)
+    for path in (inner.parent, inner):
+        reason = "has the id of v/a.jsonl line 1; keep one of the two"
+        assert (await run_ingest(ctx, path)).failures == [Failure("b.jsonl line 1", reason)]
     assert await read_stored_texts(ctx) == {"v-1": "Outer.", "v-2": "Two."}
 
 
-async def test_inner_folder_belongs_to_the_ingested_one(ctx: Context, tmp_path: Path) -> None:
+async def test_an_inner_folder_belongs_to_the_ingested_outer_one(
+    ctx: Context, tmp_path: Path
+) -> None:
     vault = write_file(tmp_path, "vault/Books/Noise.md", "Noise.").parents[1]
     write_file(vault, "Top.md", "Top.")
     await ingest_cleanly(ctx, vault)
@@ -128,7 +136,7 @@ async def test_inner_folder_belongs_to_the_ingested_one(ctx: Context, tmp_path: 
     assert set(await read_stored_texts(ctx)) == set(read_fresh_ids(vault))
 
 
-async def test_folder_keeps_its_ids_inside_a_later_root(ctx: Context, tmp_path: Path) -> None:
+async def test_a_folder_keeps_its_ids_inside_a_later_root(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "vault/Books/deep/Noise.md", "Noise.").parents[2]
     write_file(vault, "Top.md", "Top.")
     await ingest_cleanly(ctx, vault / "Books")
@@ -140,13 +148,13 @@ async def test_folder_keeps_its_ids_inside_a_later_root(ctx: Context, tmp_path: 
     assert (await ingest_cleanly(ctx, vault / "Books/deep")).counts == {"read": 1}
 
 
-async def test_file_belongs_to_its_ingested_folder(ctx: Context, tmp_path: Path) -> None:
+async def test_a_file_belongs_to_its_ingested_folder(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
     await ingest_cleanly(ctx, file.parents[1])
     assert (await ingest_cleanly(ctx, file)).counts == {"read": 1}
 
 
-async def test_single_file_does_not_register_its_folder(ctx: Context, tmp_path: Path) -> None:
+async def test_a_single_file_does_not_register_its_folder(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "home/note.md", "Alone.")
     folder = write_file(tmp_path, "home/vault/note.md", "In a folder.").parent
     await ingest_cleanly(ctx, file)
@@ -158,73 +166,79 @@ async def test_single_file_does_not_register_its_folder(ctx: Context, tmp_path: 
     assert (await ingest_cleanly(ctx, file.parent)).counts == {"read": 2}
 
 
-async def test_file_keeps_its_id_when_its_folder_is_ingested(ctx: Context, tmp_path: Path) -> None:
+async def test_a_file_keeps_its_id_when_its_folder_is_ingested(
+    ctx: Context, tmp_path: Path
+) -> None:
     file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
     write_file(tmp_path, "vault/Books/Walden.md", "Walden.")
     await ingest_cleanly(ctx, file)
     before = await read_stored_texts(ctx)
     await ingest_cleanly(ctx, tmp_path / "vault")
-    for path in (file, file.parent, tmp_path / "vault"):
-        assert (await ingest_cleanly(ctx, path)).counts == {"read": 1 if path == file else 2}
+    for path, count in ((file, 1), (file.parent, 2), (tmp_path / "vault", 2)):
+        assert (await ingest_cleanly(ctx, path)).counts == {"read": count}
     assert (await ingest_cleanly(ctx, file)).note == ""
     assert before.items() < (await read_stored_texts(ctx)).items()
     assert len(await read_stored_texts(ctx)) == 2
 
 
-async def test_single_file_overwrites_nothing_elsewhere(ctx: Context, tmp_path: Path) -> None:
+async def test_a_single_file_overwrites_no_namesake(ctx: Context, tmp_path: Path) -> None:
     folder = write_file(tmp_path, "a/notes/day.md", "First.").parent
     await ingest_cleanly(ctx, folder)
-    other = write_file(tmp_path, "b/notes/day.md", "Second.")
-    await ingest_cleanly(ctx, other)
+    namesake = write_file(tmp_path, "b/notes/day.md", "Second.")
+    await ingest_cleanly(ctx, namesake)
     assert sorted((await read_stored_texts(ctx)).values()) == ["First.", "Second."]
-    assert (await ingest_cleanly(ctx, other.parent)).counts == {"read": 1}
+    assert (await ingest_cleanly(ctx, namesake.parent)).counts == {"read": 1}
 
 
-async def test_moved_folder_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
+async def test_a_moved_folder_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "old/vault/Books/Noise.md", "Noise.").parents[1]
     write_file(vault, "Top.md", "Top.")
     await ingest_cleanly(ctx, vault / "Books")
     await ingest_cleanly(ctx, vault)
-    moved = tmp_path / "new" / "vault"
-    moved.parent.mkdir()
-    shutil.move(vault, moved)
-    report = await ingest_cleanly(ctx, moved)
+
+    moved_vault = tmp_path / "new" / "vault"
+    moved_vault.parent.mkdir()
+    shutil.move(vault, moved_vault)
+    report = await ingest_cleanly(ctx, moved_vault)
+
     assert report.counts == {"read": 2}
     assert report.note == "vault has moved: it keeps its name and its sources."
-    assert (await ingest_cleanly(ctx, moved)).note == ""
+    assert (await ingest_cleanly(ctx, moved_vault)).note == ""
 
 
 @pytest.mark.parametrize("path", ["archive", "new/archive"])
-async def test_renamed_folder_keeps_its_ids(ctx: Context, tmp_path: Path, path: str) -> None:
+async def test_a_renamed_folder_keeps_its_ids(ctx: Context, tmp_path: Path, path: str) -> None:
     vault = make_vault(tmp_path, "Text")
     write_file(vault, "inner/docs.jsonl", format_json_lines({"id": "7", "text": "Line."}))
     await ingest_cleanly(ctx, vault / "inner")
     await ingest_cleanly(ctx, vault)
-    before = await read_chunks(ctx)
-    renamed = tmp_path / path
-    renamed.parent.mkdir(exist_ok=True)
-    vault.rename(renamed)
-    write_file(renamed, "0.md", "Edited.")
-    report = await ingest_cleanly(ctx, renamed)
+    before = await read_stored_texts(ctx)
+
+    archive = tmp_path / path
+    archive.parent.mkdir(exist_ok=True)
+    vault.rename(archive)
+    write_file(archive, "0.md", "Edited.")
+    report = await ingest_cleanly(ctx, archive)
     assert report.note == "vault is now called archive: its sources keep their ids."
-    stored = await read_chunks(ctx)
-    assert {chunk["source_id"] for chunk in stored.values()} == {
-        chunk["source_id"] for chunk in before.values()
-    }
-    assert len(stored.keys() & before.keys()) == 4
-    (renamed / "1.md").unlink()
-    assert (await ingest_cleanly(ctx, renamed)).counts == {"read": 4, "sources": 1, "deleted": 1}
-    other = make_vault(tmp_path / "other", "Other")
+    after = await read_stored_texts(ctx)
+    assert after.keys() == before.keys()
+    assert len(after.items() & before.items()) == 4  # all but the edited one
+
+    (archive / "1.md").unlink()
+    assert (await ingest_cleanly(ctx, archive)).counts == {"read": 4, "sources": 1, "deleted": 1}
+
+    namesake = make_vault(tmp_path / "other", "Other")
     note = "Another folder is called vault: this one is vault-2."
-    assert (await ingest_cleanly(ctx, other)).note == note
-    renamed.rename(tmp_path / "vault")
+    assert (await ingest_cleanly(ctx, namesake)).note == note
+
+    archive.rename(tmp_path / "vault")
     report = await ingest_cleanly(ctx, tmp_path / "vault")
     assert report.counts == {"read": 4}
     assert (await ingest_cleanly(ctx, tmp_path / "vault")).note == ""
     assert [root.former_name for root in (await Roots(ctx.database).read()).roots] == ["", "", ""]
 
 
-async def test_a_copy_of_a_folder_that_is_there_is_another_one(
+async def test_a_copy_of_an_existing_folder_is_a_separate_root(
     ctx: Context, tmp_path: Path
 ) -> None:
     vault = make_vault(tmp_path, "Text")
@@ -232,38 +246,43 @@ async def test_a_copy_of_a_folder_that_is_there_is_another_one(
     shutil.copytree(vault, tmp_path / "copy")
     for _ in range(2):
         report = await ingest_cleanly(ctx, tmp_path / "copy")
-        assert (report.note, len(await read_stored_texts(ctx))) == ("", 8)
+        assert report.note == ""
+        assert len(await read_stored_texts(ctx)) == 8
         assert (await ingest_cleanly(ctx, vault)).counts == {"read": 4}
 
 
-@pytest.mark.parametrize("files", [1, 3])
-async def test_a_few_files_of_a_former_folder_are_not_the_folder(
-    ctx: Context, tmp_path: Path, files: int
+@pytest.mark.parametrize("file_count", [1, 3])
+async def test_a_folder_with_few_files_of_a_missing_one_is_another_root(
+    ctx: Context, tmp_path: Path, file_count: int
 ) -> None:
-    """One has only one of its files, and the other mostly different ones."""
+    """The other folder has one of the four files of the missing one, alone or among new ones."""
     vault = make_vault(tmp_path, "Text")
     await ingest_cleanly(ctx, vault)
     vault.rename(tmp_path / "gone-from-here")
     write_file(tmp_path, "other/0.md", "Text 0.")
-    for number in range(1, files):
+    for number in range(1, file_count):
         write_file(tmp_path, f"other/{number}.md", f"Another {number}.")
     assert (await ingest_cleanly(ctx, tmp_path / "other")).note == ""
-    assert len(await read_stored_texts(ctx)) == 4 + files
+    assert len(await read_stored_texts(ctx)) == 4 + file_count
 
 
-async def test_moved_namesake_folder_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
+async def test_a_moved_namesake_folder_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
     for name in ("a/vault", "b/vault", "vault-2"):
         await ingest_cleanly(ctx, write_file(tmp_path, f"{name}/note.md", name).parent)
     shutil.move(tmp_path / "b", tmp_path / "d")
     assert (await ingest_cleanly(ctx, tmp_path / "d/vault")).counts == {"read": 1}
 
 
-async def test_unmounted_folder_loses_nothing_to_a_namesake(ctx: Context, tmp_path: Path) -> None:
+async def test_an_unmounted_folder_loses_nothing_to_a_namesake(
+    ctx: Context, tmp_path: Path
+) -> None:
     disk = make_vault(tmp_path / "disk", "First")
     await ingest_cleanly(ctx, disk)
+
     (tmp_path / "disk").rename(tmp_path / "unplugged")
     report = await ingest_cleanly(ctx, make_vault(tmp_path / "home", "Second"))
     assert report.note == "Another folder is called vault: this one is vault-2."
+
     (tmp_path / "unplugged").rename(tmp_path / "disk")
     assert (await ingest_cleanly(ctx, disk)).counts == {"read": 4}
     assert len(await read_stored_texts(ctx)) == 8
@@ -275,26 +294,27 @@ async def test_unmounted_folders_are_not_swapped(ctx: Context, tmp_path: Path) -
     before = await read_stored_texts(ctx)
     for name in ("b", "a"):
         (tmp_path / name).rename(tmp_path / f"{name}-elsewhere")
+
     for name in ("b", "a"):
         report = await ingest_cleanly(ctx, tmp_path / f"{name}-elsewhere/vault")
         assert report.counts == {"read": 4}
     assert await read_stored_texts(ctx) == before
 
 
-@pytest.mark.parametrize(("edits", "moved"), [(2, True), (3, False)])
-async def test_folder_counts_as_moved_if_half_is_stored(
-    ctx: Context, tmp_path: Path, edits: int, *, moved: bool
+@pytest.mark.parametrize(("edit_count", "is_moved"), [(2, True), (3, False)])
+async def test_a_folder_counts_as_moved_if_half_its_texts_are_stored(
+    ctx: Context, tmp_path: Path, edit_count: int, *, is_moved: bool
 ) -> None:
     await ingest_cleanly(ctx, make_vault(tmp_path / "old", "Old"))
     (tmp_path / "old").rename(tmp_path / "new")
     vault = tmp_path / "new/vault"
-    for number in range(edits):
+    for number in range(edit_count):
         write_file(vault, f"{number}.md", f"Edited {number}.")
     await ingest_cleanly(ctx, vault)
-    assert len(await read_stored_texts(ctx)) == (4 if moved else 8)
+    assert len(await read_stored_texts(ctx)) == (4 if is_moved else 8)
 
 
-async def test_folder_of_json_lines_counts_as_moved_if_stored(ctx: Context, tmp_path: Path) -> None:
+async def test_a_moved_folder_of_json_lines_is_recognized(ctx: Context, tmp_path: Path) -> None:
     line = format_json_lines({"id": "7", "text": "Line."})
     data = write_file(tmp_path, "old/data/docs.jsonl", line).parent
     write_export(data, make_readwise_book())
@@ -303,16 +323,18 @@ async def test_folder_of_json_lines_counts_as_moved_if_stored(ctx: Context, tmp_
     assert (await ingest_cleanly(ctx, tmp_path / "new/data")).counts == {"read": 2}
 
 
-async def test_exports_are_no_evidence_of_a_move(ctx: Context, tmp_path: Path) -> None:
+async def test_exports_do_not_show_that_a_folder_has_moved(ctx: Context, tmp_path: Path) -> None:
     for name in ("old", "new"):
         folder = write_file(tmp_path, f"{name}/vault/note.md", f"{name}.").parent
         write_export(folder, make_readwise_book())
         await ingest_cleanly(ctx, folder)
         shutil.rmtree(folder)
-    assert {"old.", "new."} < set((await read_stored_texts(ctx)).values())
+    assert {"old.", "new."} < set((await read_stored_texts(ctx)).values())  # and the book
 
 
-async def test_single_file_does_not_take_over_a_root(ctx: Context, tmp_path: Path) -> None:
+async def test_a_single_file_does_not_take_over_a_moved_folder(
+    ctx: Context, tmp_path: Path
+) -> None:
     await ingest_cleanly(ctx, make_vault(tmp_path / "old", "Same"))
     (tmp_path / "old").rename(tmp_path / "new")
     note = tmp_path / "new/vault/0.md"
@@ -320,10 +342,10 @@ async def test_single_file_does_not_take_over_a_root(ctx: Context, tmp_path: Pat
     assert [root.whole for root in (await Roots(ctx.database).read()).roots] == [True, False]
 
 
-async def test_exports_need_no_name(ctx: Context, tmp_path: Path) -> None:
+async def test_exports_in_namesake_folders_need_no_number(ctx: Context, tmp_path: Path) -> None:
     await ingest_cleanly(ctx, write_export(tmp_path, make_readwise_book()))
-    other = tmp_path / "other" / tmp_path.name
-    report = await ingest_cleanly(ctx, write_export(other, make_readwise_book(user_book_id=8)))
+    namesake = tmp_path / "other" / tmp_path.name
+    report = await ingest_cleanly(ctx, write_export(namesake, make_readwise_book(user_book_id=8)))
     assert report.note == ""
 
 
@@ -339,14 +361,15 @@ async def test_concurrent_runs_get_different_names(app: App, tmp_path: Path) -> 
 
 
 async def test_roots_of_a_concurrent_run_are_not_overwritten(ctx: Context, tmp_path: Path) -> None:
-    for number in (1, 2):
-        stored = await Roots(ctx.database).read()
-        await Roots(ctx.database).replace(stored, [Root(tmp_path, number)])
+    roots = Roots(ctx.database)
+    for number in (1, 2):  # creates the document, and then changes it
+        stored = await roots.read()
+        await roots.replace(stored, [Root(tmp_path, number)])
         with pytest.raises(WriteConflict):
-            await Roots(ctx.database).replace(stored, [Root(tmp_path, 3)])
+            await roots.replace(stored, [Root(tmp_path, 3)])
 
 
-async def test_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Path) -> None:
+async def test_a_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9 \xc3\xb6")
     try:
         write_file(folder, "note.md", "Words.")
@@ -357,7 +380,7 @@ async def test_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Pat
     assert (await ingest_cleanly(ctx, folder / "note.md")).note == ""
 
 
-FORMER: dict[str, str] = {
+CONTENT_HASHES: dict[str, str] = {
     "file-vault-2023-01-02-sails-md-c53b781231": (
         "f343f10fb17da9371ebc1b5bd67e87dbbd6a31769d54fae7d94d30dd5b1c91d0"
     ),
@@ -373,11 +396,11 @@ FORMER: dict[str, str] = {
         "2b5ba10199f310b3123ef6c0e9b64b6a393a87e9646e50806fb880ad29e33b73"
     ),
 }
-"""The ids and content hashes that the last version without `meta/roots` stored."""
+"""The content hashes, by source id, that the last version without roots stored."""
 
 
-def make_previous_vault(folder: Path) -> Path:
-    """Make a folder with files of each kind that that version supported."""
+def make_vault_of_every_format(folder: Path) -> Path:
+    """Make a folder with a file in each format that this earlier version supported."""
     tea = (
         '---\ntitle: Tea\nauthor: Ann\ntags: [drinks, "#2024"]\ndate: 2024-05-31\nlayout: post\n'
         "---\n\n# Heading #1\n\n"
@@ -394,15 +417,17 @@ def make_previous_vault(folder: Path) -> Path:
     return folder / "vault"
 
 
-async def test_base_of_the_previous_version_is_not_rewritten(app: App, tmp_path: Path) -> None:
+async def test_sources_of_an_earlier_version_are_not_rewritten(app: App, tmp_path: Path) -> None:
     database = app.context(Caller(), Meter()).database
-    for source_id, content_hash in FORMER.items():
+    for source_id, content_hash in CONTENT_HASHES.items():
         await database.document("sources", source_id).set({"content_hash": content_hash})
-    vault = make_previous_vault(tmp_path)
+    vault = make_vault_of_every_format(tmp_path)
+
     meter = Meter()
     assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}
-    # That this folder is called vault, its list of files, and, twice, what that is of.
+    # The root, the list of its files, and, twice, the document that describes this list.
     assert meter.documents_written == 4
+
     meter = Meter()
     assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}
-    assert meter.documents_written == 1  # that the folder was read
+    assert meter.documents_written == 1  # when the folder was read

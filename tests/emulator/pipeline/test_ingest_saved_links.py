@@ -1,4 +1,8 @@
-"""The job `ingest` fetches saved links, and says why a page is not there."""
+"""The job `ingest` fetches the pages of saved links, and reports why a page cannot be stored.
+
+The tool `save_link` stores a link that waits for the job. A link whose page cannot be fetched is
+retried later, and becomes a dead letter after the last try.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 URL = f"{SITE}/essay"
-BUSY = make_text_page("Later.", status=503)
+BUSY_PAGE = make_text_page("Later.", status=503)
 
 
 @pytest.fixture
@@ -69,34 +73,42 @@ async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
     await opened.aclose()
 
 
-async def save(app: App, url: str = URL, **arguments: Any) -> str:
+async def save_link(app: App, url: str = URL, **arguments: Any) -> str:
     """Save a link; return the id of its source."""
     out = await call_result(app, "save_link", EDITOR, url=url, **arguments)
     return str(out["source_id"])
 
 
 async def list_recent_links(app: App) -> list[dict[str, Any]]:
+    """Return the links that `get_recent` lists."""
     out = await call_result(app, "get_recent", EDITOR)
     return list(out.get("links", []))
 
 
 async def test_a_saved_page_is_found_by_a_search(app: App, ctx: Context) -> None:
-    source_id = await save(app, title="Reefs", tags=["sea"])
+    source_id = await save_link(app, title="Reefs", tags=["sea"])
     with serve_site(essay=make_text_page(ESSAY)) as site:
         report = await fetch_due_links(ctx, site)
-    assert (report.counts["read"], report.failures, report.finished) == (1, [], True)
+    assert report.counts["read"] == 1
+    assert report.failures == []
+    assert report.finished
     await embed_all(ctx)
     await index_all(ctx)
+
     answer = await call_result(
         app, "search_kb", EDITOR, query="reef the mainsail", filters={"tags": ["sea"]}
     )
     [hit] = answer["results"]
-    assert (hit["title"], hit["source_id"]) == ("Reefs", source_id)
+    assert hit["title"] == "Reefs"
+    assert hit["source_id"] == source_id
     source = await call_result(app, "get_source", EDITOR, source_id=source_id)
-    assert (source["source_url"], source["category"]) == (URL, "articles")
+    assert source["source_url"] == URL
+    assert source["category"] == "articles"
     assert source["edited"] == ["title", "tags"]
     link = await read_only_link(ctx)
-    assert (link.state, link.due_at, link.error) == (LinkState.STORED, None, None)
+    assert link.state == LinkState.STORED
+    assert link.due_at is None
+    assert link.error is None
 
 
 ANCHORS = "An anchor holds in sand if its chain is five times as long as the water is deep."
@@ -140,46 +152,52 @@ MANUAL = make_pdf(
     ],
     ids=["html", "pdf"],
 )
-async def test_a_saved_page_is_found_as_its_author_published_it(
+async def test_a_saved_page_is_found_with_its_metadata(
     app: App, ctx: Context, page: Page, query: str, expected: dict[str, Any]
 ) -> None:
-    await save(app)
+    await save_link(app)
     with serve_site(essay=page) as site:
         await fetch_due_links(ctx, site)
     await embed_all(ctx)
     await index_all(ctx)
+
     answer = await call_result(app, "search_kb", EDITOR, query=query, limit=1)
     hit = answer["results"][0]
     chunk = await call_result(app, "get_chunk", EDITOR, chunk_id=hit["chunk_id"])
     assert {name: (hit | chunk).get(name) for name in expected} == expected
 
 
-async def test_recent_links_say_what_became_of_them(app: App, ctx: Context) -> None:
+async def test_recent_links_have_their_state(app: App, ctx: Context) -> None:
     assert await list_recent_links(app) == []
-    source_id = await save(app)
+
+    source_id = await save_link(app)
     [waiting] = await list_recent_links(app)
-    assert (waiting["url"], waiting["state"]) == (URL, "waiting")
+    assert waiting["url"] == URL
+    assert waiting["state"] == "waiting"
+
     with serve_site(essay=make_text_page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
     [stored] = await list_recent_links(app)
-    assert (stored["source_id"], stored["state"]) == (source_id, "stored")
+    assert stored["source_id"] == source_id
+    assert stored["state"] == "stored"
 
 
 async def test_a_failed_link_waits_longer_each_time(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    await save(app)
+    await save_link(app)
     pauses = []
-    with serve_site(essay=BUSY) as site:
+    with serve_site(essay=BUSY_PAGE) as site:
         for _ in range(MAX_TRIES):
             report = await fetch_due_links(ctx, site)
             assert [failure.name for failure in report.failures] == [URL]
             link = await read_only_link(ctx)
             pauses.append(link.due_at and link.due_at - clock())
             assert len(site.requests) == link.tries
-            await fetch_due_links(ctx, site)
+            await fetch_due_links(ctx, site)  # before the link is due
             assert len(site.requests) == link.tries
             clock.now += timedelta(hours=1)
+
     assert pauses == [*(timedelta(minutes=minutes) for minutes in (2, 4, 8, 16)), None]
     [failed] = await list_recent_links(app)
     assert failed["state"] == "failed"
@@ -203,29 +221,31 @@ async def test_a_failed_link_waits_longer_each_time(
     ],
     ids=["gone", "forbidden", "kind", "empty", "damaged", "private", "large", "endless"],
 )
-async def test_a_page_that_stays_unreadable_is_given_up_at_once(
+async def test_a_permanent_error_is_not_retried(
     app: App, ctx: Context, page: Page, reason: str
 ) -> None:
-    await save(app)
+    await save_link(app)
     with serve_site(essay=page) as site:
         await fetch_due_links(ctx, site)
     [failed] = await list_recent_links(app)
-    assert (failed["state"], failed["url"]) == ("failed", URL)
+    assert failed["state"] == "failed"
+    assert failed["url"] == URL
     assert reason in failed["error"]
     link = await read_only_link(ctx)
-    assert (link.tries, link.due_at) == (1, None)
+    assert link.tries == 1
+    assert link.due_at is None
     assert await read_chunks(ctx) == {}
 
 
-async def give_up(app: App, ctx: Context) -> None:
-    """Save a link to a page that is missing."""
-    await save(app)
+async def store_failed_link(app: App, ctx: Context) -> None:
+    """Save a link to a page that does not exist, and try to fetch the page."""
+    await save_link(app)
     with serve_site() as site:
         await fetch_due_links(ctx, site)
 
 
 async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> None:
-    await give_up(app, ctx)
+    await store_failed_link(app, ctx)
     assert JOB.dead_letters is not None
     [letter] = await JOB.dead_letters.load(ctx, 10)
     assert letter.name == URL
@@ -237,18 +257,20 @@ async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> No
     assert (await read_only_link(ctx)).state is LinkState.STORED
 
 
-async def test_saving_a_failed_link_again_tries_it_again(
+async def test_a_failed_link_that_is_saved_again_is_retried(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    await give_up(app, ctx)
-    await save(app)
+    await store_failed_link(app, ctx)
+    await save_link(app)
     link = await read_only_link(ctx)
-    assert (link.state, link.tries, link.due_at) == (LinkState.WAITING, 0, clock())
+    assert link.state == LinkState.WAITING
+    assert link.tries == 0
+    assert link.due_at == clock()
 
 
-async def test_one_bad_page_loses_only_itself(app: App, ctx: Context) -> None:
+async def test_an_unreadable_page_loses_only_itself(app: App, ctx: Context) -> None:
     for name in ("first", "broken", "last"):
-        await save(app, f"{SITE}/{name}")
+        await save_link(app, f"{SITE}/{name}")
     pages = {
         "first": make_text_page(ESSAY),
         "broken": make_text_page(" "),
@@ -261,11 +283,11 @@ async def test_one_bad_page_loses_only_itself(app: App, ctx: Context) -> None:
     assert urls == {f"{SITE}/first", f"{SITE}/last"}
 
 
-async def test_an_empty_page_keeps_what_is_stored(app: App, ctx: Context) -> None:
-    await save(app)
+async def test_a_page_that_becomes_empty_keeps_its_stored_text(app: App, ctx: Context) -> None:
+    await save_link(app)
     with serve_site(essay=make_text_page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
-        await save(app)
+        await save_link(app)
         site.pages["/essay"] = make_text_page("")
         report = await fetch_due_links(ctx, site)
     assert [failure.reason for failure in report.failures] == ["has no text"]
@@ -274,19 +296,21 @@ async def test_an_empty_page_keeps_what_is_stored(app: App, ctx: Context) -> Non
 
 async def test_an_unchanged_page_writes_no_passage(app: App, ctx: Context) -> None:
     with serve_site(essay=make_text_page(ESSAY)) as site:
-        await save(app)
+        await save_link(app)
         await fetch_due_links(ctx, site)
-        before = await read_documents(ctx, "sources"), await read_documents(ctx, "chunks")
-        await save(app)
+        sources = await read_documents(ctx, "sources")
+        chunks = await read_documents(ctx, "chunks")
+        await save_link(app)
         await fetch_due_links(ctx, site)
-    assert (await read_documents(ctx, "sources"), await read_documents(ctx, "chunks")) == before
+    assert await read_documents(ctx, "sources") == sources
+    assert await read_documents(ctx, "chunks") == chunks
 
 
-async def test_a_page_forgotten_while_it_waits_stays_out(app: App, ctx: Context) -> None:
-    source_id = await save(app)
+async def test_a_page_forgotten_while_its_link_waits_is_not_fetched(app: App, ctx: Context) -> None:
+    source_id = await save_link(app)
     with serve_site(essay=make_text_page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
-        await save(app)
+        await save_link(app)
         await call_result(app, "forget", OWNER, source_id=source_id)
         [failure] = (await fetch_due_links(ctx, site)).failures
         assert len(site.requests) == 1
@@ -295,29 +319,28 @@ async def test_a_page_forgotten_while_it_waits_stays_out(app: App, ctx: Context)
 
 
 async def test_a_run_out_of_time_leaves_links_waiting(app: App, ctx: Context) -> None:
-    await save(app)
+    await save_link(app)
     report = await ingest(ctx, make_spent_budget())
-    assert report.finished is False
+    assert not report.finished
     assert (await read_only_link(ctx)).state is LinkState.WAITING
 
 
-async def test_the_job_refuses_what_is_not_public(app: App, ctx: Context) -> None:
-    """The job itself, without the fetcher of tests."""
-    await save(app)
-    report = await ingest(ctx, make_ample_budget())
-    [failure] = report.failures
+async def test_the_job_refuses_a_page_that_is_not_public(app: App, ctx: Context) -> None:
+    """The job runs here without the fetcher of tests, which resolves their host to this machine."""
+    await save_link(app)
+    [failure] = (await ingest(ctx, make_ample_budget())).failures
     assert failure.reason == "has a host that does not exist: check the address"
 
 
-async def test_waiting_links_are_work_for_the_job(app: App, ctx: Context) -> None:
+async def test_waiting_links_are_counted_as_work_for_the_job(app: App, ctx: Context) -> None:
     with pytest.raises(InvalidInput, match="no link is waiting"):
         await ingest(ctx, make_ample_budget())
-    await save(app)
+    await save_link(app)
     assert await count(ctx) == 1
 
 
 async def test_records_of_stored_links_expire(app: App, ctx: Context, clock: SettableClock) -> None:
-    await save(app)
+    await save_link(app)
     with serve_site(essay=make_text_page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
     await purge(ctx, make_ample_budget())
@@ -328,26 +351,29 @@ async def test_records_of_stored_links_expire(app: App, ctx: Context, clock: Set
     assert len(await read_documents(ctx, "sources")) == 1
 
 
-async def test_a_link_cancelled_during_its_fetch_is_gone(app: App, ctx: Context) -> None:
-    await save(app)
+async def test_a_link_cancelled_during_its_fetch_is_deleted(app: App, ctx: Context) -> None:
+    await save_link(app)
     with serve_site(essay=make_text_page(ESSAY)) as site:
-        site.gate.clear()
+        site.gate.clear()  # holds the answer back
         fetching = asyncio.create_task(fetch_due_links(ctx, site))
         await asyncio.to_thread(site.arrived.wait)
-        await save(app, cancel=True)
+        await save_link(app, cancel=True)
         site.gate.set()
         await fetching
     assert await read_documents(ctx, "links") == {}
 
 
-async def test_an_address_is_ingested_without_a_queue(ctx: Context) -> None:
+async def test_an_address_is_ingested_without_the_queue(ctx: Context) -> None:
     with serve_site(essay=make_text_page(ESSAY)) as site:
         report = await ingest_link(URL, ctx, make_ample_budget(), make_link_fetcher(site))
         await ingest_link(f"{URL}#part", ctx, make_ample_budget(), make_link_fetcher(site))
-    assert (report.counts["read"], report.failures) == (1, [])
+    assert report.counts["read"] == 1
+    assert report.failures == []
     assert await read_documents(ctx, "links") == {}
     [source] = (await read_documents(ctx, "sources")).values()
-    assert (source["title"], source["url"], source["source"]) == ("On Reefing", URL, "link")
+    assert source["title"] == "On Reefing"
+    assert source["url"] == URL
+    assert source["source"] == "link"
 
 
 async def test_an_address_that_is_not_public_is_refused(ctx: Context) -> None:
@@ -355,15 +381,16 @@ async def test_an_address_that_is_not_public_is_refused(ctx: Context) -> None:
         await ingest_link("http://127.0.0.1/", ctx, make_ample_budget())
 
 
-async def test_a_laptop_fetches_what_was_just_saved(app: App) -> None:
+async def test_a_local_server_fetches_a_link_when_it_is_saved(app: App) -> None:
+    tool = find_tool("save_link")
+    declaration = Declaration.model_validate(tool.declaration())
     with serve_site(essay=make_text_page(ESSAY)) as site:
         fetcher = LinkFetcher(app, make_link_fetcher(site))
         dispatcher = LinkFetchingDispatcher(InlineDispatcher(app), fetcher)
-        tool = find_tool("save_link")
-        request = make_call_request(tool, EDITOR, {"url": URL})
-        answer = await dispatcher.call(Declaration.model_validate(tool.declaration()), request)
+        answer = await dispatcher.call(declaration, make_call_request(tool, EDITOR, {"url": URL}))
         assert answer.error is None
         await fetcher.wait()
+
     [stored] = await list_recent_links(app)
     assert stored["state"] == "stored"
     results = await call_result(app, "search_kb", EDITOR, query="reef the mainsail")
@@ -382,7 +409,7 @@ async def test_a_failed_job_stops_no_other_and_is_run_again(
         return await CARDS.run(job_ctx, budget)
 
     monkeypatch.setattr("functions.jobs.cards.job.JOB", replace(CARDS, run=fail_once))
-    await save(app)
+    await save_link(app)
     with serve_site(essay=make_text_page(ESSAY)) as site:
         fetcher = LinkFetcher(app, make_link_fetcher(site), error_seconds=0)
         fetcher.start()

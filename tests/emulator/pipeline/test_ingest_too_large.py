@@ -1,8 +1,7 @@
-"""Items too large for a document or for memory are reported and block no others."""
+"""Items that are too large for a document or for memory are reported, and block no others."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -48,12 +47,12 @@ pytestmark = pytest.mark.anyio
 
 BUCKET: Final = "library"
 LONG_TAGS: Final = [{"name": f"{number}" + "\N{BREAD}" * 1_400} for number in range(200)]
-"""A book with a megabyte of metadata, so that no chunk fits a document."""
-MANY: Final = [
-    {"id": place, "text": f"Thought {place}.", "tags": [f"t{place}.{n}" for n in range(20)]}
-    for place in range(201)
+"""A megabyte of tags: no chunk that has them fits into a document."""
+HIGHLIGHTS_OF_MANY_TAGS: Final = [
+    {"id": number, "text": f"Thought {number}.", "tags": [f"t{number}.{n}" for n in range(20)]}
+    for number in range(201)
 ]
-"""A book whose highlights fit, but whose tags together exceed the limit of index entries."""
+"""Highlights with 20 tags each, which together exceed the limit of tags of a source."""
 TOO_LONG: Final = "has a passage of 1,122,728 bytes with its tags; at most 500,000 are allowed"
 TOO_MANY: Final = (
     "has 4,020 different tags of 40,010 bytes; at most 4,000 of 300,000 bytes are allowed"
@@ -83,69 +82,73 @@ def make_sparse_file(path: Path, size: int) -> Path:
 
 
 def list_failure_reasons(failures: list[Failure]) -> dict[str, str]:
-    """Return the failed items with their reasons, without the advice."""
+    """Return the reasons by the names of the failed items, without the advice after the colon."""
     return {failure.name: failure.reason.partition(":")[0] for failure in failures}
 
 
-async def test_oversized_book_is_dead_lettered(
+async def test_an_oversized_book_is_dead_lettered(
     app: App, ctx: Context, readwise: FakeReadwise, project: str
 ) -> None:
     app.settings = make_readwise_settings(readwise, project)
     for number in range(1, 41):
         readwise.put_book(number, "Reef early.")
     readwise.put_book(7, book_tags=LONG_TAGS)
+
     report = await run_ingest(app)
     assert list_failure_reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
     assert report.counts == Counter({"read": 39, "sources": 39, "created": 39})
     assert (await read_progress(ctx)).updated_after == START - MARGIN
+
     for _ in range(MAX_TRIES - 1):
         assert len((await run_ingest(app)).failures) == 1
-    assert list_failure_reasons(list(await DEAD_LETTERS.load(ctx, 10))) == {
-        "Readwise: Book 7": TOO_LONG
-    }
+    dead_letters = list(await DEAD_LETTERS.load(ctx, 10))
+    assert list_failure_reasons(dead_letters) == {"Readwise: Book 7": TOO_LONG}
     assert len(await read_texts(ctx)) == 39
+
     readwise.advance(hours=1)
     readwise.put_book(7, book_tags=LONG_TAGS[:2])
     assert (await run_ingest(app)).failures == []
     assert len(await read_texts(ctx)) == 40
 
 
-async def test_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: Path) -> None:
+async def test_a_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: Path) -> None:
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(tmp_path)
     )
     ctx = replace(ctx, settings=settings)
     write_export(
         tmp_path,
-        make_readwise_book(user_book_id=1, title="Ledger", highlights=MANY),
+        make_readwise_book(user_book_id=1, title="Ledger", highlights=HIGHLIGHTS_OF_MANY_TAGS),
         make_readwise_book(),
     )
     report = await ingest(ctx, make_ample_budget())
     assert list_failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
-    assert [chunk["source_id"] for chunk in (await read_documents(ctx, "chunks")).values()] == [
-        "readwise-7"
-    ]
+    chunks = (await read_documents(ctx, "chunks")).values()
+    assert [chunk["source_id"] for chunk in chunks] == ["readwise-7"]
     assert list(await read_documents(ctx, "sources")) == ["readwise-7"]
 
 
-async def test_oversized_record_is_reported_as_broken(
+async def test_an_oversized_record_is_reported_and_others_are_stored(
     app: App, ctx: Context, storage: FakeCloudStorage, project: str
 ) -> None:
-    """Earlier records stay, other files are ingested, and the file is not read again."""
+    """The former text of the record stays, and the next run does not read the file again."""
     app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
     first: dict[str, Any] = {"id": "a", "text": "Reef early."}
     storage.put(BUCKET, "docs.jsonl", format_json_lines(first))
     await run_ingest(app)
+
     second = {"id": "b", "text": "Knead well."}
     storage.put(BUCKET, "docs.jsonl", format_json_lines(first | {"tags": LONG_TAGS}, second))
     report = await run_ingest(app)
+
     assert [failure.name for failure in report.failures] == [f"gs://{BUCKET}/docs.jsonl line 1"]
     assert sorted((await read_texts(ctx)).values()) == [["Knead well."], ["Reef early."]]
     report = await run_ingest(app)
-    assert (report.failures, report.counts) == ([], Counter())
+    assert report.failures == []
+    assert report.counts == Counter()
 
 
-async def test_oversized_object_is_not_downloaded(
+async def test_an_oversized_object_is_not_downloaded(
     app: App, ctx: Context, storage: FakeCloudStorage, project: str
 ) -> None:
     app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
@@ -160,24 +163,23 @@ async def test_oversized_object_is_not_downloaded(
 @pytest.mark.parametrize(
     ("name", "limit", "megabytes"), [("a.md", MAX_TEXT, 32), ("a.json", MAX_EXPORT, 64)]
 )
-def test_oversized_file_is_not_opened(
+def test_an_oversized_file_is_not_opened(
     tmp_path: Path, name: str, limit: int, megabytes: int
 ) -> None:
     problems = read_problems(make_sparse_file(tmp_path / name, limit + 1))
-    assert [(name, f"is larger than {megabytes} MB: split it")] == problems
+    assert problems == [(name, f"is larger than {megabytes} MB: split it")]
 
 
-def test_overlong_line_is_skipped(tmp_path: Path) -> None:
-    long = json.dumps({"id": "1", "text": "x" * 2 * LINE_BYTES}) + "\n"
-    path = write_file(
-        tmp_path, "docs.jsonl", long + format_json_lines({"id": "2", "text": "Reef early."}) + long
-    )
+def test_an_oversized_line_is_skipped(tmp_path: Path) -> None:
+    long_line = format_json_lines({"id": "1", "text": "x" * 2 * LINE_BYTES})
+    short_line = format_json_lines({"id": "2", "text": "Reef early."})
+    path = write_file(tmp_path, "docs.jsonl", long_line + short_line + long_line)
     reason = "is larger than 8 MB: split it"
     assert read_problems(path) == [("docs.jsonl line 1", reason), ("docs.jsonl line 3", reason)]
     assert [source.text for source in read_sources(path)] == ["Reef early."]
 
 
 def test_long_sources_are_saved_a_few_at_a_time() -> None:
-    length = MAX_CHARACTERS // 2
-    long = [Source(name, name, sections=(Section("\n" * length),)) for name in "abcde"]
-    assert [len(block) for block in chunk_in_batches(long)] == [2, 2, 1]
+    text = "\n" * (MAX_CHARACTERS // 2)
+    sources = [Source(name, name, sections=(Section(text),)) for name in "abcde"]
+    assert [len(batch) for batch in chunk_in_batches(sources)] == [2, 2, 1]

@@ -1,4 +1,4 @@
-"""The spans of jobs, embeddings and language models."""
+"""Jobs and their requests to embedding and language models are exported as OpenTelemetry spans."""
 
 from __future__ import annotations
 
@@ -15,19 +15,13 @@ from infra.build.discovery import jobs
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core import telemetry
-from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError
-from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.core.telemetry import SpanKind
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.bulk_embedding import (
-    open_bulk_services,
-    open_pending_base,
-    run_bulk_embedding,
-)
+from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run_bulk_embedding
 from tests.support.cards import make_card_reply, make_generator, make_source_of_notes
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes import openai
@@ -37,6 +31,7 @@ from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.otlp import FakeCollector
 from tests.support.fakes.vertex import MODEL, FakeVertex, make_error_reply
 from tests.support.fakes.vertex_batch import FakeVertexBatch
+from tests.support.jobs import make_job_context
 from tests.support.knowledge import ingest_sources
 
 if TYPE_CHECKING:
@@ -51,12 +46,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 BATCH_MODEL = "gemini-embedding-001"
-WORDS = (b"Dough", b"baker", b"oven", b"sk-secret", b"Bread")
+SECRET_WORDS = (b"Dough", b"baker", b"oven", b"sk-secret", b"Bread")
+"""Words of the sources, and a credential, which must not be exported."""
 
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
-    """A collector of this process's spans."""
+    """A fake collector to which this process exports its spans."""
     with FakeCollector() as fake:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", fake.endpoint)
         monkeypatch.setattr(telemetry, "_export", None)
@@ -76,7 +72,7 @@ def vertex() -> Iterator[FakeVertex]:
 async def embedder(
     request: pytest.FixtureRequest, vertex: FakeVertex
 ) -> AsyncIterator[tuple[str, Embedder]]:
-    """Each provider of vectors, with its name in the conventions."""
+    """Each embedder, with the name of its provider in OpenTelemetry's conventions."""
     if request.param == "vertex":
         vertex_embedder = VertexEmbedder(
             project="p",
@@ -95,9 +91,11 @@ async def embedder(
             await openai_embedder.aclose()
 
 
-async def record(job: Job, app: App, collector: FakeCollector) -> dict[str, CollectedSpan]:
-    """Store three chunks, run a job, and return its spans by name."""
-    await ingest_sources(app.context(Caller(), Meter()), make_source_of_notes(3))
+async def run_and_read_spans(
+    job: Job, app: App, collector: FakeCollector
+) -> dict[str, CollectedSpan]:
+    """Store three chunks, run a job, and close the app; return the spans by name."""
+    await ingest_sources(make_job_context(app), make_source_of_notes(3))
     try:
         await run_job(job, app)
     finally:
@@ -107,13 +105,13 @@ async def record(job: Job, app: App, collector: FakeCollector) -> dict[str, Coll
 
 
 def read_spans_of_one_trace(collector: FakeCollector) -> list[CollectedSpan]:
-    """Return the spans, after checks that all belong to one job and that none has content."""
+    """Return all spans; assert that they belong to one job and have no words of the user."""
     spans = collector.spans
     ids = {span.span_id for span in spans}
     [root] = [span for span in spans if span.parent_id not in ids]
     assert root.name.startswith("job ")
     exported = b"".join(collector.bodies)
-    assert [word for word in WORDS if word in exported] == []
+    assert [word for word in SECRET_WORDS if word in exported] == []
     return spans
 
 
@@ -125,11 +123,13 @@ async def test_every_commit_of_a_job_is_a_span_of_its_trace(
     settings = Settings(google_cloud_project=project, ingest_path=str(tmp_path))
     generator = make_generator(vertex)
     app = App(settings, embedder=WordEmbedder(), generator=generator)
-    await ingest_sources(app.context(Caller(), Meter()), make_source_of_notes(3))
+    await ingest_sources(make_job_context(app), make_source_of_notes(3))
+
     report = await run_job(job, app)
     await telemetry.flush()
     await generator.aclose()
     await app.aclose()
+
     assert isinstance(report, Report)
     names = [span.name for span in read_spans_of_one_trace(collector)]
     assert names.count("commit") == report.cost.commits
@@ -138,31 +138,34 @@ async def test_every_commit_of_a_job_is_a_span_of_its_trace(
 async def test_an_embedding_is_a_span_of_its_job(
     settings: Settings, collector: FakeCollector, embedder: tuple[str, Embedder]
 ) -> None:
-    provider, configured = embedder
-    spans = await record(EMBED, App(settings, embedder=configured), collector)
-    job, embedding = spans["job embed"], spans[f"embeddings {configured.model}"]
-    assert (job.kind, job.attributes["carrel.job.embedded"]) == ("SERVER", 3)
+    provider, model = embedder
+
+    spans = await run_and_read_spans(EMBED, App(settings, embedder=model), collector)
+
+    job, embedding = spans["job embed"], spans[f"embeddings {model.model}"]
+    assert job.kind == "SERVER"
+    assert job.attributes["carrel.job.embedded"] == 3
     assert job.attributes["carrel.job.outcome"] == "finished"
     assert embedding.parent_id == spans["query chunks"].parent_id == job.span_id
     assert embedding.attributes == {
         "gen_ai.operation.name": "embeddings",
         "gen_ai.provider.name": provider,
-        "gen_ai.request.model": configured.model,
-        "gen_ai.embeddings.dimension.count": configured.dimension,
+        "gen_ai.request.model": model.model,
+        "gen_ai.embeddings.dimension.count": model.dimension,
         "carrel.embedding.texts": 3,
         "gen_ai.usage.input_tokens": 3 * openai.TOKENS_PER_TEXT,
     }
 
 
-async def test_a_cancelled_operation_did_not_fail(collector: FakeCollector) -> None:
-    """At the end of a job, for example, its heartbeat is cancelled, maybe during a commit."""
+async def test_the_span_of_a_cancelled_operation_is_not_an_error(collector: FakeCollector) -> None:
+    """At its end, for example, a job cancels its heartbeat, which may be in a commit."""
 
-    async def wait() -> None:
+    async def commit_slowly() -> None:
         with telemetry.span("commit", kind=SpanKind.CLIENT):
             await asyncio.sleep(60)
 
     with telemetry.span("job embed", kind=SpanKind.SERVER):
-        heartbeat = asyncio.create_task(wait())
+        heartbeat = asyncio.create_task(commit_slowly())
         await asyncio.sleep(0)
         heartbeat.cancel()
         await asyncio.wait([heartbeat])
@@ -173,20 +176,21 @@ async def test_a_cancelled_operation_did_not_fail(collector: FakeCollector) -> N
     ]
 
 
-async def test_a_run_that_does_not_start_says_so(
+async def test_the_span_of_a_run_that_does_not_start_says_so(
     settings: Settings, collector: FakeCollector
 ) -> None:
     app = App(settings)
 
-    async def run_again(_ctx: Context, _budget: Budget) -> Report:
+    async def start_second_run(_ctx: Context, _budget: Budget) -> Report:
         assert isinstance(await run_job(CARDS, app), AlreadyRunning)
         return Report()
 
-    await run_job(replace(CARDS, run=run_again), app)
+    await run_job(replace(CARDS, run=start_second_run), app)
     await telemetry.flush()
     await app.aclose()
-    jobs_by_end = [span for span in collector.spans if span.name == "job cards"]
-    outcomes = [span.attributes["carrel.job.outcome"] for span in jobs_by_end]
+
+    job_spans = [span for span in collector.spans if span.name == "job cards"]  # in order of end
+    outcomes = [span.attributes["carrel.job.outcome"] for span in job_spans]
     assert outcomes == ["busy", "finished"]
 
 
@@ -203,13 +207,13 @@ async def test_the_calls_of_a_batch_job_are_spans(
             with telemetry.span("job embed", kind=SpanKind.SERVER):
                 await run_bulk_embedding(ctx, services)
             await telemetry.flush()
+
     spans = {span.name: span for span in read_spans_of_one_trace(collector)}
-    [job, *calls] = [
-        spans[name]
-        for name in ("job embed", f"submit_batch {BATCH_MODEL}", f"get_batch_state {BATCH_MODEL}")
-    ]
-    assert {call.parent_id for call in calls} == {job.span_id}
-    assert calls[0].attributes == {
+    job = spans["job embed"]
+    submission = spans[f"submit_batch {BATCH_MODEL}"]
+    poll = spans[f"get_batch_state {BATCH_MODEL}"]
+    assert submission.parent_id == poll.parent_id == job.span_id
+    assert submission.attributes == {
         "gen_ai.operation.name": "submit_batch",
         "gen_ai.provider.name": "gcp.vertex_ai",
         "gen_ai.request.model": BATCH_MODEL,
@@ -222,18 +226,18 @@ async def test_a_request_to_a_language_model_has_its_tokens(
     settings: Settings, collector: FakeCollector, vertex: FakeVertex
 ) -> None:
     generator = make_generator(vertex)
-    spans = await record(CARDS, App(settings, generator=generator), collector)
+    spans = await run_and_read_spans(CARDS, App(settings, generator=generator), collector)
     await generator.aclose()
+
     request = spans[f"generate_content {MODEL}"]
     assert request.parent_id == spans["job cards"].span_id
     assert request.kind == "CLIENT"
     assert request.attributes["gen_ai.provider.name"] == "gcp.vertex_ai"
-    tokens = [request.attributes[f"gen_ai.usage.{kind}_tokens"] for kind in ("input", "output")]
-    job_tokens = [
-        spans["job cards"].attributes[f"carrel.job.{kind}_tokens"] for kind in ("input", "output")
-    ]
-    assert all(tokens)
-    assert [3 * int(str(count)) for count in tokens] == job_tokens
+    for kind in ("input", "output"):
+        tokens = int(str(request.attributes[f"gen_ai.usage.{kind}_tokens"]))
+        assert tokens > 0
+        job_tokens = spans["job cards"].attributes[f"carrel.job.{kind}_tokens"]
+        assert job_tokens == 3 * tokens  # for three chunks
 
 
 async def test_a_failed_job_has_the_code_of_its_error_not_its_message(
@@ -249,8 +253,9 @@ async def test_a_failed_job_has_the_code_of_its_error_not_its_message(
     )
     app = App(settings, embedder=embedder)
     with pytest.raises(CarrelError):
-        await record(EMBED, app, collector)
+        await run_and_read_spans(EMBED, app, collector)
     await embedder.aclose()
+
     spans = {span.name: span for span in collector.spans}
     errors = {span.attributes.get("error.type") for span in spans.values() if span.is_error}
     assert spans["job embed"].is_error

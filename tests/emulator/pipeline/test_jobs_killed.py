@@ -1,4 +1,7 @@
-"""Runs that are killed repeatedly lead to the same database as runs that are not."""
+"""Runs of ingest, embed and index that are killed again and again make the same database as others.
+
+A run is a process, and is killed shortly after a sign in the database that a job has begun to work.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,10 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from infra.build.discovery import ROOT
 from shared.ai.local_embedding import LocalEmbedder
-from shared.core.caller import Caller
-from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import run_job
+from tests.support.jobs import make_job_context
 from tests.support.source_files import make_readwise_book, write_export
 from tests.support.stored_documents import read_documents, read_leased_jobs, read_snapshots
 
@@ -32,33 +34,33 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
 
-    Sign = Callable[[Context], Awaitable[object]]
+    ReadSign = Callable[[Context], Awaitable[object]]
+    """Reads a value that changes when a job begins to work."""
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-KILLS: Final = 3
+KILL_COUNT: Final = 3
 """The number of kills of ingest and of embed. Index is quick, so it is killed twice."""
-MOMENT: Final = 0.2
-"""The maximum seconds from a sign of work to the kill. The work takes much longer."""
+MAX_KILL_DELAY: Final = 0.2
+"""The maximum time from a sign of work to the kill, in seconds. The work takes much longer."""
 CARREL: Final = (sys.executable, "-c", "from infra.cli.main import main; main()")
 JOBS: Final = ("jobs", "run", "ingest", "embed", "index")
-MOMENTS: Final = {"created_at", "updated_at"}
+TIME_FIELDS: Final = {"created_at", "updated_at"}
 COLLECTIONS: Final = ("sources", "chunks", "lexicon", "facets", "meta", "leases")
 
 
-def make_bookshelf(folder: Path) -> Path:
-    """Return ninety small books, and one that takes several commits."""
+def write_bookshelf(folder: Path) -> Path:
+    """Write an export with ninety small books, and among them one that takes several commits."""
     sizes = [0] * 45 + [600] + [0] * 45
-    return write_export(
-        folder, *(_make_numbered_book(number, size) for number, size in enumerate(sizes))
-    )
+    return write_export(folder, *(make_book(number, size) for number, size in enumerate(sizes)))
 
 
-def _make_numbered_book(number: int, size: int) -> dict[str, Any]:
-    texts = ["Twice.", "Twice.", *(f"Thought {place}." for place in range(size))]
-    day = "2024-05-31T16:41:53Z"
+def make_book(number: int, size: int) -> dict[str, Any]:
+    """Return a book with two equal highlights and `size` different ones."""
+    texts = ["Twice.", "Twice.", *(f"Thought {index}." for index in range(size))]
     highlights = [
-        {"id": place, "text": text, "highlighted_at": day} for place, text in enumerate(texts)
+        {"id": index, "text": text, "highlighted_at": "2024-05-31T16:41:53Z"}
+        for index, text in enumerate(texts)
     ]
     return make_readwise_book(user_book_id=number, title=f"Book {number}", highlights=highlights)
 
@@ -76,25 +78,25 @@ def replace_times(key: str, value: Any) -> Any:
     """Return a field's value with pending steps as names and times as a constant."""
     if key == "pending":
         return set(value)
-    return key if key in MOMENTS else value
+    return key if key in TIME_FIELDS else value
 
 
 async def run_undisturbed(
     path: Path, project: str, embedder: LocalEmbedder
 ) -> dict[str, dict[str, Any]]:
-    """Return the documents that the jobs make of `path` in a new project."""
+    """Return the documents that the jobs make of a path in a database of their own."""
     settings = Settings(google_cloud_project=project, ingest_path=str(path))
     app = App(settings, embedder=embedder)
     for job in (INGEST, EMBED, INDEX):
         await run_job(job, app)
-    made = await read_database_contents(app.context(Caller(), Meter()))
+    documents = await read_database_contents(make_job_context(app))
     await app.aclose()
-    return made
+    return documents
 
 
 @contextmanager
-def start_ingest(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `carrel jobs run ...` in a process that ends with the block."""
+def start_jobs(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start `carrel jobs run ingest embed index` in a process that ends with the block."""
     environment = {"GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1", "INGEST_PATH": str(path)}
     with (
         (path.parent / "log").open("wb") as log,
@@ -112,11 +114,11 @@ def start_ingest(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-async def run_and_kill(ctx: Context, path: Path, sign: Sign, delay: float) -> str:
-    """Run until the sign changes, then for `delay` seconds. Return which job was killed."""
-    before = await sign(ctx)
-    with start_ingest(path, ctx.settings.google_cloud_project) as process:
-        while process.poll() is None and before == await sign(ctx):
+async def run_and_kill(ctx: Context, path: Path, read_sign: ReadSign, delay: float) -> str:
+    """Run the jobs until the sign changes, then for `delay` seconds; return the killed job."""
+    before = await read_sign(ctx)
+    with start_jobs(path, ctx.settings.google_cloud_project) as process:
+        while process.poll() is None and before == await read_sign(ctx):
             pass
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=delay)
@@ -124,46 +126,53 @@ async def run_and_kill(ctx: Context, path: Path, sign: Sign, delay: float) -> st
     return job
 
 
-def lease_sign(job: str) -> Sign:
-    """Return a value that changes when the job begins to work."""
+async def read_ingest_sign(ctx: Context) -> object:
+    """Return a value that changes when ingest takes or renews its lease."""
+    return await read_lease_time(ctx, "ingest")
 
-    async def sign(ctx: Context) -> object:
-        lease = (await read_snapshots(ctx, "leases")).get(job)
-        return lease.update_time if lease else None
 
-    return sign
+async def read_index_sign(ctx: Context) -> object:
+    """Return a value that changes when index takes or renews its lease."""
+    return await read_lease_time(ctx, "index")
+
+
+async def read_lease_time(ctx: Context, job: str) -> object:
+    """Return the time at which a job last took or renewed its lease, if it has one."""
+    lease = (await read_snapshots(ctx, "leases")).get(job)
+    return lease.update_time if lease else None
 
 
 async def read_vector_sign(ctx: Context) -> object:
-    """Return a value that changes when embed has stored its first vectors."""
+    """Return a value that changes when embed has stored vectors."""
     chunks = ctx.database.collection("chunks")
     embedded = chunks.where(filter=FieldFilter("embedding_model", "==", LocalEmbedder.model))
     return await ctx.database.count(embedded)
 
 
 async def read_postings_sign(ctx: Context) -> object:
-    """Return a value that changes when index has stored its first postings."""
+    """Return a value that changes when index has stored postings."""
     return (await read_documents(ctx, "meta")).get("lexicon", {}).get("documents")
 
 
-async def test_next_run_completes_one_killed_at_any_moment(
+async def test_the_next_run_completes_one_killed_at_any_moment(
     ctx: Context,
     project: str,
     local_embedder: LocalEmbedder,
     tmp_path: Path,
     kill_generator: random.Random,
 ) -> None:
-    path = make_bookshelf(tmp_path)
-    expected = await run_undisturbed(path, f"{project}-calm", local_embedder)
+    path = write_bookshelf(tmp_path)
+    expected = await run_undisturbed(path, f"{project}-undisturbed", local_embedder)
+
     kills: Counter[str] = Counter()
-    for job, sign in (("ingest", lease_sign("ingest")), ("embed", read_vector_sign)):
-        while kills[job] < KILLS:
-            kills[await run_and_kill(ctx, path, sign, kill_generator.uniform(0, MOMENT))] += 1
-    assert (
-        await run_and_kill(ctx, path, lease_sign("index"), kill_generator.uniform(0, MOMENT / 2))
-        == "index"
-    )
+    for job, read_sign in (("ingest", read_ingest_sign), ("embed", read_vector_sign)):
+        while kills[job] < KILL_COUNT:
+            delay = kill_generator.uniform(0, MAX_KILL_DELAY)
+            kills[await run_and_kill(ctx, path, read_sign, delay)] += 1
+    delay = kill_generator.uniform(0, MAX_KILL_DELAY / 2)
+    assert await run_and_kill(ctx, path, read_index_sign, delay) == "index"
     assert await run_and_kill(ctx, path, read_postings_sign, 0) == "index"
-    with start_ingest(path, project) as process:
+
+    with start_jobs(path, project) as process:
         assert process.wait(timeout=300) == 0, (path.parent / "log").read_text()
     assert await read_database_contents(ctx) == expected

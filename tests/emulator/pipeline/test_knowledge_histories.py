@@ -1,4 +1,7 @@
-"""After any history of saving, changing, forgetting and restoring, all tools agree with a model."""
+"""After any history of saves, changes, deletions and restorations, all tools agree with a model.
+
+The model, `KnowledgeHistory`, makes random changes, and knows what the tools must answer.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,25 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 QUICK_SEEDS = (0, 4)
-SLOW_HISTORIES = 20
+SLOW_HISTORY_COUNT = 20
 
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[KillableApp]:
+    """The app whose tools and jobs are called, and which may be killed after a commit."""
     opened = make_app(settings)
     yield opened
     await opened.aclose()
 
 
-async def live(app: KillableApp, seed: int, events: int) -> None:
-    """Check the base after each change, and everything after the jobs have run."""
+async def run_history(app: KillableApp, seed: int, changes: int) -> None:
+    """Make changes in three rounds; check some answers after each change, and all after a round.
+
+    The jobs run at the end of each round.
+    """
     history = KnowledgeHistory(app, seed)
     for _ in range(3):
-        for _ in range(events):
+        for _ in range(changes):
             await history.make_change()
             await history.check()
         await history.settle()
@@ -41,10 +48,11 @@ async def live(app: KillableApp, seed: int, events: int) -> None:
 
 @pytest.mark.parametrize("seed", QUICK_SEEDS)
 async def test_tools_agree_with_a_model_after_any_history(app: KillableApp, seed: int) -> None:
-    await live(app, seed, events=6)
+    await run_history(app, seed, changes=6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(SLOW_HISTORIES))
+@pytest.mark.parametrize("number", range(SLOW_HISTORY_COUNT))
 async def test_tools_agree_with_a_model_after_long_histories(app: KillableApp, number: int) -> None:
-    await live(app, int(os.environ.get("KILL_SEED", "0")) + number, events=30)
+    seed = int(os.environ.get("KILL_SEED", "0")) + number
+    await run_history(app, seed, changes=30)

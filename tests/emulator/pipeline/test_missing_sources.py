@@ -1,4 +1,7 @@
-"""What an origin no longer has is forgotten, and restored when the origin has it again."""
+"""A source that disappears from its origin is forgotten, and restored when it returns.
+
+A forgotten source is deleted together with its chunks, and can be restored for thirty days.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,15 @@ from shared.core.settings import Settings
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, call_after
 from tests.support.fakes.cloud_storage import FakeCloudStorage
-from tests.support.jobs import make_ample_budget
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
 from tests.support.readwise_runs import run_ingest
-from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.stored_documents import (
+    read_chunk_texts,
+    read_chunks,
+    read_chunks_by_text,
+    read_documents,
+)
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -30,13 +38,14 @@ pytestmark = pytest.mark.anyio
 
 BUCKET: Final = "library"
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
-OTHERS: Final = {"Knead well.", "Prune in winter."}
-"""The texts of the other files."""
+OTHER_TEXTS: Final = {"Knead well.", "Prune in winter."}
+"""The texts of the files that stay."""
 CARD: Final = {"summary": "Shorten sail in time.", "takeaways": ["Reef early"]}
+"""The card, or summary, of the passage of the file that disappears."""
 
 
 class Killed(Exception):
-    """The run ends here."""
+    """Ends a run, as if its process were killed."""
 
 
 @pytest.fixture
@@ -48,53 +57,55 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 
 @pytest.fixture
-def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
+def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - sets the address
     """Settings by which ingest follows the bucket."""
     return Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
 
 
 @pytest.fixture
 async def source_id(app: App, ctx: Context, storage: FakeCloudStorage) -> str:
-    """Ingest three files; return the source of one, whose passage has a card and a vector."""
+    """The source of `a.md`, one of three ingested files, whose passage has a card."""
     storage.put(BUCKET, "a.md", "Reef early.")
-    for number, text in enumerate(sorted(OTHERS)):
+    for number, text in enumerate(sorted(OTHER_TEXTS)):
         storage.put(BUCKET, f"{number}.md", text)
     await run_ingest(app)
-    stored = await read_chunks(ctx)
-    [chunk_id] = [name for name, chunk in stored.items() if chunk["content"] == "Reef early."]
+    chunks = await read_chunks(ctx)
+    [chunk_id] = [name for name, chunk in chunks.items() if chunk["content"] == "Reef early."]
     await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": CARD})
-    return str(stored[chunk_id]["source_id"])
+    return str(chunks[chunk_id]["source_id"])
 
 
 async def read_card(ctx: Context, text: str) -> Any:
     """Return the card of the passage with this text."""
-    [chunk] = [chunk for chunk in (await read_chunks(ctx)).values() if chunk["content"] == text]
-    return chunk.get("knowledge_card")
+    return (await read_chunks_by_text(ctx))[text].get("knowledge_card")
 
 
 async def read_texts(ctx: Context) -> set[str]:
-    return {chunk["content"] for chunk in (await read_chunks(ctx)).values()}
+    return set(await read_chunk_texts(ctx))
 
 
-async def test_a_missing_source_can_be_restored_by_hand(
+async def test_a_missing_source_can_be_restored_by_its_owner(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
     storage.delete(BUCKET, "a.md")
     assert (await run_ingest(app)).counts == {"sources": 1, "deleted": 1}
-    assert await read_texts(ctx) == OTHERS
+    assert await read_texts(ctx) == OTHER_TEXTS
     record = (await read_documents(ctx, "forgotten_sources"))[source_id]
-    assert (record["forgotten_by"], record["missing"]) == ("ingest", True)
+    assert record["forgotten_by"] == "ingest"
+    assert record["missing"]
+
     out = await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
     assert out["restored"]["cards"] == 1
     await run_ingest(app)
-    assert await read_texts(ctx) == OTHERS | {"Reef early."}
+    assert await read_texts(ctx) == OTHER_TEXTS | {"Reef early."}
 
 
-async def test_a_returned_source_has_its_card_again(
+async def test_a_source_that_returns_gets_its_card_back(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
     storage.delete(BUCKET, "a.md")
     await run_ingest(app)
+
     storage.put(BUCKET, "a.md", "Reef early.")
     report = await run_ingest(app)
     assert report.counts == {"read": 1, "sources": 1, "restored": 1}
@@ -110,26 +121,28 @@ async def test_a_source_that_returns_edited_has_its_new_text(
     await run_ingest(app)
     storage.put(BUCKET, "a.md", "Reef before you think of it.")
     await run_ingest(app)
-    assert await read_texts(ctx) == OTHERS | {"Reef before you think of it."}
+    assert await read_texts(ctx) == OTHER_TEXTS | {"Reef before you think of it."}
     assert source_id in await read_documents(ctx, "sources")
 
 
-async def test_what_a_user_forgot_does_not_return(
+async def test_a_source_that_a_user_forgot_does_not_return(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    """That includes what was already missing."""
+    """The source was already missing when the user forgot it."""
     storage.delete(BUCKET, "a.md")
     await run_ingest(app)
     out = await call_result(app, "forget", OWNER, source_id=source_id, reason="wrong")
     assert out["changed"]
+
     storage.put(BUCKET, "a.md", "Reef early.")
     assert (await run_ingest(app)).counts == {"read": 1, "forgotten": 1}
-    assert await read_texts(ctx) == OTHERS
+    assert await read_texts(ctx) == OTHER_TEXTS
+
     await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
-    assert await read_texts(ctx) == OTHERS | {"Reef early."}
+    assert await read_texts(ctx) == OTHER_TEXTS | {"Reef early."}
 
 
-async def test_a_source_returns_after_it_was_deleted_for_good(
+async def test_a_source_returns_without_its_card_once_it_is_purged(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str, clock: SettableClock
 ) -> None:
     storage.delete(BUCKET, "a.md")
@@ -137,6 +150,7 @@ async def test_a_source_returns_after_it_was_deleted_for_good(
     clock.now += timedelta(days=31)
     await purge(ctx, make_ample_budget())
     assert await read_documents(ctx, "forgotten") == {}
+
     storage.put(BUCKET, "a.md", "Reef early.")
     await run_ingest(app)
     assert await read_card(ctx, "Reef early.") is None
@@ -144,16 +158,17 @@ async def test_a_source_returns_after_it_was_deleted_for_good(
 
 
 @pytest.mark.parametrize("commit", [1, 2])
-async def test_a_source_returns_after_a_killed_forgetting(
+async def test_a_source_returns_after_a_deletion_that_was_killed(
     app: App, ctx: Context, settings: Settings, source_id: str, commit: int
 ) -> None:
     async def die() -> None:
         raise Killed
 
-    dying = WatchedApp(settings, call_after(commit, die))
+    dying_app = WatchedApp(settings, call_after(commit, die))
     with pytest.raises(Killed):
-        await MissingSources(dying.context(Caller(), ctx.meter), Report()).forget([source_id])
-    await dying.aclose()
+        await MissingSources(make_job_context(dying_app), Report()).forget([source_id])
+    await dying_app.aclose()
+
     await MissingSources(ctx, Report()).restore([source_id])
     assert await read_card(ctx, "Reef early.") == CARD
     assert await read_documents(ctx, "forgotten_sources") == {}

@@ -1,4 +1,7 @@
-"""Pending chunks: failing ones are deferred; an error common to all chunks ends the run."""
+"""A step of a job over pending chunks defers the failing ones, and ends if all of them fail.
+
+If a chunk fails, the step is probed with an input that must work, to find out which is the case.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,13 @@ from shared.core.caller import Caller
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.core.meter import Meter
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, PendingChunk, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.context import App
-from shared.runtime.job import Budget, Failure, Report
+from shared.runtime.job import Budget, Report
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
-from tests.support.knowledge import chunk_source
+from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks, read_chunks_by_text
 
 if TYPE_CHECKING:
@@ -31,38 +33,41 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ODD = "Note 3."
+"""The note that fails in some tests."""
 
 
 @dataclass
-class Maker:
-    """Marks chunks, unless something is wrong with one or with all.
+class MarkingStep:
+    """A step that marks chunks.
 
     Attributes:
-        wrong: What is raised for a chunk that says so.
-        passing: Errors of the next attempts, whatever the chunk.
-        down: What the probe raises.
-        made: What was worked on, in order.
-        probes: How often it was probed.
+        errors: The errors that it raises for certain chunks, by their texts.
+        next_errors: The errors of the next attempts, whatever the chunk.
+        probe_error: The error that the probe raises.
+        attempts: The texts of the chunks that it was given, in order.
+        probe_count: The number of probes.
     """
 
-    wrong: dict[str, Exception] = field(default_factory=dict)
-    passing: list[Exception] = field(default_factory=list)
-    down: Exception | None = None
-    made: list[str] = field(default_factory=list)
-    probes: int = 0
+    errors: dict[str, Exception] = field(default_factory=dict)
+    next_errors: list[Exception] = field(default_factory=list)
+    probe_error: Exception | None = None
+    attempts: list[str] = field(default_factory=list)
+    probe_count: int = 0
 
-    async def make(self, chunk: PendingChunk) -> StepResult:
-        self.made.append(chunk.content)
-        if self.passing:
-            raise self.passing.pop(0)
-        if chunk.content in self.wrong:
-            raise self.wrong[chunk.content]
+    async def mark(self, chunk: PendingChunk) -> StepResult:
+        """Mark a chunk, or fail."""
+        self.attempts.append(chunk.content)
+        if self.next_errors:
+            raise self.next_errors.pop(0)
+        if chunk.content in self.errors:
+            raise self.errors[chunk.content]
         return StepResult(chunk, {"marked": True})
 
     async def probe(self) -> None:
-        self.probes += 1
-        if self.down:
-            raise self.down
+        """Report whether the step works at all."""
+        self.probe_count += 1
+        if self.probe_error:
+            raise self.probe_error
 
 
 def make_context(settings: Settings, moment: datetime = NOON) -> Context:
@@ -71,17 +76,17 @@ def make_context(settings: Settings, moment: datetime = NOON) -> Context:
 
 @pytest.fixture
 async def notes(settings: Settings) -> Context:
-    """Ten pending notes."""
+    """A knowledge base of ten pending notes."""
     ctx = make_context(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
-    source = chunk_source(Source("notes", "Notes", sections=sections))
-    await Ingestion(ctx.database).save([source], NOON)
+    await ingest_sources(ctx, Source("notes", "Notes", sections=sections), now=NOON)
     return ctx
 
 
-async def run(ctx: Context, maker: Maker, budget: Budget | None = None) -> Report:
+async def run_step(ctx: Context, step: MarkingStep, budget: Budget | None = None) -> Report:
+    """Process the pending chunks in batches of four."""
     report = Report()
-    work = StepWork("card", "card", maker.make, maker.probe, batch_size=4)
+    work = StepWork("card", "card", step.mark, step.probe, batch_size=4)
     await process_pending(work, ctx, budget or make_ample_budget(), report)
     return report
 
@@ -91,83 +96,98 @@ async def count_marked(ctx: Context) -> int:
 
 
 async def test_every_pending_chunk_is_processed(notes: Context) -> None:
-    done: list[int] = []
-    maker = Maker()
-    report = await run(notes, maker, Budget(make_ample_budget().deadline, done.append))
+    progress: list[int] = []
+    step = MarkingStep()
+    report = await run_step(notes, step, Budget(make_ample_budget().deadline, progress.append))
     assert report == Report(Counter(card=10))
     assert await count_marked(notes) == 10
-    assert sum(done) == 10
-    assert maker.probes == 0
+    assert sum(progress) == 10
+    assert step.probe_count == 0
     assert await ChunkQueue(notes.database).count_pending("card") == 0
 
 
-async def test_failing_chunk_is_deferred_and_blocks_no_other(
+async def test_a_failing_chunk_is_deferred_and_blocks_no_other(
     notes: Context, settings: Settings
 ) -> None:
-    maker = Maker({ODD: InvalidInput("Not this one.")})
-    report = await run(notes, maker)
-    ((name, odd),) = [(n, d) for n, d in (await read_chunks(notes)).items() if d["content"] == ODD]
-    assert [Failure(name, "VALIDATION_ERROR: Not this one.")] == report.failures
-    assert (report.counts, maker.probes) == ({"card": 9}, 1)
-    assert ({"card": 1}, NOON + timedelta(minutes=2)) == (odd["tries"], odd["pending"]["card"])
-    assert await run(make_context(settings, NOON + timedelta(minutes=1)), Maker()) == Report()
-    assert (await run(make_context(settings, NOON + timedelta(minutes=2)), Maker())).counts == {
-        "card": 1
-    }
+    step = MarkingStep({ODD: InvalidInput("Not this one.")})
+
+    report = await run_step(notes, step)
+
+    assert report.counts == {"card": 9}
+    [failure] = report.failures
+    assert failure.reason == "VALIDATION_ERROR: Not this one."
+    assert step.probe_count == 1
+    odd = (await read_chunks(notes))[failure.name]
+    assert odd["content"] == ODD
+    assert odd["tries"] == {"card": 1}
+    assert odd["pending"]["card"] == NOON + timedelta(minutes=2)
+    too_early, due = [make_context(settings, NOON + timedelta(minutes=n)) for n in (1, 2)]
+    assert await run_step(too_early, MarkingStep()) == Report()
+    assert (await run_step(due, MarkingStep())).counts == {"card": 1}
 
 
-async def test_unexpected_error_blocks_no_other_chunk(
+async def test_an_unexpected_error_blocks_no_other_chunk(
     notes: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = await run(notes, Maker({ODD: ValueError("what a reader wrote")}))
+    """Such an error may contain a text of the user, which must not be logged."""
+    report = await run_step(notes, MarkingStep({ODD: ValueError("what a reader wrote")}))
     assert [failure.reason for failure in report.failures] == ["INTERNAL_ERROR: ValueError"]
     assert await count_marked(notes) == 9
     assert "what a reader wrote" not in capsys.readouterr().err
 
 
-async def test_fifth_failure_dead_letters_the_chunk(notes: Context, settings: Settings) -> None:
-    maker = Maker({ODD: PlatformFault("It cannot be read.")})
+async def test_the_fifth_failure_makes_a_chunk_a_dead_letter(
+    notes: Context, settings: Settings
+) -> None:
+    step = MarkingStep({ODD: PlatformFault("It cannot be read.")})
     for number in range(MAX_TRIES):
-        assert (
-            len((await run(make_context(settings, NOON + timedelta(hours=number)), maker)).failures)
-            == 1
-        )
+        report = await run_step(make_context(settings, NOON + timedelta(hours=number)), step)
+        assert len(report.failures) == 1
     odd = (await read_chunks_by_text(notes))[ODD]
     assert odd["parked"] == {"card": "INTERNAL_ERROR: It cannot be read."}
-    assert await run(make_context(settings, NOON + timedelta(days=9)), maker) == Report()
+    assert await run_step(make_context(settings, NOON + timedelta(days=9)), step) == Report()
 
 
-@pytest.mark.parametrize("failures", [1, 3, 4])
-async def test_error_common_to_all_chunks_ends_the_run(notes: Context, failures: int) -> None:
-    wrong: dict[str, Exception] = {f"Note {n}.": PlatformFault("No.") for n in range(failures)}
+@pytest.mark.parametrize("failure_count", [1, 3, 4])
+async def test_an_error_common_to_all_chunks_ends_the_run(
+    notes: Context, failure_count: int
+) -> None:
+    """The probe fails, too. The chunks of the first batch that did not fail are marked."""
+    errors: dict[str, Exception] = {
+        f"Note {number}.": PlatformFault("No.") for number in range(failure_count)
+    }
     with pytest.raises(Unavailable, match="It is down"):
-        await run(notes, Maker(wrong, down=Unavailable("It is down.")))
-    stored = (await read_chunks(notes)).values()
-    assert all((data["tries"], data["parked"]) == ({}, {}) for data in stored)
-    assert 4 - failures <= await count_marked(notes) < 10
+        await run_step(notes, MarkingStep(errors, probe_error=Unavailable("It is down.")))
+    chunks = (await read_chunks(notes)).values()
+    assert not any(data["tries"] or data["parked"] for data in chunks)
+    assert 4 - failure_count <= await count_marked(notes) < 10
 
 
-async def test_short_outage_defers_no_chunk(notes: Context) -> None:
-    maker = Maker(passing=[Unavailable("It was down.") for _ in range(3)])
-    report = await run(notes, maker)
+async def test_a_short_outage_defers_no_chunk(notes: Context) -> None:
+    step = MarkingStep(next_errors=[Unavailable("It was down.") for _ in range(3)])
+    report = await run_step(notes, step)
     assert report == Report(Counter(card=10))
-    assert len(maker.made) == 13
+    assert len(step.attempts) == 10 + 3
 
 
-async def test_chunk_that_is_always_unavailable_is_deferred(notes: Context) -> None:
-    maker = Maker({ODD: Unavailable("Too slow.")})
-    report = await run(notes, maker)
+async def test_a_chunk_that_is_always_unavailable_is_deferred(notes: Context) -> None:
+    step = MarkingStep({ODD: Unavailable("Too slow.")})
+    report = await run_step(notes, step)
     assert [failure.reason for failure in report.failures] == ["UNAVAILABLE: Too slow."]
-    assert (maker.made.count(ODD), maker.probes) == (2, 2)
+    assert step.attempts.count(ODD) == 2
+    assert step.probe_count == 2
 
 
-async def test_run_without_time_does_nothing(notes: Context) -> None:
-    maker = Maker()
-    report = await run(notes, maker, make_spent_budget())
-    assert (report.finished, maker.made, report.counts) == (False, [], {})
+async def test_a_run_without_time_does_nothing(notes: Context) -> None:
+    step = MarkingStep()
+    report = await run_step(notes, step, make_spent_budget())
+    assert not report.finished
+    assert step.attempts == []
+    assert report.counts == {}
 
 
-async def test_run_out_of_time_keeps_its_results(notes: Context) -> None:
-    report = await run(notes, Maker(), make_one_step_budget())
-    assert (report.finished, report.counts["card"]) == (False, 4)
+async def test_a_run_out_of_time_keeps_its_results(notes: Context) -> None:
+    report = await run_step(notes, MarkingStep(), make_one_step_budget())
+    assert not report.finished
+    assert report.counts["card"] == 4
     assert await count_marked(notes) == 4

@@ -1,4 +1,7 @@
-"""Purge erases idle workspaces completely, and nothing else."""
+"""Purge erases workspaces that were not used for ninety days, completely, and nothing else.
+
+A workspace has the documents that a user brought to `extract_key_info` for a task.
+"""
 
 from __future__ import annotations
 
@@ -41,22 +44,25 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-GONE = Counter(documents=1, parts=2, passages=4, tasks=1)
-"""The documents that are deleted with a workspace that contains `TEXT`."""
+ONE_WORKSPACE = Counter(documents=1, parts=2, passages=4, tasks=1)
+"""The deleted documents, by kind, if a workspace that contains only `TEXT` is erased."""
 
 
 @pytest.fixture
 async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+    """An app with an embedder for the texts of workspaces."""
     async with open_workspace_app(settings, clock) as app:
         yield app
 
 
 @pytest.fixture
 def ctx(app: App) -> Context:
+    """The context of a run of the job."""
     return make_job_context(app)
 
 
 async def read_workspaces(ctx: Context) -> set[str]:
+    """Return the paths of all workspaces."""
     return {
         path
         for path in await read_write_times(ctx)
@@ -64,7 +70,7 @@ async def read_workspaces(ctx: Context) -> set[str]:
     }
 
 
-async def test_workspace_unused_for_ninety_days_is_erased(
+async def test_a_workspace_unused_for_ninety_days_is_erased(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     await upload_text(app, "old")
@@ -72,41 +78,48 @@ async def test_workspace_unused_for_ninety_days_is_erased(
     await upload_text(app, "young")
     young = await read_write_times(ctx, "users/reader/rag_tasks/young")
     clock.advance(days=89)
-    done: list[int] = []
     assert await count_pending(ctx) == 1
-    assert await purge(ctx, Budget(math.inf, done.append)) == Report(GONE)
-    assert done == [1]
+
+    progress: list[int] = []
+    assert await purge(ctx, Budget(math.inf, progress.append)) == Report(ONE_WORKSPACE)
+
+    assert progress == [1]
     assert await read_write_times(ctx, "users/") == young
-    assert (await count_pending(ctx), await purge(ctx, make_ample_budget())) == (0, Report())
+    assert await count_pending(ctx) == 0
+    assert await purge(ctx, make_ample_budget()) == Report()
 
 
-async def test_retention_is_a_setting(settings: Settings, clock: SettableClock) -> None:
+async def test_the_retention_of_workspaces_is_a_setting(
+    settings: Settings, clock: SettableClock
+) -> None:
     async with open_workspace_app(settings.model_copy(update={"materials_days": 2}), clock) as app:
         await upload_text(app, "old")
         clock.advance(days=2, minutes=59)
         assert await purge(make_job_context(app), make_ample_budget()) == Report()
         clock.advance(minutes=2)
-        assert await purge(make_job_context(app), make_ample_budget()) == Report(GONE)
+        assert await purge(make_job_context(app), make_ample_budget()) == Report(ONE_WORKSPACE)
 
 
 async def test_use_within_the_touch_interval_keeps_a_workspace(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    brought = await upload_text(app, "notes")
+    """A use within an hour of the last one is not stored, but the workspace stays long enough."""
+    out = await upload_text(app, "notes")
     clock.advance(minutes=59)
-    await extract_result(app, QUESTION, document=brought["document"], task_id="notes")
+    await extract_result(app, QUESTION, document=out["document"], task_id="notes")
+
     clock.advance(days=90)
     assert await purge(ctx, make_ample_budget()) == Report()
     clock.advance(minutes=2)
-    assert await purge(ctx, make_ample_budget()) == Report(GONE)
+    assert await purge(ctx, make_ample_budget()) == Report(ONE_WORKSPACE)
 
 
 @pytest.mark.parametrize(
-    "use",
+    "arguments",
     [
         {"scope": "task"},
-        {"document": "that of the materials"},
-        {"document": "that of the materials", "scope": "task"},
+        {"document": "the id of TEXT"},
+        {"document": "the id of TEXT", "scope": "task"},
         {"materials": TEXT},
         {"materials": TEXT, "scope": "task"},
         {"materials": MAST},
@@ -114,27 +127,29 @@ async def test_use_within_the_touch_interval_keeps_a_workspace(
     ],
 )
 async def test_every_use_keeps_a_workspace(
-    app: App, ctx: Context, clock: SettableClock, use: dict[str, Any]
+    app: App, ctx: Context, clock: SettableClock, arguments: dict[str, Any]
 ) -> None:
-    brought = await upload_text(app, "notes")
+    out = await upload_text(app, "notes")
     clock.advance(days=89)
-    if "document" in use:
-        use = use | {"document": brought["document"]}
-    await extract_result(app, QUESTION, task_id="notes", **use)
-    whole = await read_write_times(ctx, "users/")
+    if "document" in arguments:
+        arguments = arguments | {"document": out["document"]}
+    await extract_result(app, QUESTION, task_id="notes", **arguments)
+    before = await read_write_times(ctx, "users/")
+
     clock.advance(days=89)
     assert await purge(ctx, make_ample_budget()) == Report()
-    assert await read_write_times(ctx, "users/") == whole
+    assert await read_write_times(ctx, "users/") == before
+
     clock.advance(days=2)
     assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1
     assert await read_write_times(ctx, "users/") == {}
 
 
-async def test_retried_upload_keeps_a_workspace(
+async def test_a_retried_upload_keeps_a_workspace(
     app: App, ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
-    async with open_workspace_app(settings, clock, embedder_is_down=True) as other:
-        await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
+    async with open_workspace_app(settings, clock, embedder_is_down=True) as failing_app:
+        await extract_error(failing_app, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=89)
     await upload_text(app, "notes")
     clock.advance(days=2)
@@ -144,34 +159,39 @@ async def test_retried_upload_keeps_a_workspace(
 async def test_incomplete_uploads_are_erased_too(
     ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
-    async with open_workspace_app(settings, clock, embedder_is_down=True) as other:
-        await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
+    async with open_workspace_app(settings, clock, embedder_is_down=True) as failing_app:
+        await extract_error(failing_app, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=91)
     assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1
     assert await read_write_times(ctx, "users/") == {}
 
 
-async def test_workspace_used_after_the_query_stays(
+async def test_a_workspace_used_during_the_run_stays(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
+    """The second workspace is used when the first one has been erased."""
     for task in ("first", "second"):
         await upload_text(app, task)
         clock.advance(minutes=1)
     clock.advance(days=91)
-    used = open_workspace(ctx, "second").path
+    second_path = open_workspace(ctx, "second").path
 
-    def use(_count: int) -> None:  # while the first is being erased
+    def use_second(_count: int) -> None:
         client = Client(project=ctx.settings.google_cloud_project)
-        client.document(used).update({"touched_at": clock()})
+        client.document(second_path).update({"touched_at": clock()})
         client.close()  # type: ignore[no-untyped-call]
 
-    assert await purge(ctx, Budget(math.inf, use)) == Report(GONE)
-    assert await read_workspaces(ctx) == {used}
-    result = await extract_result(app, QUESTION, scope="task", task_id="second")
-    assert result["contexts"][0] == MAST
+    assert await purge(ctx, Budget(math.inf, use_second)) == Report(ONE_WORKSPACE)
+
+    assert await read_workspaces(ctx) == {second_path}
+    out = await extract_result(app, QUESTION, scope="task", task_id="second")
+    assert out["contexts"][0] == MAST
 
 
-async def test_other_data_is_not_touched(app: App, ctx: Context, clock: SettableClock) -> None:
+async def test_erasure_of_a_workspace_changes_no_other_data(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    """Only the workspace `old` of one user is idle. Answers that were stored for it expire too."""
     for caller in (READER, STRANGER):
         await upload_text(app, "old", caller=caller, idempotency_key="one")
     clock.advance(days=60)
@@ -180,57 +200,63 @@ async def test_other_data_is_not_touched(app: App, ctx: Context, clock: Settable
     await call_at(app, "add_task", "reader", title="bake", idempotency_key="four")
     before = await read_write_times(ctx)
     clock.advance(days=31)
+
     report = Report()
     await erase_idle(ctx, make_ample_budget(), report)
-    assert report.counts == GONE + Counter(answers=1)
-    gone = before.keys() - (await read_write_times(ctx)).keys()
-    assert {path.split("/")[2] for path in gone} == {"rag_tasks", "replays"}
-    assert {path.split("/")[1] for path in gone} == {"reader"}
-    assert all("/replays/" in path or "/rag_tasks/old" in path for path in gone)
-    assert report.counts.total() == len(gone)
-    assert {path: at for path, at in before.items() if path not in gone} == await read_write_times(
-        ctx
-    )
+
+    assert report.counts == ONE_WORKSPACE + Counter(answers=1)
+    after = await read_write_times(ctx)
+    deleted_paths = before.keys() - after.keys()
+    assert len(deleted_paths) == report.counts.total()
+    for path in deleted_paths:
+        assert path.startswith(("users/reader/rag_tasks/old", "users/reader/replays/"))
+    assert after == {path: time for path, time in before.items() if path not in deleted_paths}
 
 
-async def test_answer_of_an_erased_workspace_is_not_replayed(
+async def test_the_answer_of_an_erased_workspace_is_not_replayed(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     arguments: Any = {"materials": TEXT, "task_id": "notes", "idempotency_key": "one"}
-    first = await call_extract(app, QUESTION, **arguments)
+    first_answer = await call_extract(app, QUESTION, **arguments)
     assert (await call_extract(app, QUESTION, **arguments)).receipt.replayed
+
     clock.advance(days=91)
     await purge(ctx, make_ample_budget())
-    fresh = await call_extract(app, QUESTION, **arguments)
-    assert (None, first.result) == (fresh.receipt.replayed, fresh.result)
-    assert fresh.result
-    assert not fresh.result["known"]
+
+    new_answer = await call_extract(app, QUESTION, **arguments)
+    assert new_answer.receipt.replayed is None
+    assert new_answer.result == first_answer.result
+    assert new_answer.result
+    assert not new_answer.result["known"]
     assert (await call_extract(app, QUESTION, **arguments)).receipt.replayed
 
 
-async def add_passages(ctx: Context, task: str, passages: int) -> None:
-    """Add passages to a workspace, as uploads do."""
-    folder = ctx.database.collection(f"{open_workspace(ctx, task).path}/passages")
+async def add_passages(ctx: Context, task: str, count: int) -> None:
+    """Add this many passages to a workspace, as uploads do."""
+    passages = ctx.database.collection(f"{open_workspace(ctx, task).path}/passages")
     batch = ctx.database.client.batch()
-    for number in range(passages):
-        batch.set(folder.document(f"more-{number}"), {"text": "more", "facets": []})
+    for number in range(count):
+        batch.set(passages.document(f"more-{number}"), {"text": "more", "facets": []})
     await batch.commit()
 
 
-async def test_next_run_continues_one_without_time(
+async def test_the_next_run_continues_one_without_time(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     for task in ("first", "second"):
         await upload_text(app, task)
     await add_passages(ctx, "first", 2 * PAGE_SIZES["passages"])
     clock.advance(days=91)
+
     reports = [await purge(ctx, make_spent_budget())]
     while not reports[-1].finished:
         reports.append(await purge(ctx, make_spent_budget()))
+
     assert max(report.counts.total() for report in reports) <= max(PAGE_SIZES.values())
-    assert len(reports) == 2 * 4 + 2 + 1  # commits for each, two more for pages, and the end
+    # Four runs for each workspace, two more for the further pages of passages, and the last one.
+    assert len(reports) == 2 * 4 + 2 + 1
     counts = sum((report.counts for report in reports), Counter[str]())
-    assert GONE + GONE + Counter(passages=2 * PAGE_SIZES["passages"]) == counts
+    assert counts == ONE_WORKSPACE + ONE_WORKSPACE + Counter(passages=2 * PAGE_SIZES["passages"])
     assert await read_write_times(ctx, "users/") == {}
 
 

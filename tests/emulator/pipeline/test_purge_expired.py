@@ -1,10 +1,11 @@
-"""Purge deletes expired documents, and nothing before its time."""
+"""Purge deletes expired documents, such as deleted tasks and stored answers, and no others."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,22 +28,24 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import App, Context
+    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
-TODO = "users/anna/tasks/{}"
+TASK_PATH = "users/anna/tasks/{}"
 
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
-    watched = WatchedApp(settings, embedder=WordEmbedder())
-    yield watched
-    await watched.aclose()
+    """An app whose clock the tests set."""
+    opened = WatchedApp(settings, embedder=WordEmbedder())
+    yield opened
+    await opened.aclose()
 
 
-def make_context_after(app: App, **later: float) -> Context:
+def make_context_after(app: App, **after_noon: float) -> Context:
     """Return the context of a job that runs this much after noon."""
-    moment = NOON + timedelta(**later)
+    moment = NOON + timedelta(**after_noon)
     app.clock = lambda: moment
     return make_job_context(app)
 
@@ -52,21 +55,20 @@ async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
     await call_for_result(app, "delete_task", task_id=first)
     await call_for_result(app, "complete_task", task_id=second)
     await call_for_result(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
-    assert (await purge(make_context_after(app, days=30, seconds=-1), make_ample_budget())).counts[
-        "todos"
-    ] == 0
+
+    ctx = make_context_after(app, days=30, seconds=-1)
+    assert (await purge(ctx, make_ample_budget())).counts["todos"] == 0
+
     ctx = make_context_after(app, days=30)
-    assert (await count_pending(ctx), await purge(ctx, make_ample_budget())) == (
-        1,
-        Report(Counter(todos=1)),
-    )
+    assert await count_pending(ctx) == 1
+    assert await purge(ctx, make_ample_budget()) == Report(Counter(todos=1))
     assert set(await read_documents(ctx, "users/anna/tasks")) == {"2", "3"}
-    assert await purge(make_context_after(app, days=31), make_ample_budget()) == Report(
-        Counter(todos=1)
-    )
+
+    ctx = make_context_after(app, days=31)
+    assert await purge(ctx, make_ample_budget()) == Report(Counter(todos=1))
 
 
-async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
+async def test_the_number_of_a_purged_task_is_not_reused(app: App) -> None:
     [first] = await add_tasks(app, "bake")
     await call_for_result(app, "delete_task", task_id=first)
     await purge(make_context_after(app, days=31), make_ample_budget())
@@ -75,51 +77,54 @@ async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
     assert first != second
 
 
-async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
+async def test_a_task_restored_during_the_run_stays(settings: Settings) -> None:
     app = WatchedApp(settings, embedder=WordEmbedder())
     [first] = await add_tasks(app, "bake")
     await call_for_result(app, "delete_task", task_id=first)
     await app.aclose()
 
-    async def restore() -> None:
-        changed = {"purge_at": None, "state": "open"}
-        reference = app.connection.client.document(TODO.format(1))
-        await reference.update(changed)
+    async def restore_task() -> None:
+        task = app.connection.client.document(TASK_PATH.format(1))
+        await task.update({"purge_at": None, "state": "open"})
 
-    app = WatchedApp(settings, call_before(1, restore), embedder=WordEmbedder())
-    assert (await purge(make_context_after(app, days=31), make_ample_budget())).counts["todos"] == 0
+    app = WatchedApp(settings, call_before(1, restore_task), embedder=WordEmbedder())
+    report = await purge(make_context_after(app, days=31), make_ample_budget())
+    assert report.counts["todos"] == 0
     assert set(await read_documents(make_job_context(app), "users/anna/tasks")) == {"1"}
     await app.aclose()
 
 
-async def test_expired_answer_is_deleted(app: App) -> None:
+async def test_an_expired_answer_is_deleted(app: App) -> None:
     await call_for_result(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
-    assert await purge(make_context_after(app, days=2, seconds=-1), make_ample_budget()) == Report()
-    assert len(await read_documents(make_job_context(app), path)) == 1
-    assert await purge(make_context_after(app, days=2), make_ample_budget()) == Report(
-        Counter(replays=1)
-    )
-    assert await read_documents(make_job_context(app), path) == {}
+
+    ctx = make_context_after(app, days=2, seconds=-1)
+    assert await purge(ctx, make_ample_budget()) == Report()
+    assert len(await read_documents(ctx, path)) == 1
+
+    ctx = make_context_after(app, days=2)
+    assert await purge(ctx, make_ample_budget()) == Report(Counter(replays=1))
+    assert await read_documents(ctx, path) == {}
 
 
-async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
+async def test_old_run_records_and_expired_leases_are_deleted(app: App) -> None:
+    """A lease stays for some days after it has expired. The ids say after how many days."""
     ctx = make_context_after(app)
-    for day in (-31, -1, 1):
-        expiry = {"expires_at": NOON + timedelta(days=day)}
-        await set_fields(ctx, f"runs/{day}", expiry)
-        await set_fields(ctx, f"leases/{day}", expiry)
+    for days in (-31, -1, 1):
+        fields = {"expires_at": NOON + timedelta(days=days)}
+        await set_fields(ctx, f"runs/{days}", fields)
+        await set_fields(ctx, f"leases/{days}", fields)
     assert await purge(ctx, make_ample_budget()) == Report(Counter(runs=2, leases=1))
-    left = (set(await read_documents(ctx, "runs")), set(await read_documents(ctx, "leases")))
-    assert left == ({"1"}, {"-1", "1"})
+    assert set(await read_documents(ctx, "runs")) == {"1"}
+    assert set(await read_documents(ctx, "leases")) == {"-1", "1"}
 
 
-async def test_idle_run_costs_a_few_reads_and_no_write(app: App) -> None:
+async def test_a_run_with_nothing_to_delete_writes_nothing(app: App) -> None:
     await add_tasks(app, "bake", "sail")
     meter = Meter()
     assert await purge(app.context(Caller(), meter), make_ample_budget()) == Report()
     assert meter.documents_written == 0
-    assert meter.documents_read <= len(SWEEPS) + 4
+    assert meter.documents_read <= len(SWEEPS) + 4  # a query for each kind, and a few more
 
 
 async def store_expired(ctx: Context, count: int) -> None:
@@ -133,47 +138,58 @@ async def store_expired(ctx: Context, count: int) -> None:
     await batch.commit()
 
 
-async def test_next_run_continues_one_without_time(app: App) -> None:
+def count_commits(count: int) -> int:
+    """Return the number of commits that delete this many documents of every kind."""
+    return sum(math.ceil(count / kind.commit_size) for kind in EXPIRING)
+
+
+async def test_the_next_run_continues_one_without_time(app: App) -> None:
     ctx, count = make_context_after(app), 18
     await store_expired(ctx, count)
+
     reports = [await purge(ctx, make_spent_budget())]
     while not reports[-1].finished:
         reports.append(await purge(ctx, make_spent_budget()))
-    commits = sum(-(-count // kind.commit_size) for kind in EXPIRING)
-    assert commits + 1 == len(reports)
+
+    assert len(reports) == count_commits(count) + 1
     counts = sum((report.counts for report in reports), Counter[str]())
-    assert Counter({kind.name: count for kind in EXPIRING}) == counts
+    assert counts == Counter({kind.name: count for kind in EXPIRING})
     assert await read_write_times(ctx) == {}
 
 
-async def test_only_expired_documents_are_gone_after_any_commit(settings: Settings) -> None:
-    class DiedError(Exception):
+async def test_a_run_killed_after_any_commit_is_completed(settings: Settings) -> None:
+    """Each run is killed after its first commit, until a run has nothing to commit."""
+
+    class Killed(Exception):
         pass
+
+    async def send_and_die(_commit: int, send: Send) -> Results:
+        await send()
+        raise Killed
 
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     await store_expired(make_job_context(app), 18)
-    await set_fields(make_job_context(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
-    deaths = 0
+    await set_fields(
+        make_job_context(app), TASK_PATH.format(7), {"purge_at": NOON + timedelta(days=1)}
+    )
 
-    async def die_after_the_first(_commit: int, send: Any) -> list[Any]:
-        await send()
-        raise DiedError
-
+    kills = 0
     while True:
-        dying = WatchedApp(settings, die_after_the_first, clock=SettableClock(NOON))
+        dying_app = WatchedApp(settings, send_and_die, clock=SettableClock(NOON))
         try:
-            await purge(make_job_context(dying), make_ample_budget())
-        except DiedError:
-            deaths += 1
+            await purge(make_job_context(dying_app), make_ample_budget())
+        except Killed:
+            kills += 1
         else:
             break
         finally:
-            await dying.aclose()
-    assert sum(-(-18 // kind.commit_size) for kind in EXPIRING) == deaths
-    assert {TODO.format(7)} == set(await read_write_times(make_job_context(app)))
+            await dying_app.aclose()
+
+    assert kills == count_commits(18)
+    assert set(await read_write_times(make_job_context(app))) == {TASK_PATH.format(7)}
     await app.aclose()
 
 
-def test_deletions_are_counted_by_kind() -> None:
+def test_each_kind_of_deletion_has_its_own_count() -> None:
     names = [sweep.name for sweep in SWEEPS]
     assert sorted(set(names)) == sorted(names)

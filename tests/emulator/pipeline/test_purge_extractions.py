@@ -1,4 +1,8 @@
-"""Purge deletes extractions without a chunk, and promotes duplicates of deleted ones."""
+"""Purge deletes extractions without a chunk, and shows a duplicate of a deleted one instead.
+
+An extraction is a decision, a warning or the like, found in a chunk. A duplicate of another one is
+hidden, and is not counted in its topics. Purge checks all extractions in rounds.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,12 @@ from shared.extractions.extracted_chunks import build_topic_count_writes, summar
 from shared.extractions.model import Extraction, Pitfall
 from shared.extractions.repository import to_fields
 from shared.extractions.upkeep import PAGE_SIZE
-from shared.knowledge.ingestion import Ingestion
 from shared.runtime.job import Report
 from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
-from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
+from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
@@ -39,11 +42,13 @@ GALE: Final = Pitfall(title="Gales", description="A short chain drags.")
 
 @pytest.fixture
 def clock() -> SettableClock:
+    """The clock of the app, which stands still until a test advances it."""
     return SettableClock(NOON)
 
 
 @pytest.fixture
 async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+    """An app with that clock."""
     opened = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
@@ -51,13 +56,14 @@ async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
+    """The context of a run of the job."""
     return make_job_context(app)
 
 
-def make_extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
-    """Make an extraction of a chunk."""
-    plain = Extraction(
-        extraction_id=name,
+def make_extraction(extraction_id: str, chunk: Chunk, **fields: Any) -> Extraction:
+    """Make an extraction from a chunk; `fields` override the defaults."""
+    extraction = Extraction(
+        extraction_id=extraction_id,
         content=GALE,
         topics=("weather",),
         quote=chunk.content,
@@ -67,31 +73,29 @@ def make_extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
         model="m",
         extracted_at=NOON,
     )
-    return replace(plain, **more)
+    return replace(extraction, **fields)
 
 
 async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
-    """Store one extraction for each chunk."""
-    for make_extraction in extractions:
-        summaries = summarize_extractions([make_extraction])
-        await set_fields(ctx, f"chunks/{make_extraction.chunk_id}", {"extracted": summaries})
-        await set_fields(
-            ctx,
-            f"extractions/{make_extraction.extraction_id}",
-            to_fields(make_extraction, (1.0,), "words"),
-        )
+    """Store extractions, at most one for each chunk."""
+    for extraction in extractions:
+        summaries = summarize_extractions([extraction])
+        await set_fields(ctx, f"chunks/{extraction.chunk_id}", {"extracted": summaries})
+        path = f"extractions/{extraction.extraction_id}"
+        await set_fields(ctx, path, to_fields(extraction, (1.0,), "words"))
         await ctx.database.commit(build_topic_count_writes(ctx.database, {}, summaries))
 
 
 async def read_visibility(ctx: Context) -> dict[str, bool]:
-    """Return the stored extractions' ids, each with whether it is visible."""
-    stored = await read_documents(ctx, "extractions")
-    return {name: bool(data["facets"]) for name, data in stored.items()}
+    """Return whether each stored extraction is visible, by its id."""
+    extractions = await read_documents(ctx, "extractions")
+    return {extraction_id: bool(data["facets"]) for extraction_id, data in extractions.items()}
 
 
 async def read_topic_counts(ctx: Context) -> dict[str, int]:
-    """Return the number of extractions that the topics count."""
-    return {data["name"]: data["total"] for data in (await read_documents(ctx, "topics")).values()}
+    """Return the number of extractions of each topic, as stored."""
+    topics = (await read_documents(ctx, "topics")).values()
+    return {data["name"]: data["total"] for data in topics}
 
 
 async def test_orphaned_extractions_are_deleted_and_uncounted(
@@ -99,123 +103,131 @@ async def test_orphaned_extractions_are_deleted_and_uncounted(
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
+
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
     assert await purge(ctx, make_ample_budget()) == Report(Counter(extractions=1))
-    assert (await read_visibility(ctx), await read_topic_counts(ctx)) == (
-        {"two": True},
-        {"weather": 1},
-    )
+    assert await read_visibility(ctx) == {"two": True}
+    assert await read_topic_counts(ctx) == {"weather": 1}
+
     await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
     clock.now += ROUND_INTERVAL
     await purge(ctx, make_ample_budget())
     clock.now += ROUND_INTERVAL
     await purge(ctx, make_ample_budget())
-    assert (await read_visibility(ctx), await read_topic_counts(ctx)) == ({}, {})
+    assert await read_visibility(ctx) == {}
+    assert await read_topic_counts(ctx) == {}
     assert await read_documents(ctx, "gone_extractions") == {}
 
 
-async def test_extractions_of_a_tombstone_stay(
-    ctx: Context,
-) -> None:
+async def test_extractions_of_a_tombstone_stay(ctx: Context) -> None:
+    """A tombstone is the document of a deleted chunk; the index job deletes its extractions."""
     first, second = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
-    await Ingestion(ctx.database).save([chunk_source(replace(SAILING, sections=()))], NOON)
+    await ingest_sources(ctx, replace(SAILING, sections=()), now=NOON)
     assert await purge(ctx, make_ample_budget()) == Report()
     assert set(await read_visibility(ctx)) == {"one", "two"}
     await index(ctx, make_ample_budget())
     assert await read_visibility(ctx) == {}
 
 
-async def test_most_confident_duplicate_replaces_a_deleted_one(
-    ctx: Context,
-) -> None:
+async def test_the_most_confident_duplicate_replaces_a_deleted_one(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, SAILING)
-    others = await store_sources(ctx, BAKING)
-    sure = (0.5, 0.9, 0.7)
-    repeating = [
-        make_extraction(f"again-{rank}", chunk, duplicate_of="one", confidence=rank)
-        for rank, chunk in zip(sure, others, strict=True)
+    other_chunks = await store_sources(ctx, BAKING)
+    duplicates = [
+        make_extraction(f"again-{confidence}", chunk, duplicate_of="one", confidence=confidence)
+        for confidence, chunk in zip((0.5, 0.9, 0.7), other_chunks, strict=True)
     ]
-    await store_extractions(ctx, make_extraction("one", first), *repeating)
+    await store_extractions(ctx, make_extraction("one", first), *duplicates)
     assert await read_topic_counts(ctx) == {"weather": 1}
-    await Ingestion(ctx.database).save([chunk_source(replace(SAILING, sections=()))], NOON)
+
+    await ingest_sources(ctx, replace(SAILING, sections=()), now=NOON)
     report = await index(ctx, make_ample_budget())
-    assert (report.counts["shown"], report.failures) == (1, [])
+    assert report.counts["shown"] == 1
+    assert report.failures == []
+
     assert await read_visibility(ctx) == {"again-0.5": False, "again-0.7": False, "again-0.9": True}
     assert await read_topic_counts(ctx) == {"weather": 1}
-    stored = await read_documents(ctx, "extractions")
-    assert {stored[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")} == {"again-0.9"}
+    extractions = await read_documents(ctx, "extractions")
+    for extraction_id in ("again-0.5", "again-0.7"):
+        assert extractions[extraction_id]["duplicate_of"] == "again-0.9"
 
 
-async def test_orphan_rewritten_during_the_run_stays(
+async def test_an_orphan_rewritten_during_the_run_stays(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     for chunk in (first, second):
-        gone: dict[str, Any] = {"extracted": {}}
-        await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(gone)
+        no_extractions: dict[str, Any] = {"extracted": {}}
+        await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(no_extractions)
 
-    async def again() -> None:
-        await set_fields(
-            ctx, f"chunks/{first.chunk_id}", {"extracted": {"one": {"type": "warning"}}}
-        )
+    async def extract_first_again() -> None:
+        extracted = {"one": {"type": "warning"}}
+        await set_fields(ctx, f"chunks/{first.chunk_id}", {"extracted": extracted})
         await set_fields(ctx, "extractions/one", {"quote": "again"})
 
-    raced = WatchedApp(settings, call_before(1, again), clock=clock, embedder=WordEmbedder())
-    # The round through all chunks has its first commit before.
-    await purge(make_job_context(raced), make_spent_budget())
-    await purge(make_job_context(raced), make_ample_budget())
-    await raced.aclose()
+    hook = call_before(1, extract_first_again)
+    purging_app = WatchedApp(settings, hook, clock=clock, embedder=WordEmbedder())
+    # The first commit is one of the round through all chunks, which comes first.
+    await purge(make_job_context(purging_app), make_spent_budget())
+    await purge(make_job_context(purging_app), make_ample_budget())
+    await purging_app.aclose()
+
     assert await read_visibility(ctx) == {"one": True}
 
 
-async def test_round_continues_page_by_page(ctx: Context) -> None:
+async def test_the_next_run_continues_with_the_next_page(ctx: Context) -> None:
     orphan = {"type": "warning", "topics": [], "facets": ["warning"], "chunk_id": "gone"}
     batch = ctx.database.client.batch()
     for number in range(PAGE_SIZE + 5):
         batch.set(ctx.database.document("extractions", f"orphan-{number}"), orphan)
     await batch.commit()
+
     reports = [await purge(ctx, make_spent_budget())]
     while not reports[-1].finished:
         reports.append(await purge(ctx, make_spent_budget()))
-    removed = [report.counts["extractions"] for report in reports]
-    assert [count for count in removed if count] == [PAGE_SIZE, 5]
+
+    counts = [report.counts["extractions"] for report in reports]
+    assert [count for count in counts if count] == [PAGE_SIZE, 5]
     assert await read_visibility(ctx) == {}
 
 
-async def test_killed_run_ends_in_the_same_state(
+async def test_the_next_run_completes_one_killed_after_any_commit(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
-    class DiedError(Exception):
+    """Each run is killed after its first commit, until a run has nothing to commit."""
+
+    class Killed(Exception):
         pass
 
-    async def die(_commit: int, send: Send) -> Results:
+    async def send_and_die(_commit: int, send: Send) -> Results:
         await send()
-        raise DiedError
+        raise Killed
 
     first, second = await store_sources(ctx, SAILING)
-    others = await store_sources(ctx, BAKING)
-    repeating = [
-        make_extraction(f"{n}", chunk, duplicate_of="one") for n, chunk in enumerate(others)
+    duplicates = [
+        make_extraction(f"{number}", chunk, duplicate_of="one")
+        for number, chunk in enumerate(await store_sources(ctx, BAKING))
     ]
     await store_extractions(
-        ctx, make_extraction("one", first), make_extraction("two", second), *repeating
+        ctx, make_extraction("one", first), make_extraction("two", second), *duplicates
     )
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
-    deaths = 0
+
+    kills = 0
     for _ in range(2):
         while True:
-            dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
+            dying_app = WatchedApp(settings, send_and_die, clock=clock, embedder=WordEmbedder())
             try:
-                await purge(make_job_context(dying), make_ample_budget())
-            except DiedError:
-                deaths += 1
+                await purge(make_job_context(dying_app), make_ample_budget())
+            except Killed:
+                kills += 1
             else:
                 break
             finally:
-                await dying.aclose()
+                await dying_app.aclose()
         clock.now += ROUND_INTERVAL
-    assert deaths > 3
+
+    assert kills > 3
     assert await read_visibility(ctx) == {"0": True, "1": False, "2": False, "two": True}
     assert await read_topic_counts(ctx) == {"weather": 2}

@@ -1,4 +1,7 @@
-"""A failing deletion blocks no other; an outage of the database ends the purge."""
+"""A failing deletion blocks no others, and an outage of the database ends the purge.
+
+Purge erases idle workspaces one by one, and then sweeps each kind of expired document.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def make_idle_workspaces(settings: Settings, *names: str) -> SettableClock:
-    """Make idle workspaces. Return the time at which they are idle."""
+    """Make idle workspaces and an expired to-do; return a clock at which they are due."""
     clock = SettableClock()
     app = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
     for name in names:
@@ -45,81 +48,89 @@ async def make_idle_workspaces(settings: Settings, *names: str) -> SettableClock
     return clock
 
 
-SECOND_TASK: Final = 6
-"""The number of the commit that begins to erase the second workspace."""
+SIXTH_COMMIT: Final = 6
+"""The first commit after the erasure of a workspace, which takes five."""
 
 
 def make_failing_hook(number: int, error: Exception) -> CommitHook:
-    """Make one commit fail."""
+    """Return a hook that fails at the commit with this number."""
 
-    async def around(commit: int, send: Send) -> Results:
+    async def fail_at_commit(commit: int, send: Send) -> Results:
         if commit == number:
             raise error
         return await send()
 
-    return around
+    return fail_at_commit
 
 
-@pytest.mark.parametrize("kind", [ServiceUnavailable, InvalidArgument])
-async def test_failing_workspace_blocks_no_other(
-    settings: Settings, kind: Callable[[str], Exception]
+@pytest.mark.parametrize("error_type", [ServiceUnavailable, InvalidArgument])
+async def test_a_failing_workspace_blocks_no_other(
+    settings: Settings, error_type: Callable[[str], Exception]
 ) -> None:
     clock = await make_idle_workspaces(settings, "first", "second", "third")
-    watched = WatchedApp(settings, make_failing_hook(SECOND_TASK, kind("no")), clock=clock)
-    report = await purge(make_job_context(watched), make_ample_budget())
+    app = WatchedApp(settings, make_failing_hook(SIXTH_COMMIT, error_type("no")), clock=clock)
+
+    report = await purge(make_job_context(app), make_ample_budget())
     assert [failure.name for failure in report.failures] == ["rag_tasks/second"]
-    assert (report.counts["tasks"], report.counts["todos"], report.finished) == (2, 1, True)
-    left = await read_write_times(make_job_context(watched), "users/reader/rag_tasks")
-    assert {path.split("/")[3] for path in left} == {"second"}
-    report = await purge(make_job_context(watched), make_ample_budget())
-    assert (report.counts["tasks"], report.failures) == (1, [])
-    await watched.aclose()
+    assert report.counts["tasks"] == 2
+    assert report.counts["todos"] == 1
+    assert report.finished
+    paths = await read_write_times(make_job_context(app), "users/reader/rag_tasks")
+    assert {path.split("/")[3] for path in paths} == {"second"}
+
+    report = await purge(make_job_context(app), make_ample_budget())
+    assert report.counts["tasks"] == 1
+    assert report.failures == []
+    await app.aclose()
 
 
-async def test_failing_sweep_blocks_no_other(settings: Settings) -> None:
+async def test_a_failing_sweep_blocks_no_other(settings: Settings) -> None:
     clock = await make_idle_workspaces(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
-    watched = WatchedApp(settings, make_failing_hook(SECOND_TASK, error), clock=clock)
-    report = await purge(make_job_context(watched), make_ample_budget())
+    app = WatchedApp(settings, make_failing_hook(SIXTH_COMMIT, error), clock=clock)
+    report = await purge(make_job_context(app), make_ample_budget())
     assert [failure.name for failure in report.failures] == ["todos"]
-    assert (report.counts["todos"], report.counts["tasks"]) == (0, 1)
-    await watched.aclose()
+    assert report.counts["todos"] == 0
+    assert report.counts["tasks"] == 1
+    await app.aclose()
 
 
-async def test_outage_of_the_database_ends_the_run(
+async def test_an_outage_of_the_database_ends_the_run(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = await make_idle_workspaces(settings, "first", "second")
-    timeout = asyncio.timeout
+    real_timeout = asyncio.timeout
     async with run_emulator_proxy() as proxy:
 
-        async def hang() -> None:
+        async def stop_answering() -> None:
             await proxy.hang()
-            monkeypatch.setattr(asyncio, "timeout", lambda _: timeout(0))
+            monkeypatch.setattr(asyncio, "timeout", lambda _: real_timeout(0))
 
-        watched = WatchedApp(settings, call_after(4, hang), clock=clock)
+        app = WatchedApp(settings, call_after(4, stop_answering), clock=clock)
         with use_emulator_at(proxy.host):
-            database = Database(watched.connection, Meter(), request_seconds=600)
-            ctx = replace(make_job_context(watched), database=database)
+            database = Database(app.connection, Meter(), request_seconds=600)
+            ctx = replace(make_job_context(app), database=database)
         with pytest.raises(Unavailable):
             await purge(ctx, make_ample_budget())
-        assert 4 <= watched.commits <= 5
+        assert 4 <= app.commits <= 5
         monkeypatch.undo()
         await proxy.restore()
-        await watched.aclose()
+        await app.aclose()
 
 
-async def test_run_without_its_lease_stops(settings: Settings) -> None:
+async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
     clock = await make_idle_workspaces(settings, "only")
 
-    async def take() -> None:
-        other = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
-        await set_fields(make_job_context(calm), "leases/purge", other)
+    other_app = WatchedApp(settings, clock=clock)
 
-    calm = WatchedApp(settings, clock=clock)
-    raced = WatchedApp(settings, call_before(3, take), clock=clock)
+    async def take_lease() -> None:
+        lease = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
+        await set_fields(make_job_context(other_app), "leases/purge", lease)
+
+    app = WatchedApp(settings, call_before(3, take_lease), clock=clock)
     with pytest.raises(LeaseLost):
-        await run_job(JOB, raced)
-    assert await read_write_times(make_job_context(calm), "users/reader/rag_tasks")
-    for app in (calm, raced):
-        await app.aclose()
+        await run_job(JOB, app)
+
+    assert await read_write_times(make_job_context(other_app), "users/reader/rag_tasks")
+    await app.aclose()
+    await other_app.aclose()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-COMMITS: Final = (1, 2, 4, 5, 8)
-"""The commits after which a run is killed. Each workspace takes five."""
-RUN_PURGE: Final = "from infra.cli.main import main; main(['jobs', 'run', 'purge'])"
-KILLED_PURGE: Final = """
+KILLED_AFTER: Final = (1, 2, 4, 5, 8)
+"""The numbers of the commits after which a run is killed. Each workspace takes five commits."""
+DOCUMENTS_PER_WORKSPACE: Final = 9
+PURGE_PROGRAM: Final = "from infra.cli.main import main; main(['jobs', 'run', 'purge'])"
+DYING_PURGE_PROGRAM: Final = """
 import asyncio, os, signal, sys
 from dataclasses import replace
 from functions.jobs.purge.job import JOB, purge
@@ -37,92 +38,81 @@ from shared.runtime.context import App
 from shared.runtime.job import Budget, run_job
 from shared.core.settings import Settings
 
-class Dying(Budget):
+class DeadlyBudget(Budget):
     commits = 0
 
     @property
     def spent(self):
-        Dying.commits += 1
-        if Dying.commits == int(sys.argv[1]):
+        DeadlyBudget.commits += 1
+        if DeadlyBudget.commits == int(sys.argv[1]):
             os.kill(os.getpid(), signal.SIGKILL)
 
 async def run(ctx, budget):
-    return await purge(ctx, Dying(budget.deadline))
+    return await purge(ctx, DeadlyBudget(budget.deadline))
 
 asyncio.run(run_job(replace(JOB, run=run), App(Settings())))
 """
 
 
-class StoppedError(Exception):
-    """The exception that ends a run."""
+class Killed(Exception):
+    """Ends a run, as if its process were killed."""
 
 
-class Stopping(Budget):
-    """Return an app whose runs end after this many commits, as by a kill."""
+def make_deadly_budget(commits: int) -> Budget:
+    """Make a budget that ends a run when it asks for the time after this many commits."""
+    remaining_commits = iter(range(1, commits))
 
-    __slots__ = ("left",)
-    left: list[int]
+    class DeadlyBudget(Budget):
+        @property
+        def spent(self) -> bool:
+            if next(remaining_commits, None) is None:
+                raise Killed
+            return False
 
-    @classmethod
-    def after(cls, commits: int) -> Stopping:
-        budget = cls(make_ample_budget().deadline)
-        object.__setattr__(budget, "left", list(range(commits - 1)))
-        return budget
-
-    @property
-    def spent(self) -> bool:
-        if not self.left:
-            raise StoppedError
-        self.left.pop()
-        return False
+    return DeadlyBudget(math.inf)
 
 
-async def make_workspaces(app: App, clock: SettableClock) -> dict[str, int]:
-    """Make two idle workspaces and one in use. Return the number of documents below each path."""
+async def make_workspaces(app: App, clock: SettableClock) -> None:
+    """Make two idle workspaces, `older` and `younger`, and one in use, `used`."""
     for task in ("older", "younger"):
         await upload_text(app, task, idempotency_key=task)
         clock.advance(minutes=1)
     clock.advance(days=89)
     await upload_text(app, "used", idempotency_key="used")
     clock.advance(days=2)
-    return Counter(
-        path.split("/")[3] for path in await read_write_times(make_job_context(app), "users/")
-    )
 
 
 async def assert_no_orphans(ctx: Context) -> None:
-    contents = await read_all_documents(ctx.database.client)
-    assert find_orphans(contents) == []
+    """Assert that no document is below a workspace that does not exist."""
+    documents = await read_all_documents(ctx.database.client)
+    assert find_orphans(documents) == []
 
 
-async def test_no_commit_leaves_an_orphan(
-    settings: Settings,
+@pytest.mark.parametrize("commits", KILLED_AFTER)
+async def test_a_run_killed_after_a_commit_leaves_no_orphans(
+    settings: Settings, commits: int
 ) -> None:
-    for commits in COMMITS:
-        project = f"{settings.google_cloud_project}-{commits}"
-        clock = SettableClock()
-        async with open_workspace_app(
-            settings.model_copy(update={"google_cloud_project": project}), clock
-        ) as app:
-            await make_workspaces(app, clock)
-            ctx = make_job_context(app)
-            before = await read_write_times(ctx, "users/")
-            with pytest.raises(StoppedError):
-                await erase_idle(ctx, Stopping.after(commits), Report())
-            await assert_no_orphans(ctx)
-            left = await read_write_times(ctx, "users/")
-            report = Report()
-            await erase_idle(ctx, make_ample_budget(), report)
-            used = {path: at for path, at in before.items() if at == left.get(path)}
-            ended = await read_write_times(ctx, "users/")
-            assert report.counts.total() == len(left) - len(ended)
-            assert len(before) - len(ended) == 2 * 9
-            assert ended == {path: used[path] for path in ended}
+    clock = SettableClock()
+    async with open_workspace_app(settings, clock) as app:
+        await make_workspaces(app, clock)
+        ctx = make_job_context(app)
+        before = await read_write_times(ctx, "users/")
+
+        with pytest.raises(Killed):
+            await erase_idle(ctx, make_deadly_budget(commits), Report())
+        await assert_no_orphans(ctx)
+        after_kill = await read_write_times(ctx, "users/")
+
+        report = Report()
+        await erase_idle(ctx, make_ample_budget(), report)
+        after = await read_write_times(ctx, "users/")
+        assert report.counts.total() == len(after_kill) - len(after)
+        assert len(before) - len(after) == 2 * DOCUMENTS_PER_WORKSPACE
+        for path, write_time in after.items():
+            assert after_kill[path] == before[path] == write_time
 
 
-async def test_run_killed_before_its_first_deletion_is_completed(
-    settings: Settings,
-) -> None:
+async def test_a_run_killed_before_its_first_deletion_is_completed(settings: Settings) -> None:
     clock = SettableClock()
     async with open_workspace_app(settings, clock) as app:
         await upload_text(app, "notes")
@@ -134,28 +124,33 @@ async def test_run_killed_before_its_first_deletion_is_completed(
 
 
 @pytest.mark.slow
-async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
+async def test_the_next_run_completes_several_killed_processes(
+    settings: Settings, project: str
+) -> None:
     clock = SettableClock()
     clock.advance(days=-92)
     async with open_workspace_app(settings, clock) as app:
         await make_workspaces(app, clock)
         ctx = make_job_context(app)
         for commits in (3, 1):
-            assert run_python(project, KILLED_PURGE, str(commits)).returncode == -signal.SIGKILL
+            process = run_python(project, DYING_PURGE_PROGRAM, str(commits))
+            assert process.returncode == -signal.SIGKILL
             await assert_no_orphans(ctx)
-        run = run_python(project, RUN_PURGE)
-        assert (run.returncode, run.stderr) == (0, "")
-        # Of the older one, whatever was deleted before is gone with those who counted it.
+
+        process = run_python(project, PURGE_PROGRAM)
+        assert process.returncode == 0
+        assert process.stderr == ""
+        # The documents of the older workspace were deleted and counted by the killed runs.
         message = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
-        assert any(line.startswith(message) for line in run.stdout.splitlines())
-        left = await read_write_times(ctx, "users/reader/rag_tasks")
-        assert {path.split("/")[3] for path in left} == {"used"}
+        assert any(line.startswith(message) for line in process.stdout.splitlines())
+        paths = await read_write_times(ctx, "users/reader/rag_tasks")
+        assert {path.split("/")[3] for path in paths} == {"used"}
 
 
-def run_python(project: str, *code: str) -> subprocess.CompletedProcess[str]:
-    """Return the code of a child process."""
+def run_python(project: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program on the database of a project, and wait for its end."""
     return subprocess.run(
-        [sys.executable, "-c", *code],
+        [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
         env={**os.environ, "GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "0.1"},
         capture_output=True,

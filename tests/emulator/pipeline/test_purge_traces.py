@@ -1,10 +1,15 @@
-"""Purge erases traces withdrawn long ago completely, and nothing else."""
+"""Purge erases traces that were withdrawn thirty days ago, completely, and nothing else.
+
+A trace is a solved coding problem, on which users vote. A trace that supersedes another one is its
+successor, and such traces form a chain; only the last trace of a chain that is not withdrawn is
+listed by searches.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -44,110 +49,119 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
+    """An app whose clock stands at noon."""
     opened = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
 
-def make_context_after(app: App, **passed: float) -> Context:
-    """Move the clock to this much after noon, and return the context of a job."""
-    app.clock = make_fixed_clock(NOON + timedelta(**passed))
+def set_time(app: App, **after_noon: float) -> None:
+    """Set the clock to this much after noon."""
+    app.clock = make_fixed_clock(NOON + timedelta(**after_noon))
+
+
+def make_context_after(app: App, **after_noon: float) -> Context:
+    """Set the clock to this much after noon, and return the context of a job."""
+    set_time(app, **after_noon)
     return make_job_context(app)
 
 
-async def purge_counts(app: App, **passed: float) -> Counter[str]:
-    """Purge, and return the deletions by kind, without expired answers."""
-    report = await purge(make_context_after(app, **passed), make_ample_budget())
-    assert (report.finished, report.failures) == (True, [])
-    return Counter({name: n for name, n in report.counts.items() if name != "replays"})
+async def purge_after(app: App, **after_noon: float) -> Counter[str]:
+    """Purge this much after noon; return the deletions by kind, except expired answers."""
+    report = await purge(make_context_after(app, **after_noon), make_ample_budget())
+    assert report.finished
+    assert report.failures == []
+    return Counter({kind: count for kind, count in report.counts.items() if kind != "replays"})
 
 
 async def withdraw(app: App, trace_id: str, user: str = "anna", **more: Any) -> None:
     await call_result(app, "withdraw_trace", user, trace_id=trace_id, **more)
 
 
-async def trace_paths(app: App) -> set[str]:
-    """Return the paths of all documents of traces."""
-    return {
-        path for path in await read_write_times(make_job_context(app)) if path.startswith("trace")
-    }
+async def read_trace_paths(app: App) -> set[str]:
+    """Return the paths of all documents of traces and their postings."""
+    return set(await read_write_times(make_job_context(app), "trace"))
 
 
-async def test_trace_is_erased_thirty_days_after_withdrawal(
-    app: App,
-) -> None:
+async def test_a_trace_is_erased_thirty_days_after_withdrawal(app: App) -> None:
+    """Its votes and revisions are deleted with it, and of other documents only a record changes."""
     trace_id = await contribute(app, 0, "anna")
     await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text="Try again.")
     await add_votes(app, trace_id, 3)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="It fails.")
-    stays = await contribute(app, 1, "anna")
-    await vote(app, stays, "ben")
+    other_id = await contribute(app, 1, "anna")
+    await vote(app, other_id, "ben")
     await withdraw(app, trace_id)
-    assert await purge_counts(app, days=30) == Counter()
+    assert await purge_after(app, days=30) == Counter()
     before = await read_write_times(make_job_context(app))
+
     ctx = make_context_after(app, days=30, seconds=1)
     assert await count_pending(ctx) == 1
     assert await purge(ctx, make_ample_budget()) == Report(Counter(traces=1, revisions=1, votes=4))
+
     after = await read_write_times(make_job_context(app))
-    assert [path for path in after if trace_id in path] == []
-    changed = {path for path, at in before.items() if after.get(path, at) != at}
-    assert changed == {"contributors/anna"}
     assert after.keys() == {path for path in before if trace_id not in path}
-    assert f"traces/{stays}/votes/ben" in after
-    assert await purge_counts(app, days=60) == Counter()
+    changed = {path for path, write_time in after.items() if write_time != before[path]}
+    assert changed == {"contributors/anna"}
+    assert f"traces/{other_id}/votes/ben" in after
+    assert await purge_after(app, days=60) == Counter()
 
 
-async def test_erasure_keeps_the_contributors_bad_record(
-    app: App,
-) -> None:
+async def test_erasure_keeps_the_votes_on_record_of_a_contributor(app: App) -> None:
+    """A contributor cannot get rid of bad votes by withdrawing a trace."""
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 2)
     await add_votes(app, trace_id, 5, name="critic", **DOWN)
     record = await Traces(make_job_context(app).database).get_record("anna")
+
     await withdraw(app, trace_id)
-    await purge_counts(app, days=31)
+    await purge_after(app, days=31)
+
     assert await Traces(make_job_context(app).database).get_record("anna") == record
     fields = (await read_app_documents(app, "contributors"))["anna"]
     assert fields == {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5}
 
 
-async def test_restored_trace_stays(app: App) -> None:
+async def test_a_restored_trace_stays(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    make_context_after(app, days=29)
+    set_time(app, days=29)
     await withdraw(app, trace_id, withdrawn=False)
-    assert await purge_counts(app, days=90) == Counter()
+    assert await purge_after(app, days=90) == Counter()
     assert await search_trace_ids(app, query=make_sample(0)["title"]) == [trace_id]
 
 
-async def test_trace_restored_during_the_run_stays_complete(settings: Settings) -> None:
-    calm = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
-    trace_id = await contribute(calm, 0, "anna")
-    await add_votes(calm, trace_id, 2)
-    await withdraw(calm, trace_id)
-    whole = await trace_paths(calm)
+async def test_a_trace_restored_during_the_run_stays_complete(settings: Settings) -> None:
+    app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
+    trace_id = await contribute(app, 0, "anna")
+    await add_votes(app, trace_id, 2)
+    await withdraw(app, trace_id)
+    paths = await read_trace_paths(app)
 
-    async def put_back() -> None:
-        calm.clock = make_fixed_clock(NOON + timedelta(days=40))
-        await withdraw(calm, trace_id, withdrawn=False)
+    async def restore_trace() -> None:
+        set_time(app, days=40)
+        await withdraw(app, trace_id, withdrawn=False)
 
-    raced = WatchedApp(settings, call_before(1, put_back), embedder=WordEmbedder())
-    assert (await purge_counts(raced, days=31))["traces"] == 0
-    await raced.aclose()
-    assert whole <= await trace_paths(calm)
-    assert (await read_app_documents(calm, "contributors"))["anna"] == {"up": 2}
-    await assert_postings_exact(calm)
-    await calm.aclose()
+    purging_app = WatchedApp(settings, call_before(1, restore_trace), embedder=WordEmbedder())
+    assert (await purge_after(purging_app, days=31))["traces"] == 0
+    await purging_app.aclose()
+
+    assert paths <= await read_trace_paths(app)
+    assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 2}
+    await assert_postings_exact(app)
+    await app.aclose()
 
 
-async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
+async def test_a_partly_erased_trace_accepts_no_restore_or_vote(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await vote(app, trace_id, "ben")
     await withdraw(app, trace_id)
+
     ctx = make_context_after(app, days=31)
-    while f"traces/{trace_id}" in await trace_paths(app):
+    while f"traces/{trace_id}" in await read_trace_paths(app):
         assert not (await purge(ctx, make_spent_budget())).finished
-    assert f"traces/{trace_id}/votes/ben" in await trace_paths(app)
+    assert f"traces/{trace_id}/votes/ben" in await read_trace_paths(app)
+
     for user, name, more in (
         ("anna", "withdraw_trace", {"withdrawn": False}),
         ("anna", "get_trace", {}),
@@ -155,101 +169,117 @@ async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
     ):
         error = await call_error(app, name, user, trace_id=trace_id, **more)
         assert error.code == "NOT_FOUND"
-    await purge_counts(app, days=31)
-    assert not [path for path in await trace_paths(app) if trace_id in path]
+
+    await purge_after(app, days=31)
+    assert not [path for path in await read_trace_paths(app) if trace_id in path]
 
 
 async def contribute_chain(app: App, length: int, user: str = "anna") -> list[str]:
-    """Contribute traces, each of which supersedes the one before. Return their ids."""
-    made: list[str] = []
+    """Contribute traces, each of which supersedes the one before; return their ids in order."""
+    trace_ids: list[str] = []
     for number in range(length):
-        more = {"supersedes": made[-1]} if made else {}
-        made.append(await contribute(app, number, user, **more))
-    return made
+        link = {"supersedes": trace_ids[-1]} if trace_ids else {}
+        trace_ids.append(await contribute(app, number, user, **link))
+    return trace_ids
 
 
-async def read_links(app: App) -> dict[str, tuple[str | None, str | None]]:
-    """Return for each trace what it supersedes, and what it is superseded by."""
-    fields = await read_app_documents(app, "traces")
-    return {name: (data["supersedes"], data["superseded_by"]) for name, data in fields.items()}
+class Links(NamedTuple):
+    """The ids of a trace's neighbours in its chain."""
+
+    supersedes: str | None
+    superseded_by: str | None
 
 
-async def test_neighbours_in_a_chain_are_linked(app: App) -> None:
+async def read_links(app: App) -> dict[str, Links]:
+    """Return the links of each trace, by its id."""
+    traces = await read_app_documents(app, "traces")
+    return {
+        trace_id: Links(data["supersedes"], data["superseded_by"])
+        for trace_id, data in traces.items()
+    }
+
+
+async def test_the_neighbours_of_an_erased_trace_are_linked(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
-    assert (await purge_counts(app, days=31))["traces"] == 1
+    assert (await purge_after(app, days=31))["traces"] == 1
     assert await read_links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
+
     await withdraw(app, third)
     assert await read_links(app) == {first: (None, None), third: (first, None)}
+
     await withdraw(app, third, withdrawn=False)
     assert await read_links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
 
 
-async def test_first_trace_of_a_chain_can_be_erased(app: App) -> None:
+async def test_the_first_trace_of_a_chain_can_be_erased(app: App) -> None:
     first, second = await contribute_chain(app, 2)
     await withdraw(app, first)
-    assert (await purge_counts(app, days=31))["traces"] == 1
+    assert (await purge_after(app, days=31))["traces"] == 1
     assert await read_links(app) == {second: (None, None)}
 
 
-async def test_predecessor_of_the_last_trace_is_listed_again(app: App) -> None:
+async def test_the_predecessor_of_the_last_trace_is_listed_again(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
-    make_context_after(app, days=20)
+    set_time(app, days=20)
     await withdraw(app, third)
     assert await read_links(app) == {
         first: (None, second),
         second: (first, None),
         third: (second, None),
     }
-    assert (await purge_counts(app, days=31))["traces"] == 1
+
+    assert (await purge_after(app, days=31))["traces"] == 1
     assert await read_links(app) == {first: (None, None), third: (first, None)}
     assert (await search_trace_ids(app, query=make_sample(0)["title"]))[:1] == [first]
     await assert_postings_exact(app)
-    make_context_after(app, days=32)
+
+    set_time(app, days=32)
     await withdraw(app, third, withdrawn=False)
     assert await read_links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
 
 
-async def test_withdrawn_predecessor_stays_hidden(app: App) -> None:
+async def test_a_withdrawn_predecessor_stays_hidden(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
-    make_context_after(app, days=20)
+    set_time(app, days=20)
     await withdraw(app, first)
-    assert (await purge_counts(app, days=31))["traces"] == 2
+    assert (await purge_after(app, days=31))["traces"] == 2
     assert await read_links(app) == {first: (None, None)}
     assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
     await assert_postings_exact(app)
 
 
-async def test_successor_of_another_contributor_loses_its_link(app: App) -> None:
-    old = await contribute(app, 0, "anna")
-    new = await contribute(app, 1, "anna", supersedes=old)
-    theirs = await contribute(app, 2, "ben", supersedes=new)
-    await vote(app, theirs, "carl")
-    await withdraw(app, new)
-    assert (await purge_counts(app, days=31))["traces"] == 1
-    assert await read_links(app) == {old: (None, None), theirs: (None, None)}
-    read = await call_result(app, "get_trace", ANONYMOUS, trace_id=theirs)
-    assert (read["upvotes"], "supersedes" in read) == (1, False)
+async def test_a_successor_of_another_contributor_loses_its_link(app: App) -> None:
+    first, second = await contribute_chain(app, 2)
+    of_ben = await contribute(app, 2, "ben", supersedes=second)
+    await vote(app, of_ben, "carl")
+    await withdraw(app, second)
+
+    assert (await purge_after(app, days=31))["traces"] == 1
+
+    assert await read_links(app) == {first: (None, None), of_ben: (None, None)}
+    out = await call_result(app, "get_trace", ANONYMOUS, trace_id=of_ben)
+    assert out["upvotes"] == 1
+    assert "supersedes" not in out
 
 
-async def test_many_successors_all_lose_their_link(
-    app: App,
-) -> None:
+async def test_each_of_many_successors_loses_its_link(app: App) -> None:
+    """Other users can contribute any number of traces that claim to supersede a trace."""
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     ctx = make_job_context(app)
     for number in range(MAX_FOLLOWERS + 2):
-        claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
-        await set_fields(ctx, f"traces/claim-{number:03}", claim)
-    assert (await purge_counts(app, days=31))["traces"] == 1
-    claims = {data["supersedes"] for data in (await read_app_documents(app, "traces")).values()}
-    assert claims == {None}
+        successor = {"supersedes": trace_id, "contributor": f"user-{number}"}
+        await set_fields(ctx, f"traces/successor-{number:03}", successor)
+    assert (await purge_after(app, days=31))["traces"] == 1
+    successors = (await read_app_documents(app, "traces")).values()
+    assert all(data["supersedes"] is None for data in successors)
 
 
 async def test_several_pages_of_traces_are_erased(app: App) -> None:
@@ -259,42 +289,45 @@ async def test_several_pages_of_traces_are_erased(app: App) -> None:
     for number in range(PAGE_SIZE + 3):
         withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
         await set_fields(ctx, f"traces/old-{number}", data | withdrawn)
-    assert await purge_counts(app, days=31) == Counter(traces=PAGE_SIZE + 3)
+    assert await purge_after(app, days=31) == Counter(traces=PAGE_SIZE + 3)
 
 
-async def test_unreadable_trace_blocks_no_other(
-    app: App,
-) -> None:
+async def test_malformed_traces_block_no_others(app: App) -> None:
     ctx = make_job_context(app)
     for number in range(PAGE_SIZE + 1):
-        broken = {"withdrawn_at": NOON - RESTORABLE, "title": number}
-        await set_fields(ctx, f"traces/broken-{number}", broken)
+        malformed = {"withdrawn_at": NOON - RESTORABLE, "title": number}
+        await set_fields(ctx, f"traces/malformed-{number}", malformed)
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
+
     report = await purge(make_context_after(app, days=31), make_ample_budget())
-    assert (report.counts["traces"], len(report.failures)) == (1, PAGE_SIZE + 1)
+
+    assert report.counts["traces"] == 1
+    assert len(report.failures) == PAGE_SIZE + 1
     assert {failure.reason for failure in report.failures} == {"the document is malformed"}
     assert trace_id not in await read_app_documents(app, "traces")
 
 
-async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
+async def test_a_trace_is_listed_again_once_the_embedder_works(settings: Settings) -> None:
     embedder = WordEmbedder()
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=embedder)
     _, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
+
     embedder.is_down = True
     report = await purge(make_context_after(app, days=31), make_ample_budget())
     assert report.counts["traces"] == 1
     assert [failure.name for failure in report.failures] == [f"traces/{second}"]
+
     embedder.is_down = False
-    assert (await purge_counts(app, days=31))["traces"] == 1
+    assert (await purge_after(app, days=31))["traces"] == 1
     await assert_postings_exact(app)
     await app.aclose()
 
 
-async def test_vote_during_an_erasure_is_rejected(app: App) -> None:
-    """Withdrawn traces take no votes, so there is no race."""
+async def test_a_vote_on_a_withdrawn_trace_is_rejected(app: App) -> None:
+    """So no vote can be added while a trace is being erased."""
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     answer = await call(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")

@@ -1,10 +1,13 @@
-"""The next purge completes the erasure of a trace that a killed one began."""
+"""An erasure of traces by a run of purge that is killed is completed by the next run.
+
+A trace is a solved coding problem; one that supersedes another is linked with it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 import pytest
@@ -30,13 +33,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LEASE: Final = {"lease_seconds": 0.001}
-"""The lease is short, so that the next run need not wait."""
+"""Settings with a lease so short that the next run need not wait for it to expire."""
 
 
 @pytest.fixture
 def children() -> Iterator[KillableChildren]:
-    with start_killable_children() as them:
-        yield them
+    """The parent of processes that are killed."""
+    with start_killable_children() as killable_children:
+        yield killable_children
 
 
 def open_app(fields: dict[str, Any], days_ago: int = 0) -> App:
@@ -47,68 +51,82 @@ def open_app(fields: dict[str, Any], days_ago: int = 0) -> App:
 
 
 async def make_traces(fields: dict[str, Any]) -> None:
-    """Make a chain of three traces, the second of them withdrawn, and a fourth trace."""
+    """Make a chain of three traces and a fourth one; withdraw the second and the fourth."""
     app = open_app(fields, days_ago=31)
-    made = [await contribute(app, 0, "anna")]
-    made += [await contribute(app, 1, "anna", supersedes=made[0])]
-    await call_result(app, "amend_trace", "anna", trace_id=made[1], solution_text="Try again.")
-    await add_votes(app, made[1], 2)
-    made += [await contribute(app, 2, "anna", supersedes=made[1])]
-    await vote(app, made[2], "ben")
-    other = await contribute(app, 3, "ben")
-    for trace_id, user in ((made[1], "anna"), (other, "ben")):
-        await call_result(app, "withdraw_trace", user, trace_id=trace_id)
+    first = await contribute(app, 0, "anna")
+    second = await contribute(app, 1, "anna", supersedes=first)
+    await call_result(app, "amend_trace", "anna", trace_id=second, solution_text="Try again.")
+    await add_votes(app, second, 2)
+    third = await contribute(app, 2, "anna", supersedes=second)
+    await vote(app, third, "ben")
+    fourth = await contribute(app, 3, "ben")
+    await call_result(app, "withdraw_trace", "anna", trace_id=second)
+    await call_result(app, "withdraw_trace", "ben", trace_id=fourth)
     await app.aclose()
 
 
-async def read_state(app: App) -> tuple[Any, ...]:
-    """Return the number of documents by kind, the links between traces, and the records."""
-    contents = await read_all_documents(app.connection.client)
-    assert find_orphans(contents) == []
+class State(NamedTuple):
+    """The parts of a database that do not depend on random ids.
+
+    Attributes:
+        counts: The number of documents of each collection, except leases and records of runs.
+        links: For each trace, its title and the titles of the traces before and after it.
+        contributors: The records of the contributors.
+    """
+
+    counts: Counter[str]
+    links: set[tuple[str, str | None, str | None]]
+    contributors: dict[str, dict[str, Any]]
+
+
+async def read_state(app: App) -> State:
+    """Return the state of a database, which must have no orphans and exact postings."""
+    documents = await read_all_documents(app.connection.client)
+    assert find_orphans(documents) == []
     await assert_postings_exact(app)
     traces = await read_app_documents(app, "traces")
-    titles = {name: data["title"] for name, data in traces.items()}
+    titles = {trace_id: data["title"] for trace_id, data in traces.items()}
     links = {
         (data["title"], titles.get(data["supersedes"]), titles.get(data["superseded_by"]))
         for data in traces.values()
     }
-    kinds = Counter(path.split("/")[0] for path in contents)
-    del kinds["runs"]
-    return kinds, links, await read_app_documents(app, "contributors")
+    counts = Counter(path.split("/")[0] for path in documents)
+    del counts["runs"], counts["leases"]
+    return State(counts, links, await read_app_documents(app, "contributors"))
 
 
-async def run_ends(children: KillableChildren, fields: dict[str, Any], commits: int) -> bool:
-    """Kill a run after this many commits. Return whether it ended before."""
-    order = partial(children.survives, fields, commits, job="purge")
-    return await anyio.to_thread.run_sync(order)
+async def run_survives(children: KillableChildren, fields: dict[str, Any], commits: int) -> bool:
+    """Return whether a run finishes before it is killed, after this many commits."""
+    run_child = partial(children.survives, fields, commits, job="purge")
+    return await anyio.to_thread.run_sync(run_child)
 
 
 @pytest.mark.parametrize(
-    "points",
+    "commit_numbers",
     [
         pytest.param([2, 5], id="two"),
         pytest.param(range(1, 100), id="every", marks=pytest.mark.slow),
     ],
 )
-async def test_killed_run_ends_in_the_same_state(
-    children: KillableChildren, project: str, points: Iterable[int]
+async def test_the_next_run_completes_one_killed_after_any_commit(
+    children: KillableChildren, project: str, commit_numbers: Iterable[int]
 ) -> None:
-    calm = LEASE | {"google_cloud_project": project}
-    await make_traces(calm)
-    app = open_app(calm)
+    """The result is the same as that of a run that is not killed."""
+    fields = LEASE | {"google_cloud_project": project}
+    await make_traces(fields)
+    app = open_app(fields)
     await purge(make_job_context(app), make_ample_budget())
     expected = await read_state(app)
     await app.aclose()
-    for commits in points:
-        fields = LEASE | {"google_cloud_project": f"{project}-{commits}"}
+
+    for number in commit_numbers:
+        fields = LEASE | {"google_cloud_project": f"{project}-{number}"}
         await make_traces(fields)
-        done = await run_ends(children, fields, commits)
+        is_finished = await run_survives(children, fields, number)
         app = open_app(fields)
         assert (await purge(make_job_context(app), make_ample_budget())).failures == []
-        final = await read_state(app)
-        del final[0]["leases"]
-        assert (commits, expected) == (commits, final)
+        assert await read_state(app) == expected, f"killed after commit {number}"
         await app.aclose()
-        if done:
+        if is_finished:
             break
-    assert done == (commits > 6)
+    assert is_finished == (number > 6)

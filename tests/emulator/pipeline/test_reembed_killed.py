@@ -1,4 +1,4 @@
-"""A migration to another model completes although it is killed at each commit."""
+"""A migration to another embedding model is completed although it is killed again and again."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 COMMAND: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
-KILLS: Final = 3
-MOMENT: Final = 0.15
-"""The maximum seconds from a sign of work to the kill."""
+KILL_COUNT: Final = 3
+MAX_KILL_DELAY: Final = 0.15
+"""The maximum time from a step of a run to its kill, in seconds."""
 LONG_AGO: Final = datetime(2024, 5, 31, tzinfo=UTC)
+"""When the migration was announced, so that a run need not wait for work with the old model."""
 
 
 class Killed(BaseException):
-    """The exception that stands for a kill."""
+    """Ends a run, as if its process were killed. No `except Exception` catches it."""
 
 
 async def die() -> None:
@@ -62,56 +63,61 @@ def clock() -> SettableClock:
 
 
 async def make_migrating_base(project: str, clock: SettableClock) -> Settings:
-    """Return a base of the old model whose migration was announced long enough ago."""
+    """Make a base of the old model, and announce its migration; return its settings."""
     settings = Settings(google_cloud_project=project)
-    app = App(settings, embedder=make_previous_model(), clock=clock)
-    await fill_knowledge_base(app)
-    newer = App(settings, embedder=make_new_model(), clock=clock)
-    await announce_migration(newer)
-    await app.aclose()
-    await newer.aclose()
+    old_app = App(settings, embedder=make_previous_model(), clock=clock)
+    await fill_knowledge_base(old_app)
+    new_app = App(settings, embedder=make_new_model(), clock=clock)
+    await announce_migration(new_app)
+    await old_app.aclose()
+    await new_app.aclose()
     return settings
 
 
-async def test_migration_killed_after_any_commit_completes(
+async def test_a_migration_killed_after_any_commit_completes(
     project: str, clock: SettableClock
 ) -> None:
-    calm, wild = (
-        await make_migrating_base(f"{project}-calm", clock),
-        await make_migrating_base(project, clock),
-    )
+    """The result is the same as in another database, in which no run is killed."""
+    undisturbed_settings = await make_migrating_base(f"{project}-undisturbed", clock)
+    settings = await make_migrating_base(project, clock)
     clock.advance(minutes=2)
-    undisturbed = App(calm, embedder=make_new_model(), clock=clock)
+    undisturbed = App(undisturbed_settings, embedder=make_new_model(), clock=clock)
     await run_reembed(undisturbed)
-    model, deaths = make_new_model(), 0
+
+    model, kills = make_new_model(), 0
     while True:
-        app = WatchedApp(wild, call_after(1, die), embedder=model, clock=clock)
+        app = WatchedApp(settings, call_after(1, die), embedder=model, clock=clock)
         try:
             report = await reembed(make_job_context(app), make_ample_budget())
         except Killed:
-            deaths += 1
+            kills += 1
         else:
             break
         finally:
             await app.aclose()
-    assert (report, deaths > 12) == (Report(), True)
-    again = App(wild, embedder=model, clock=clock)
-    assert drop_random_names(await read_database(undisturbed)) == drop_random_names(
-        await read_database(again)
-    )
-    assert max(model.embedding_counts.values()) == 2  # the batch that was being embedded meanwhile
-    await again.aclose()
+
+    assert report == Report()
+    assert kills > 12
+    last_app = App(settings, embedder=model, clock=clock)
+    expected = exclude_random_values(await read_database(undisturbed))
+    assert exclude_random_values(await read_database(last_app)) == expected
+    assert max(model.embedding_counts.values()) == 2  # texts of a batch that was lost with its run
+    await last_app.aclose()
     await undisturbed.aclose()
 
 
-def drop_random_names(documents: dict[str, dict[str, object]]) -> list[str]:
-    """Return the state without random names: those of traces and uploads."""
-    chance = {"arrival", "facets", "contributor", "tally", "indexed"}
-    return sorted(
-        f"{path.split('/')[0]} {sorted((k, str(v)) for k, v in fields.items() if k not in chance)}"
-        for path, fields in documents.items()
-        if path.split("/")[0] in {"chunks", "traces", "extractions", "meta"}
-    )
+def exclude_random_values(documents: dict[str, dict[str, object]]) -> list[str]:
+    """Return documents as texts, sorted, without the random ids of traces and uploads."""
+    random_fields = {"arrival", "facets", "contributor", "tally", "indexed"}
+    texts = []
+    for path, fields in documents.items():
+        collection = path.split("/")[0]
+        if collection in {"chunks", "traces", "extractions", "meta"}:
+            values = {key: value for key, value in fields.items() if key not in random_fields}
+            texts.append(
+                f"{collection} {sorted((key, str(value)) for key, value in values.items())}"
+            )
+    return sorted(texts)
 
 
 @contextmanager
@@ -132,50 +138,43 @@ def start_reembed(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
-async def test_next_run_completes_a_killed_migration(
-    project: str,
-    local_embedder: LocalEmbedder,
-    tmp_path: Path,
-    kill_generator: random.Random,
+async def test_the_next_run_completes_a_killed_migration(
+    project: str, local_embedder: LocalEmbedder, tmp_path: Path, kill_generator: random.Random
 ) -> None:
+    """The runs are processes, and are killed shortly after a step."""
     settings = Settings(google_cloud_project=project)
-    older = App(settings, embedder=make_previous_model())
-    await fill_knowledge_base(older)
-    move_state = {
-        "model": local_embedder.model,
-        "dimension": local_embedder.dimension,
-        "since": LONG_AGO,
-    }
-    change = {"moving_to": move_state | {"cleared": False, "places": {}}}
-    await set_fields(make_job_context(older), "meta/embedding", change)
+    old_app = App(settings, embedder=make_previous_model())
+    await fill_knowledge_base(old_app)
+    new_space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
+    migration = new_space | {"since": LONG_AGO, "cleared": False, "places": {}}
+    await set_fields(make_job_context(old_app), "meta/embedding", {"moving_to": migration})
+
     log = tmp_path / "log"
-    for _ in range(KILLS):
-        before = await read_progress_sign(older)
+    for _ in range(KILL_COUNT):
+        before = await read_step_times(old_app)
         with start_reembed(project, log) as process:
-            while process.poll() is None and before == await read_progress_sign(older):
+            while process.poll() is None and before == await read_step_times(old_app):
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.02)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=kill_generator.uniform(0, MOMENT))
+                process.wait(timeout=kill_generator.uniform(0, MAX_KILL_DELAY))
     with start_reembed(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
-    newer = App(settings, embedder=local_embedder)
-    contents_now = await read_database(newer)
-    space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
-    assert contents_now["meta/embedding"] == space
-    vectors = [
-        fields for path, fields in contents_now.items() if path.startswith(("chunks/", "traces/"))
+
+    new_app = App(settings, embedder=local_embedder)
+    documents = await read_database(new_app)
+    assert documents["meta/embedding"] == new_space
+    embedded = [
+        fields for path, fields in documents.items() if path.startswith(("chunks/", "traces/"))
     ]
-    assert {local_embedder.model} == {document["embedding_model"] for document in vectors}
-    assert not [document for document in vectors if "embed" in document.get("pending", ())]
-    assert isinstance(await run_job(EMBED, newer), Report)
-    await older.aclose()
-    await newer.aclose()
+    assert {fields["embedding_model"] for fields in embedded} == {local_embedder.model}
+    assert not [fields for fields in embedded if "embed" in fields.get("pending", ())]
+    assert isinstance(await run_job(EMBED, new_app), Report)
+    await old_app.aclose()
+    await new_app.aclose()
 
 
-async def read_progress_sign(app: App) -> object:
-    """Return a value that changes with each step of a migration."""
-    return [
-        target.update_time
-        for target in (await read_snapshots(make_job_context(app), "meta")).values()
-    ]
+async def read_step_times(app: App) -> list[object]:
+    """Return the update times of the documents that each step of a migration changes."""
+    snapshots = await read_snapshots(make_job_context(app), "meta")
+    return [snapshot.update_time for snapshot in snapshots.values()]

@@ -1,4 +1,8 @@
-"""Repair makes the postings of traces exact, even while traces are written."""
+"""Repair makes the postings of traces exact, even while traces are written.
+
+A trace is a solved coding problem. The postings of a term or a facet are the list of the traces
+that have it, with their number (`df`).
+"""
 
 from __future__ import annotations
 
@@ -35,11 +39,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 COLLECTIONS: Final = (TRACES.facets, TRACES.lexicon)
-SMALL: Final = RebuildLimits(memory_budget=200)
+SMALL_MEMORY: Final = RebuildLimits(memory_budget=200)
+"""Limits with which repair takes several passes."""
 
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
+    """An app with an embedder for traces."""
     opened = WatchedApp(settings, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
@@ -47,40 +53,48 @@ async def app(settings: Settings) -> AsyncIterator[App]:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
+    """The context of a run of the job."""
     return make_job_context(app)
 
 
 async def make_traces(app: App) -> list[str]:
-    """Contribute traces, withdraw one, and amend one."""
-    made = [await contribute(app, number, "anna") for number in range(4)]
-    await call_result(app, "withdraw_trace", "anna", trace_id=made[0])
-    await call_result(app, "amend_trace", "anna", trace_id=made[1], tags=["rare", "python"])
-    return made
+    """Contribute four traces, withdraw the first, and amend the second; return their ids."""
+    trace_ids = [await contribute(app, number, "anna") for number in range(4)]
+    await call_result(app, "withdraw_trace", "anna", trace_id=trace_ids[0])
+    await call_result(app, "amend_trace", "anna", trace_id=trace_ids[1], tags=["rare", "python"])
+    return trace_ids
 
 
-async def damage_postings(ctx: Context, chance: random.Random) -> None:
-    """Damage some postings, and the totals, in various ways."""
+def make_generator(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - no secret
+
+
+async def damage_postings(ctx: Context, generator: random.Random) -> None:
+    """Damage or delete some postings, add false ones, and damage the totals."""
     for collection in COLLECTIONS:
-        stored = await read_documents(ctx, collection)
-        for name in chance.sample(sorted(stored), min(len(stored), 12)):
-            trace = chance.choice(sorted(stored[name].get("postings", {})) or ["nobody"])
-            wrong: list[dict[str, Any] | None] = [
-                {"df": stored[name]["df"] + chance.choice([-1, 1, 40])},
-                {"postings": {trace: DELETE_FIELD}},
-                {"postings": {trace: 7, "nobody": 8}},
+        all_postings = await read_documents(ctx, collection)
+        for name in generator.sample(sorted(all_postings), min(len(all_postings), 12)):
+            path, data = f"{collection}/{name}", all_postings[name]
+            trace_id = generator.choice(sorted(data.get("postings", {})) or ["nobody"])
+            damages: list[dict[str, Any] | None] = [
+                {"df": data["df"] + generator.choice([-1, 1, 40])},
+                {"postings": {trace_id: DELETE_FIELD}},
+                {"postings": {trace_id: 7, "nobody": 8}},
                 {"held": 0, "name": "somebody", "since": 2**62},
                 None,
             ]
-            if change := chance.choice(wrong):
-                await set_fields(ctx, f"{collection}/{name}", change)
+            if damage := generator.choice(damages):
+                await set_fields(ctx, path, damage)
             else:
-                await ctx.database.client.document(f"{collection}/{name}").delete()
-    await set_fields(ctx, "trace_lexicon/nothing", {"df": 2, "postings": {"nobody": 9}, "held": 1})
-    await set_fields(ctx, "meta/trace_lexicon", {"documents": chance.randrange(9), "length": 3})
+                await ctx.database.client.document(path).delete()
+    false_postings = {"df": 2, "postings": {"nobody": 9}, "held": 1}
+    await set_fields(ctx, "trace_lexicon/nothing", false_postings)
+    false_totals = {"documents": generator.randrange(9), "length": 3}
+    await set_fields(ctx, "meta/trace_lexicon", false_totals)
 
 
 async def count_writes(app: App) -> int:
-    """Return the number of documents that another run writes."""
+    """Run repair on intact postings; return the number of documents that it writes."""
     meter = Meter()
     assert (await repair(app.context(Caller(), meter), make_ample_budget())).finished
     return meter.documents_written
@@ -89,10 +103,11 @@ async def count_writes(app: App) -> int:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
-async def test_damaged_postings_equal_rebuilt_ones(app: App, ctx: Context, seed: int) -> None:
+async def test_damaged_postings_are_repaired(app: App, ctx: Context, seed: int) -> None:
     await make_traces(app)
-    await damage_postings(ctx, random.Random(seed))  # noqa: S311 - no secret
-    report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, make_ample_budget())
+    await damage_postings(ctx, make_generator(seed))
+    limits = SMALL_MEMORY if seed % 2 else RebuildLimits()
+    report = await repair_within(limits, ctx, make_ample_budget())
     assert report.finished
     assert report.counts["mended"] > 10
     await assert_postings_exact(app)
@@ -102,104 +117,108 @@ async def test_damaged_postings_equal_rebuilt_ones(app: App, ctx: Context, seed:
 async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> None:
     trace_id = await contribute(app, 0, "anna")
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id)
-    empty = await count_postings(ctx)
-    assert empty > 10
-    assert Report(Counter(removed=empty)) == await repair(ctx, make_ample_budget())
+    count = await count_postings(ctx)
+    assert count > 10
+
+    assert await repair(ctx, make_ample_budget()) == Report(Counter(removed=count))
     assert await count_postings(ctx) == 0
+
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     await assert_postings_exact(app)
 
 
-async def test_intact_postings_cost_no_write(app: App) -> None:
+async def test_intact_postings_are_not_written(app: App) -> None:
     await contribute(app, 0, "anna")
     await contribute(app, 1, "ben")
     assert await count_writes(app) == 0
 
 
-async def test_run_without_time_continues_the_previous_one(app: App, ctx: Context) -> None:
+async def test_a_run_continues_one_that_was_out_of_time(app: App, ctx: Context) -> None:
     await make_traces(app)
-    await damage_postings(ctx, random.Random(7))  # noqa: S311 - no secret
-    runs = 0
-    while not (await repair_within(SMALL, ctx, make_one_step_budget())).finished:
-        runs += 1
-    assert runs > 2
+    await damage_postings(ctx, make_generator(7))
+
+    run_count = 1
+    while not (await repair_within(SMALL_MEMORY, ctx, make_one_step_budget())).finished:
+        run_count += 1
+
+    assert run_count > 3
     assert "repair" not in await read_documents(ctx, "meta")
     await assert_postings_exact(app)
 
 
-async def test_concurrent_write_is_not_undone_by_repair(
-    settings: Settings, app: App, ctx: Context
-) -> None:
+async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ctx: Context) -> None:
     """Repair corrects only postings that the new trace did not change."""
-    made = await make_traces(app)
-    chance = random.Random(3)  # noqa: S311 - no secret
-    for number in range(1, 5):
-        await damage_postings(ctx, chance)
+    trace_ids = await make_traces(app)
+    generator = make_generator(3)
+    for commit in range(1, 5):
+        await damage_postings(ctx, generator)
 
-        async def meanwhile(number: int = number) -> None:
-            await call(app, "contribute_trace", "ben", **make_sample(10 + number, tags=["python"]))
-            more = {"trace_id": made[2], "tags": ["python", f"at-{number}"]}
-            await call_result(app, "amend_trace", "anna", **more)
+        async def contribute_and_amend(commit: int = commit) -> None:
+            await call(app, "contribute_trace", "ben", **make_sample(10 + commit, tags=["python"]))
+            tags = ["python", f"at-{commit}"]
+            await call_result(app, "amend_trace", "anna", trace_id=trace_ids[2], tags=tags)
 
-        raced = WatchedApp(settings, call_before(number, meanwhile), embedder=WordEmbedder())
-        await repair(make_job_context(raced), make_ample_budget())
-        await raced.aclose()
+        hook = call_before(commit, contribute_and_amend)
+        repairing_app = WatchedApp(settings, hook, embedder=WordEmbedder())
+        await repair(make_job_context(repairing_app), make_ample_budget())
+        await repairing_app.aclose()
+
         await repair(ctx, make_ample_budget())
         await assert_postings_exact(app)
 
 
 @pytest.mark.slow
-async def test_postings_are_exact_after_repair_among_writers(app: App, ctx: Context) -> None:
-    made = await make_traces(app)
-    chance = random.Random(5)  # noqa: S311 - no secret
+async def test_postings_are_exact_after_repairs_during_many_writes(app: App, ctx: Context) -> None:
+    _, _, amended, withdrawn = await make_traces(app)
+    generator = make_generator(5)
 
-    async def people() -> None:
+    async def write_traces() -> None:
         for number in range(6):
+            amendment = {"trace_id": amended, "tags": [f"at-{number}"]}
+            withdrawal = {"trace_id": withdrawn, "withdrawn": number % 2 == 0}
             await asyncio.gather(
                 contribute(app, 10 + number, f"user-{number}"),
-                call_result(app, "amend_trace", "anna", trace_id=made[2], tags=[f"at-{number}"]),
-                call_result(
-                    app,
-                    "withdraw_trace",
-                    "anna",
-                    trace_id=made[3],
-                    withdrawn=number % 2 == 0,
-                ),
+                call_result(app, "amend_trace", "anna", **amendment),
+                call_result(app, "withdraw_trace", "anna", **withdrawal),
             )
 
-    async def run() -> None:
+    async def damage_and_repair() -> None:
         for _ in range(5):
-            await damage_postings(ctx, chance)
+            await damage_postings(ctx, generator)
             await repair(ctx, make_ample_budget())
 
-    await asyncio.gather(people(), run())
+    await asyncio.gather(write_traces(), damage_and_repair())
     await repair(ctx, make_ample_budget())
     await assert_postings_exact(app)
 
 
-async def test_killed_run_ends_in_the_same_state(
+async def test_the_next_run_completes_one_killed_after_any_commit(
     settings: Settings, app: App, ctx: Context
 ) -> None:
-    class DiedError(Exception):
+    """Each run is killed after its first commit, until a run has nothing to commit."""
+
+    class Killed(Exception):
         pass
 
-    async def die(_commit: int, send: Send) -> Results:
+    async def send_and_die(_commit: int, send: Send) -> Results:
         await send()
-        raise DiedError
+        raise Killed
 
     await make_traces(app)
-    await damage_postings(ctx, random.Random(1))  # noqa: S311 - no secret
-    deaths = 0
+    await damage_postings(ctx, make_generator(1))
+
+    kills = 0
     while True:
-        dying = WatchedApp(settings, die, embedder=WordEmbedder())
+        dying_app = WatchedApp(settings, send_and_die, embedder=WordEmbedder())
         try:
-            await repair_within(SMALL, make_job_context(dying), make_ample_budget())
-        except DiedError:
-            deaths += 1
+            await repair_within(SMALL_MEMORY, make_job_context(dying_app), make_ample_budget())
+        except Killed:
+            kills += 1
         else:
             break
         finally:
-            await dying.aclose()
-    assert deaths > 3
+            await dying_app.aclose()
+
+    assert kills > 3
     await assert_postings_exact(app)
-    assert {} != await read_app_documents(app, TRACES.facets)
+    assert await read_app_documents(app, TRACES.facets)

@@ -1,13 +1,13 @@
-"""Every job over the whole sample, by the real clients: Readwise, Gemini and its embeddings.
+"""Every job runs over the whole sample, with the real clients of Readwise, Gemini and embeddings.
 
-What the jobs make of it is pinned in `sample_state.json`: each document, with its short fields as
-they are and digests of the others, without times. Where that is to change, write it anew:
+The result is pinned in `sample_state.json`, which contains each document without times: its short
+fields as they are, and digests of the others. If a change of the result is intended, write the file
+again, and review the difference:
 
     WRITE_SAMPLE_STATE=1 pytest tests/emulator/pipeline/test_whole_sample.py
 
-and read what differs. All of it is the same on any machine: vectors are whole numbers scaled to
-unit length, other numbers are rounded, and topics do not hang on last bits (those of the sample
-stay what they are when each number of the vectors is changed by a millionth).
+The result is the same on any machine: vectors are whole numbers scaled to unit length, other
+numbers are rounded, and clusters do not depend on the last bits of vectors.
 """
 
 from __future__ import annotations
@@ -53,38 +53,41 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-SHELVED: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
-"""The time when the library was created. Its highlights are older."""
-HANDFUL: Final = 10
-MOST_READ: Final = {"index": 11, "purge": 18, "repair": 2_000, "health": 2_000}
-"""Documents that a run with nothing to do reads at most, lease and all, where that is no handful:
-index also looks for interrupted calls; purge looks once for each of the fourteen things that it
-deletes; repair compares all lists with all
-documents, and health searches, which is what they are for."""
-WRITTEN: Final = 3
-"""The writes of a run with nothing to do: the lease twice, and the run's record."""
-GOLDEN: Final = 20
+CREATED_AT: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
+"""The time when the account was created. Its highlights are older."""
+DEFAULT_MAX_READS: Final = 10
+MAX_READS: Final = {"index": 11, "purge": 18, "repair": 2_000, "health": 2_000}
+"""The maximum number of documents that a run with nothing to do reads, including the lease.
+
+Index also looks for interrupted deletions. Purge queries each of the fourteen kinds of documents
+that it deletes. Repair compares all postings with all chunks, and health searches.
+"""
+MAX_WRITES: Final = 3
+"""The writes of a run with nothing to do: the lease, twice, and the record of the run."""
+HEALTH_WRITES: Final = 2
+"""The further writes of health: the score of the night, and the lease that rides along."""
+GOLDEN_QUERY_COUNT: Final = 20
 """The number of queries that health embeds each night."""
 PATIENT, PYRAMID, BENCHMARK = 48210317, 49618240, 50911359
-"""The number of books."""
-LONG: Final = 4
-"""The index of a highlight that makes two chunks."""
-FRIDAY: Final = 2
-"""The index of a highlight that another book repeats."""
-REPEATED: Final = 3
-"""The extractions that become visible once these highlights are gone."""
+"""The ids of three books."""
+LONG_HIGHLIGHT: Final = 4
+"""The index of a highlight of the first book that makes two chunks."""
+REPEATED_HIGHLIGHT: Final = 2
+"""The index of a highlight of the second book that another book repeats."""
+SHOWN_COUNT: Final = 3
+"""The number of hidden duplicates that become visible when the changed highlights are gone."""
 
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """A clock that starts the day after the library was created."""
-    return SettableClock(SHELVED)
+    """A clock that stands at the time when the account was created."""
+    return SettableClock(CREATED_AT)
 
 
 @pytest.fixture
 def readwise(clock: SettableClock) -> Iterator[FakeReadwise]:
-    """A server for Readwise with the sample, twenty highlights a page."""
-    with FakeReadwise(page_size=20, now=SHELVED) as server:
+    """A server for a Readwise account with the sample, which sends twenty highlights per page."""
+    with FakeReadwise(page_size=20, now=CREATED_AT) as server:
         fill_library(server)
         advance_clocks(server, clock, days=1)
         yield server
@@ -105,7 +108,7 @@ def settings(project: str, readwise: FakeReadwise, vertex: WordVertex) -> Settin
 
 
 def advance_clocks(readwise: FakeReadwise, clock: SettableClock, **passed: float) -> None:
-    """Move the clocks of all parts forward."""
+    """Advance the clocks of Readwise and of Carrel."""
     readwise.advance(**passed)
     clock.now = readwise.now
 
@@ -116,8 +119,8 @@ async def read_database_contents(settings: Settings, clock: SettableClock) -> St
         return await read_state(make_job_context(app))
 
 
-async def write_times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
-    """Return the write times of all documents but run records."""
+async def read_write_times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
+    """Return the times of the last writes of all documents, except records of runs."""
     async with open_app(settings, clock) as app:
         ctx = make_job_context(app)
         names = [collection.id async for collection in ctx.database.client.collections()]
@@ -129,67 +132,72 @@ async def write_times(settings: Settings, clock: SettableClock) -> dict[str, Any
         }
 
 
-def change_library(readwise: FakeReadwise) -> None:
-    """Edit the end of a highlight, delete one and add one."""
+def change_account(readwise: FakeReadwise) -> None:
+    """Edit the end of a highlight, delete a highlight and add one."""
     [book] = [book for book in read_exported_books() if book["user_book_id"] == PATIENT]
-    long = {k: v for k, v in book["highlights"][LONG].items() if k != "updated_at"}
-    ending = "And so we learned to test less, and never what does not hurt."
-    readwise.put_highlight(position=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
-    readwise.delete_highlight(PYRAMID, FRIDAY)
-    slow = "First ask what a slow machine waits for, then measure that, and only then change code."
-    why = "It is slow because a cache that is never measured only grows. What does yours wait for?"
-    readwise.put_highlight(BENCHMARK, 9, f"{slow} {why}", highlighted_at="2026-12-02T10:00:00Z")
+    highlight = dict(book["highlights"][LONG_HIGHLIGHT])
+    del highlight["updated_at"]
+    new_end = "And so we learned to test less, and never what does not hurt."
+    highlight["text"] = f"{highlight['text'][:-200]} {new_end}"
+    readwise.put_highlight(position=LONG_HIGHLIGHT, **highlight)
+    readwise.delete_highlight(PYRAMID, REPEATED_HIGHLIGHT)
+    new_text = (
+        "First ask what a slow machine waits for, then measure that, and only then change code. It"
+        " is slow because a cache that is never measured only grows. What does yours wait for?"
+    )
+    readwise.put_highlight(BENCHMARK, 9, new_text, highlighted_at="2026-12-02T10:00:00Z")
 
 
-async def test_library_equals_the_sample(readwise: FakeReadwise) -> None:
+async def test_the_fake_account_equals_the_sample(readwise: FakeReadwise) -> None:
     readwise.page_size = 1_000
-    by_id = sorted(read_exported_books(), key=lambda book: int(book["user_book_id"]))
-    assert readwise.make_page()["results"] == by_id
+    books = sorted(read_exported_books(), key=lambda book: int(book["user_book_id"]))
+    assert readwise.make_page()["results"] == books
 
 
-async def test_whole_sample_ends_in_the_pinned_state(
+async def test_the_whole_sample_ends_in_the_pinned_state(
     settings: Settings, clock: SettableClock
 ) -> None:
     reports = await run_all_jobs(settings, clock)
-    assert {name: report.failures for name, report in reports.items() if report.failures} == {}
+    assert not [failure for report in reports.values() for failure in report.failures]
     actual = shorten_state(await read_database_contents(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
         STATE_FILE.write_text(format_state(actual), encoding="utf-8")
-    assert not (difference := describe_differences(read_pinned_state(), actual)), (
-        f"{difference}\n\n{__doc__}"
-    )
+    differences = describe_differences(read_pinned_state(), actual)
+    assert not differences, f"{differences}\n\n{__doc__}"
 
 
-async def test_repeated_jobs_write_nothing_and_ask_no_model(
+async def test_repeated_jobs_write_nothing_and_call_no_model(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     await run_all_jobs(settings, clock)
     advance_clocks(readwise, clock, days=1)
-    before, call_count, listed = (
-        await write_times(settings, clock),
-        len(vertex.calls),
-        len(readwise.calls),
-    )
+    before = await read_write_times(settings, clock)
+    readwise.calls.clear()
+
     for job in JOBS_IN_ORDER:
+        vertex.calls.clear()
         report = await run_single_job(job, settings, clock)
-        assert (report.failures, report.finished) == ([], True)
-        cost, of_health = report.cost, job.name == "health"
+        is_health = job.name == "health"
+
+        assert report.failures == []
+        assert report.finished
+        cost = report.cost
         message = f"{job.name} read {cost.documents_read}, and wrote {cost.documents_written}"
-        assert MOST_READ.get(job.name, HANDFUL) >= cost.documents_read, message
-        assert WRITTEN + 2 * of_health >= cost.documents_written, (
-            message
-        )  # the night, under its lease
-        assert (cost.input_tokens, cost.output_tokens) == (0, 0), message
-        call_count += of_health * GOLDEN
-        assert call_count == len(vertex.calls), f"{job.name} asked a model"
-    assert len(readwise.calls) - listed == 1
-    after = await write_times(settings, clock)
-    assert [name for name in after | before if after.get(name) != before.get(name)] == [
-        "meta/health"
-    ]
+        assert cost.documents_read <= MAX_READS.get(job.name, DEFAULT_MAX_READS), message
+        max_writes = MAX_WRITES + HEALTH_WRITES if is_health else MAX_WRITES
+        assert cost.documents_written <= max_writes, message
+        assert cost.input_tokens == 0, message
+        assert cost.output_tokens == 0, message
+        max_calls = GOLDEN_QUERY_COUNT if is_health else 0
+        assert len(vertex.calls) == max_calls, f"{job.name} called a model"
+
+    assert len(readwise.calls) == 1
+    after = await read_write_times(settings, clock)
+    changed = [path for path in after | before if after.get(path) != before.get(path)]
+    assert changed == ["meta/health"]
 
 
-async def test_changed_library_equals_a_new_base(
+async def test_a_changed_account_gives_the_same_base_as_a_new_one(
     settings: Settings,
     clock: SettableClock,
     readwise: FakeReadwise,
@@ -197,29 +205,36 @@ async def test_changed_library_equals_a_new_base(
     project: str,
 ) -> None:
     await run_all_jobs(settings, clock)
-    advance_clocks(readwise, clock, days=8)  # so late that topics are made anew for any change
-    change_library(readwise)
+    advance_clocks(readwise, clock, days=8)  # so late that any change causes reclustering
+    change_account(readwise)
     advance_clocks(readwise, clock, hours=1)
     reports = await run_all_jobs(settings, clock)
-    assert (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"]) == (2, 2)
-    assert sum(report.counts["shown"] for report in reports.values()) == REPEATED
-    fresh = make_settings(f"{project}-fresh", readwise, vertex)
-    await run_all_jobs(fresh, clock)
-    expected, actual = [
-        remove_history(await read_database_contents(target, clock)) for target in (fresh, settings)
-    ]
-    assert not (difference := describe_differences(expected, actual)), difference
+    assert reports["ingest"].counts["created"] == 2
+    assert reports["ingest"].counts["deleted"] == 2
+    assert sum(report.counts["shown"] for report in reports.values()) == SHOWN_COUNT
+
+    new_settings = make_settings(f"{project}-new", readwise, vertex)
+    await run_all_jobs(new_settings, clock)
+    expected = remove_history(await read_database_contents(new_settings, clock))
+    actual = remove_history(await read_database_contents(settings, clock))
+    differences = describe_differences(expected, actual)
+    assert not differences, differences
 
 
-async def test_sample_ends_in_the_same_state_despite_faults(
+async def test_the_sample_ends_in_the_same_state_despite_faults(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
-    vertex.flaky = readwise.repeats_pages = True
+    vertex.flaky = True
+    readwise.repeats_pages = True
     readwise.page_size = 7
     readwise.script.extend([make_throttled_reply(), BROKEN, make_throttled_reply("0")])
+
     reports = await run_all_jobs(settings, clock)
-    assert {name: report.failures for name, report in reports.items() if report.failures} == {}
-    sent = {(call.path, call.text) for call in vertex.calls}
-    assert (len(readwise.script), len(vertex.calls) > 1.5 * len(sent)) == (0, True)
+
+    assert not [failure for report in reports.values() for failure in report.failures]
+    assert len(readwise.script) == 0
+    different_calls = {(call.path, call.text) for call in vertex.calls}
+    assert len(vertex.calls) > 1.5 * len(different_calls)  # many were repeated
     actual = shorten_state(await read_database_contents(settings, clock))
-    assert not (difference := describe_differences(read_pinned_state(), actual)), difference
+    differences = describe_differences(read_pinned_state(), actual)
+    assert not differences, differences

@@ -1,4 +1,7 @@
-"""Exports of Carrel are read as they are; what is not complete or not valid is reported."""
+"""Exports of Carrel are read unchanged; an incomplete or invalid source is reported.
+
+An export has JSON lines: a header, then a source, its chunks and the number of its chunks.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +31,11 @@ SOURCE: dict[str, Any] = {"source_id": "a", "title": "A"}
 CHUNK: dict[str, Any] = {"chunk_id": "a-1", "start": 0, "text": "One."}
 
 
-def export(folder: Path, *lines: dict[str, Any], manifest: bool = False) -> Path:
-    if manifest:
-        write_file(folder, "carrel-export.json", "{}")
-        write_file(folder, "traces.jsonl", format_json_lines({"id": "t", "text": "A trace."}))
-        write_file(folder, "markdown/sources/a.md", "A copy for people.")
-        write_file(folder, "knowledge-00001.jsonl", format_json_lines(HEADER, *lines))
-        return folder
+def write_carrel_export(folder: Path, *lines: dict[str, Any]) -> Path:
     return write_file(folder, "export.jsonl", format_json_lines(HEADER, *lines))
 
 
-def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_every_field_is_read_unchanged(tmp_path: Path) -> None:
     source = {
         "source_id": "a",
         "title": " A\x1b ",
@@ -52,12 +49,7 @@ def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
         "created_at": "2026-01-31T13:00:00+01:00",
         "updated_at": NOON.isoformat(),
     }
-    card = {
-        "summary": "S",
-        "takeaways": ["T"],
-        "model": "m",
-        "generated_at": NOON.isoformat(),
-    }
+    card = {"summary": "S", "takeaways": ["T"], "model": "m", "generated_at": NOON.isoformat()}
     chunk = {
         "start": 7,
         "text": " One.\r\n",
@@ -71,7 +63,10 @@ def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
         "location": "120-123",
         "card": card,
     }
-    read = read_only_source(export(tmp_path, {"source": source}, {"chunk": chunk}, {"chunks": 1}))
+    path = write_carrel_export(tmp_path, {"source": source}, {"chunk": chunk}, {"chunks": 1})
+
+    read_source = read_only_source(path)
+
     section = Section(
         " One.\r\n",
         tags=("own",),
@@ -83,7 +78,7 @@ def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
         start=7,
         card=KnowledgeCard("S", ("T",), "m", NOON),
     )
-    assert read == Source(
+    assert read_source == Source(
         source_id="a",
         title=" A\x1b ",
         author="Ann",
@@ -97,19 +92,22 @@ def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
         created_at=NOON,
         updated_at=NOON,
     )
-    [stored] = read.sections
-    assert stored.card
-    assert (stored.card.model, stored.card.generated_at) == ("m", NOON)
+    [read_section] = read_source.sections
+    assert read_section.card
+    assert read_section.card.model == "m"
+    assert read_section.card.generated_at == NOON
 
 
-def test_a_folder_that_is_an_export_is_read_by_its_lines_alone(tmp_path: Path) -> None:
-    folder = export(
-        tmp_path / "export", {"source": SOURCE}, {"chunk": CHUNK}, {"chunks": 1}, manifest=True
-    )
-    assert [source.source_id for source in read_sources(folder)] == ["a"]
+def test_only_the_data_files_of_an_export_folder_are_read(tmp_path: Path) -> None:
+    lines = format_json_lines(HEADER, {"source": SOURCE}, {"chunk": CHUNK}, {"chunks": 1})
+    write_file(tmp_path, "carrel-export.json", "{}")
+    write_file(tmp_path, "knowledge-00001.jsonl", lines)
+    write_file(tmp_path, "traces.jsonl", format_json_lines({"id": "t", "text": "A trace."}))
+    write_file(tmp_path, "markdown/sources/a.md", "A copy for people.")
+    assert [source.source_id for source in read_sources(tmp_path)] == ["a"]
 
 
-def test_an_export_without_its_lines_is_an_error(tmp_path: Path) -> None:
+def test_an_export_without_its_data_files_is_refused(tmp_path: Path) -> None:
     write_file(tmp_path, "carrel-export.json", "{}")
     write_file(tmp_path, "markdown/sources/a.md", "A copy for people.")
     with pytest.raises(InvalidInput, match="is a Carrel export without"):
@@ -117,7 +115,7 @@ def test_an_export_without_its_lines_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "chunk", "end", "reason"),
+    ("source", "chunk", "count", "reason"),
     [
         ({}, None, None, "is incomplete: 0 passages were read"),
         ({}, None, 0, "is incomplete: 0 passages were read"),
@@ -135,30 +133,37 @@ def test_an_export_without_its_lines_is_an_error(tmp_path: Path) -> None:
         ({}, {"tags": ["\ud800"]}, 1, "line 3 has a character"),
     ],
 )
-def test_what_is_not_valid_is_reported_and_the_rest_is_read(
+def test_an_invalid_source_is_reported_and_others_are_read(
     tmp_path: Path,
     source: dict[str, Any] | None,
     chunk: dict[str, Any] | None,
-    end: int | None,
+    count: int | None,
     reason: str,
 ) -> None:
+    """A line of the first source that is `None` is missing, and the second source is valid."""
     lines: list[dict[str, Any]] = []
-    lines += [] if source is None else [{"source": SOURCE | source}]
-    lines += [] if chunk is None else [{"chunk": CHUNK | chunk}]
-    lines += [] if end is None else [{"chunks": end}]
-    lines += [{"source": {**SOURCE, "source_id": "good"}}, {"chunk": CHUNK}, {"chunks": 1}]
-    path = export(tmp_path, *lines)
+    if source is not None:
+        lines.append({"source": SOURCE | source})
+    if chunk is not None:
+        lines.append({"chunk": CHUNK | chunk})
+    if count is not None:
+        lines.append({"chunks": count})
+    lines += [{"source": {**SOURCE, "source_id": "valid"}}, {"chunk": CHUNK}, {"chunks": 1}]
+    path = write_carrel_export(tmp_path, *lines)
+
     [(name, problem)] = read_problems(path)
+
     assert name == "export.jsonl line 2"
     assert problem.startswith(reason)
-    assert [entry.source_id for entry in read_sources(path)] == ["good"]
+    assert [entry.source_id for entry in read_sources(path)] == ["valid"]
 
 
-def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_json_is_reported_by_number(tmp_path: Path) -> None:
     lines = [json.dumps(HEADER), json.dumps({"source": SOURCE}), "{", json.dumps({"chunks": 1})]
     path = write_file(tmp_path, "export.jsonl", "\n".join(lines))
     [(name, reason)] = read_problems(path)
-    assert (name, reason[:18]) == ("export.jsonl line 2", "line 3 is not JSON")
+    assert name == "export.jsonl line 2"
+    assert reason.startswith("line 3 is not JSON")
 
 
 def test_an_export_of_a_newer_version_is_not_read(tmp_path: Path) -> None:

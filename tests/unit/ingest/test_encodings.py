@@ -106,9 +106,7 @@ def test_a_legacy_encoding_is_recognized_and_named(
         "São Paulo",
     ],
 )
-def test_a_western_text_with_few_kinds_of_accents_is_read_as_cp1252(
-    tmp_path: Path, text: str
-) -> None:
+def test_a_western_text_with_few_accents_is_read_as_cp1252(tmp_path: Path, text: str) -> None:
     path = write_file(tmp_path, "note.txt", text.encode("cp1252"))
     assert read_only_source(path).text == text
     assert "cp1252" in read_warnings(path)[0][1]
@@ -126,20 +124,18 @@ def test_a_western_text_with_few_kinds_of_accents_is_read_as_cp1252(
         ("gb18030", "今天天气很好，我们去公园散步。"),
     ],
 )
-def test_a_text_that_fits_no_alphabet_is_read_anyway(
-    tmp_path: Path, encoding: str, text: str
-) -> None:
+def test_a_text_of_unusual_characters_is_read(tmp_path: Path, encoding: str, text: str) -> None:
     assert read_only_source(write_file(tmp_path, "note.txt", text.encode(encoding))).text == text
 
 
-def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path) -> None:
+def test_a_long_text_with_late_japanese_is_recognized(tmp_path: Path) -> None:
     text = "Plain words.\n" * 1_000 + "日本語の文章です。" * 9_001
     assert read_only_source(write_file(tmp_path, "note.txt", text.encode("cp932"))).text == text
 
 
 @pytest.mark.parametrize("byte", [b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d"])
 @pytest.mark.parametrize("lines", [20, 400, 3_000])
-def test_a_byte_that_is_not_valid_is_replaced(tmp_path: Path, lines: int, byte: bytes) -> None:
+def test_an_invalid_byte_is_replaced(tmp_path: Path, lines: int, byte: bytes) -> None:
     text = "Grüße aus München, schöne Straße.\n" * lines
     content = text.encode("cp1252") + b"ein " + byte + b" fremdes Byte"
     path = write_file(tmp_path, "note.txt", content)

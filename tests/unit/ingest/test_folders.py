@@ -60,7 +60,7 @@ def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None
     assert [source.text for source in read_sources(root)] == ["Inside."]
 
 
-def test_target_of_an_internal_link_is_read_once(tmp_path: Path) -> None:
+def test_the_target_of_an_internal_link_is_read_once(tmp_path: Path) -> None:
     write_file(tmp_path, "real/note.md", "Inside.")
     (tmp_path / "a-link-to-real").symlink_to(tmp_path / "real")
     (tmp_path / "another.md").symlink_to("real/note.md")
@@ -80,7 +80,7 @@ def test_a_link_to_a_hidden_file_of_the_folder_is_read_once(tmp_path: Path) -> N
     assert [source.text for source in read_sources(tmp_path)] == ["Words.", "More."]
 
 
-def test_link_changed_during_reading_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_changed_during_reading_is_not_followed(tmp_path: Path) -> None:
     root = tmp_path / "root"
     write_file(root, ".annex/object", "Inside.")
     (root / "note.md").symlink_to(".annex/object")
@@ -93,7 +93,7 @@ def test_link_changed_during_reading_is_not_followed(tmp_path: Path) -> None:
     assert source.text == "Inside."
 
 
-def test_unreadable_file_is_reported_and_others_are_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_others_are_read(tmp_path: Path) -> None:
     (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere")
     (tmp_path / "circle.jsonl").symlink_to(tmp_path / "circle.jsonl")
     os.mkfifo(tmp_path / "pipe.json")
@@ -108,7 +108,7 @@ def test_unreadable_file_is_reported_and_others_are_read(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may open everything")
-def test_unreadable_folder_is_reported_and_others_are_read(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_reported_and_others_are_read(tmp_path: Path) -> None:
     write_file(tmp_path, "closed/note.md", "Words.").parent.chmod(0)
     write_file(tmp_path, "note.md", "Words.")
     items = list(read(tmp_path))
@@ -146,7 +146,7 @@ def test_paths_that_differ_in_punctuation_have_different_ids(tmp_path: Path) -> 
     assert all(re.fullmatch(r"[\w-]{1,64}", record_id) for record_id in ids)
 
 
-def test_id_of_two_files_is_reported_with_both_paths(tmp_path: Path) -> None:
+def test_an_id_in_two_files_is_reported_with_both_paths(tmp_path: Path) -> None:
     write_file(tmp_path, "a.jsonl", format_json_lines({"id": "7", "text": "x"}))
     write_file(tmp_path, "b.jsonl", format_json_lines({"id": "7", "text": "y"}))
     expected = [("b.jsonl line 1", "has the id of a.jsonl line 1; keep one of the two")]
@@ -161,7 +161,7 @@ def test_a_path_with_nothing_to_read_is_refused_at_once(tmp_path: Path, name: st
         read(tmp_path / name)
 
 
-# Whatever stands in the file
+# Random content
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 _KEYS = st.sampled_from(
@@ -218,23 +218,23 @@ def assert_readable(name: str, content: bytes) -> None:
 
 
 @given(st.sampled_from(["a.md", "a.txt", "a.jsonl", "a.json"]), st.binary(max_size=200))
-def test_no_bytes_stop_the_reading(name: str, content: bytes) -> None:
+def test_random_bytes_do_not_stop_the_reading(name: str, content: bytes) -> None:
     assert_readable(name, content)
 
 
 @given(st.lists(_LINES | _JSON, max_size=3))
-def test_no_json_stops_the_reading_of_lines(values: list[Any]) -> None:
+def test_random_json_does_not_stop_the_reading_of_lines(values: list[Any]) -> None:
     assert_readable("a.jsonl", "\n".join(map(json.dumps, values)).encode())
 
 
 @settings(max_examples=50)
 @given(value=_BOOKS | _JSON, is_paged=st.booleans())
-def test_no_json_stops_the_reading_of_an_export(*, value: Any, is_paged: bool) -> None:
+def test_random_json_does_not_stop_the_reading_of_an_export(*, value: Any, is_paged: bool) -> None:
     assert_readable("a.json", json.dumps({"results": value} if is_paged else value).encode())
 
 
 @given(st.sampled_from(["", "title: ", "tags: ", "date: "]), _FRONT_MATTER)
 @example("title: ", "a: b\n!@[[key: v%\n: c")
-def test_no_front_matter_stops_the_reading(key: str, block: str) -> None:
+def test_random_front_matter_does_not_stop_the_reading(key: str, block: str) -> None:
     content = f"---\n{key}{block}\n---\nWords.\n"
     assert_readable("a.md", content.encode("utf-8", "surrogatepass"))

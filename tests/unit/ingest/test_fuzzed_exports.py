@@ -1,4 +1,4 @@
-"""Whatever is in a file of text or of an export, reading it ends with sources or with messages."""
+"""Any file of a text format or an export gives sources or error messages, and never a crash."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @st.composite
 def damaged_files(draw: st.DrawFn) -> bytes:
-    """A sample of some format that is cut, or has other bytes in it; or other bytes alone."""
+    """A file in a known format, cut or with random bytes in it, or random bytes alone."""
     sample = draw(st.sampled_from([b"", *SAMPLES]))
     start = draw(st.integers(0, len(sample)))
     end = draw(st.integers(start, len(sample)))
@@ -56,12 +56,13 @@ def _encode(text: str) -> bytes:
 
 
 def read_content(folder: Path, name: str, content: bytes) -> list[Source | str]:
+    """Return the sources in a file, and an error message for each item that cannot be read."""
     path = write_file(folder, name, content)
     return [entry for _, entry in read_entries(SourceFile(path, name, "fuzzed", name))]
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES.items())
-def test_example_of_a_format_is_read_without_warnings(
+def test_the_example_of_a_format_is_read_without_warnings(
     tmp_path: Path, name: str, example: str
 ) -> None:
     path = write_file(tmp_path, name, example)
@@ -74,7 +75,7 @@ def test_example_of_a_format_is_read_without_warnings(
 @example(content=b"\0" * 600 + SAMPLES[2] + b"\0")
 @example(content=SAMPLES[1].replace(b'"', b'""", "'))
 @example(content=b"---\ntitle: a: b\n- [\ntags: #x\n---\n[a]\n[a]: /b\n&#0;<br>[^1]")
-def test_damaged_file_gives_sources_or_messages(folder: Path, name: str, content: bytes) -> None:
+def test_a_damaged_file_gives_sources_or_messages(folder: Path, name: str, content: bytes) -> None:
     for entry in read_content(folder, name, content):
         assert isinstance(entry, Source | str)
         if isinstance(entry, Source):
@@ -83,7 +84,7 @@ def test_damaged_file_gives_sources_or_messages(folder: Path, name: str, content
 
 
 @given(data=st.data())
-def test_fields_of_any_value_give_sources_or_messages(folder: Path, data: st.DataObject) -> None:
+def test_a_book_with_random_fields_gives_one_entry(folder: Path, data: st.DataObject) -> None:
     names = st.sampled_from([*export.Highlight.model_fields, "other"])
     highlights = st.lists(st.dictionaries(names, JSON), max_size=3)
     book_names = st.sampled_from([*export.Book.model_fields, "other"])

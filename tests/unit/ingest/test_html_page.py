@@ -32,12 +32,13 @@ def read_page(html: str) -> str:
 
 
 def get_refusal(html: bytes) -> str:
+    """Return the reason why a page is refused."""
     with pytest.raises(Unreadable) as error:
         make_article_source(html, source_id="x")
     return str(error.value)
 
 
-def test_the_article_is_read_without_what_is_around_it() -> None:
+def test_an_article_is_read_without_menus_and_footers() -> None:
     text = read_page(make_article_page())
     assert text == (
         f"{PROSE}\n\nWhen to reef\n\nReef when you first think of it: the thought comes from the"
@@ -48,12 +49,10 @@ def test_the_article_is_read_without_what_is_around_it() -> None:
 
 def test_metadata_describe_the_article(tmp_path: Path) -> None:
     source = read_only_source(write_file(tmp_path, "page.html", make_article_page()))
-    assert (source.title, source.author, source.language, source.category) == (
-        "Reefing early",
-        "Ann Helm, Bob Reef",
-        "en-GB",
-        "articles",
-    )
+    assert source.title == "Reefing early"
+    assert source.author == "Ann Helm, Bob Reef"
+    assert source.language == "en-GB"
+    assert source.category == "articles"
     assert source.source_url == "https://sailing.example.com/reefing-early"
     assert source.sections[0].written_at == datetime(2024, 5, 31, tzinfo=UTC)
 
@@ -61,7 +60,9 @@ def test_metadata_describe_the_article(tmp_path: Path) -> None:
 def test_a_bare_page_has_the_name_and_the_date_of_its_file(tmp_path: Path) -> None:
     path = write_file(tmp_path, "Reefs.htm", f"<html><body><p>{PROSE}</p><p>{PROSE}</p></body>")
     source = read_only_source(path)
-    assert (source.title, source.author, source.source_url) == ("Reefs", None, None)
+    assert source.title == "Reefs"
+    assert source.author is None
+    assert source.source_url is None
     written_at = source.sections[0].written_at
     assert written_at is not None
     assert written_at.timestamp() == pytest.approx(path.stat().st_mtime)
@@ -76,7 +77,7 @@ def test_headings_are_the_chapters_of_passages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "address"),
+    ("comment", "address"),
     [
         ("<!-- saved from url=(0031)https://example.com/saved -->", "https://example.com/saved"),
         (
@@ -86,16 +87,16 @@ def test_headings_are_the_chapters_of_passages() -> None:
         ("", None),
     ],
 )
-def test_the_address_is_what_the_browser_noted(mark: str, address: str | None) -> None:
-    page = make_article_page(canonical="").replace("<html", f"{mark}<html")
+def test_the_address_is_read_from_the_browsers_comment(comment: str, address: str | None) -> None:
+    page = make_article_page(canonical="").replace("<html", f"{comment}<html")
     assert make_article_source(page.encode(), source_id="x").source_url == address
 
 
-def test_a_fetched_page_has_its_address() -> None:
+def test_a_fetched_page_has_the_address_it_came_from() -> None:
     page = make_article_page(canonical="").encode()
     url = "https://example.com/a"
     source = make_article_source(page, source_id="x", url=url)
-    assert (source.source_id, source.source_url) == ("x", url)
+    assert source.source_url == url
 
 
 def test_only_addresses_on_the_web_are_stored() -> None:
@@ -117,7 +118,7 @@ def test_only_addresses_on_the_web_are_stored() -> None:
         '<?xml version="1.0" encoding="utf-8"?>Größe “x”'.encode(),
     ],
 )
-def test_a_page_without_a_server_has_the_declared_encoding(data: bytes) -> None:
+def test_a_saved_page_is_read_in_its_encoding(data: bytes) -> None:
     prose = PROSE.encode("utf-16-le" if data.startswith(b"\xff\xfe") else "ascii")
     source = make_article_source(data + prose, source_id="x")
     assert source.text.startswith("Größe “x”")
@@ -148,7 +149,7 @@ def test_a_character_that_xml_forbids_loses_only_itself(character: str) -> None:
     assert text == f"The wind. {PROSE}"
 
 
-def test_references_mean_what_they_mean_in_browsers() -> None:
+def test_character_references_mean_the_same_as_in_browsers() -> None:
     text = read_page(f"<p title='&#34;'>It&#146;s a &#60;reef&#62;&#8230; {PROSE}")
     assert text == f"It\u2019s a <reef>\u2026 {PROSE}"
 
@@ -161,7 +162,9 @@ def test_references_mean_what_they_mean_in_browsers() -> None:
         ("euc-kr", "cp949", "바람이 세지기 전에 똠방각하 돛을 줄인다."),
     ],
 )
-def test_a_label_stands_for_its_wider_encoding(label: str, codec: str, text: str) -> None:
+def test_an_encoding_label_means_the_superset_browsers_use(
+    label: str, codec: str, text: str
+) -> None:
     page = f"<html><head><meta charset={label}></head><body><p>{text * 20}</p></body></html>"
     assert make_article_source(page.encode(codec), source_id="x").text.startswith(text)
 
@@ -211,7 +214,7 @@ def test_a_large_page_is_not_read(tmp_path: Path) -> None:
     assert read_problems(tmp_path) == [("page.html", "is larger than 16 MB: split it")]
 
 
-def test_entities_that_a_page_declares_do_nothing(tmp_path: Path) -> None:
+def test_entities_that_a_page_declares_are_not_expanded(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("a secret")
     doctype = f'<!DOCTYPE html [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">]>'
     text = read_page(f"{doctype}<html><body><p>{PROSE} &x;</p></body></html>")
@@ -219,6 +222,7 @@ def test_entities_that_a_page_declares_do_nothing(tmp_path: Path) -> None:
 
 
 def test_deep_nesting_does_not_exhaust_the_stack() -> None:
+    """A deeply nested page may be refused, but it must not end the process."""
     for tag in ("div", "b", "blockquote"):
         html = f"<{tag}>" * 20_000 + f"<p>{PROSE}</p>"
         try:
@@ -227,7 +231,7 @@ def test_deep_nesting_does_not_exhaust_the_stack() -> None:
             continue
 
 
-def test_another_format_of_html_is_left_to_its_reader(tmp_path: Path) -> None:
+def test_a_kindle_notebook_in_html_is_read_by_its_own_reader(tmp_path: Path) -> None:
     notebook = (
         '<div class="bookTitle">Sails</div><div class="noteHeading">Highlight - Page 2</div>'
         '<div class="noteText">Reef early.</div>'
@@ -237,32 +241,32 @@ def test_another_format_of_html_is_left_to_its_reader(tmp_path: Path) -> None:
     assert [source.category for source in read_sources(tmp_path)] == ["books", "articles"]
 
 
-PARTS = (
+FRAGMENTS = (
     *("<p>", "</p>", "<table>", "<tr><td>", "<pre>", "<br>", "<li>", "<a href=x>", PROSE, "x"),
     *("<sup>", "</sup>", "<q>", "</q>", "<code>", "</table>", "<td class=gutter>1", "\x0b", "&#3;"),
     *("<meta name=author content='", "'>", "<time datetime=2024-99-99>", "&#0;", "&#xD800;"),
 )
-WHOLE = make_article_page().encode()
+VALID_PAGE = make_article_page().encode()
 
 
 @settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    cut=st.integers(0, len(WHOLE)),
-    position=st.integers(0, len(WHOLE) - 1),
+    cut=st.integers(0, len(VALID_PAGE)),
+    position=st.integers(0, len(VALID_PAGE) - 1),
     noise=st.binary(max_size=60),
 )
 def test_a_mutilated_page_never_crashes(
     tmp_path: Path, cut: int, position: int, noise: bytes
 ) -> None:
-    changed = WHOLE[:position] + noise + WHOLE[position + len(noise) :]
-    for data in (WHOLE[:cut], changed, noise, b"\xff\xfe" + noise):
+    changed = VALID_PAGE[:position] + noise + VALID_PAGE[position + len(noise) :]
+    for data in (VALID_PAGE[:cut], changed, noise, b"\xff\xfe" + noise):
         read_problems(write_file(tmp_path, "page.html", data))
 
 
 @settings(deadline=None, max_examples=60)
-@given(parts=st.lists(st.sampled_from(PARTS), max_size=40))
+@given(parts=st.lists(st.sampled_from(FRAGMENTS), max_size=40))
 def test_any_order_of_elements_is_read_or_refused(parts: list[str]) -> None:
     try:
         source = make_article_source("".join(parts).encode(), source_id="x")

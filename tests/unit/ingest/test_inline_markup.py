@@ -9,7 +9,7 @@ from functions.jobs.ingest.readers.html.blocks import read_blocks
 from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 
 
-def read(markup: str) -> list[str]:
+def read_markup(markup: str) -> list[str]:
     """Return the blocks of a part of a page."""
     tree = html.document_fromstring(f"<body>{markup}</body>")
     replace_inline_markup(tree)
@@ -33,23 +33,23 @@ def read(markup: str) -> list[str]:
     ],
 )
 def test_exponents_are_written_with_a_caret(markup: str, text: str) -> None:
-    assert read(f"<p>{markup}</p>") == [text]
+    assert read_markup(f"<p>{markup}</p>") == [text]
 
 
 @pytest.mark.parametrize(
-    "mark",
+    "note",
     [
         *("<sup>1</sup>", "<sup>12</sup>", "<sup>1, 2</sup>", "<sup>[3]</sup>", "<sup>*</sup>"),
         *("<sup><a href='#n'>1</a></sup>", "<a href='#n'><sup>iv</sup></a>"),
     ],
 )
-@pytest.mark.parametrize("place", ["Reef early{}, then wait.", "Reef early, then wait.{}"])
-def test_marks_of_notes_are_left_out(place: str, mark: str) -> None:
-    assert read(f"<p>{place.format(mark)}</p>") == [place.format("")]
+@pytest.mark.parametrize("sentence", ["Reef early{}, then wait.", "Reef early, then wait.{}"])
+def test_numbers_of_notes_are_left_out(sentence: str, note: str) -> None:
+    assert read_markup(f"<p>{sentence.format(note)}</p>") == [sentence.format("")]
 
 
 def test_a_quotation_in_a_sentence_has_quotation_marks() -> None:
-    assert read("<p>He said: <q>Reef <i>early</i></q>, and <q>“wait”</q>. <q></q></p>") == [
+    assert read_markup("<p>He said: <q>Reef <i>early</i></q>, and <q>“wait”</q>. <q></q></p>") == [
         "He said: “Reef early”, and “wait”."
     ]
 
@@ -64,9 +64,9 @@ def test_a_quotation_in_a_sentence_has_quotation_marks() -> None:
     ],
 )
 def test_line_breaks_in_code_are_kept(code: str) -> None:
-    assert read(code) == ["def reef():\n    pass"]
+    assert read_markup(code) == ["def reef():\n    pass"]
 
 
-def test_code_in_a_sentence_stays_in_its_line() -> None:
+def test_code_in_a_sentence_is_joined_to_one_line() -> None:
     markup = "<p>Call <code>reef(\n  <b>wind</b>\n)</code> early.</p>"
-    assert read(markup) == ["Call reef( wind ) early."]
+    assert read_markup(markup) == ["Call reef( wind ) early."]

@@ -1,4 +1,4 @@
-"""JSON Lines become sources; invalid lines are reported by number, and the others are read."""
+"""Lines of JSON become sources; invalid lines are reported by number, and the others are read."""
 
 from __future__ import annotations
 
@@ -62,13 +62,12 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
 def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
     line = {"_id": 31715818, "title": "", "text": "New opportunities. " * 9, "metadata": {}}
     source = read_only_source(write_file(tmp_path, "corpus.jsonl", format_json_lines(line)))
-    title = "New opportunities. " * 4 + "New…"
     assert source.source_id == f"{tmp_path.name}-31715818"
-    assert source.title == title
+    assert source.title == "New opportunities. " * 4 + "New…"
     assert source.origin == "jsonl"
 
 
-def test_broken_lines_are_reported_and_others_are_read(tmp_path: Path) -> None:
+def test_invalid_lines_are_reported_and_others_are_read(tmp_path: Path) -> None:
     content = b"\n".join(
         [
             b'\xef\xbb\xbf{"id": "first", "text": "x"}',
@@ -102,7 +101,7 @@ def test_broken_lines_are_reported_and_others_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
     content = (
         r'{"id": "1", "title": "\ud83d", "text": "\ud83d\ude00 \ude00\u0000", "tags": ["\udfff"]}'
     )
@@ -141,7 +140,7 @@ def test_a_year_or_a_month_is_its_first_day(tmp_path: Path, date: Any, month: in
 
 
 @pytest.mark.parametrize("date", [24, "May 31", "0001-01-01T00:00:00+14:00", [1]])
-def test_invalid_date_is_dropped_from_its_line(tmp_path: Path, date: Any) -> None:
+def test_an_invalid_date_is_dropped_from_its_line(tmp_path: Path, date: Any) -> None:
     path = write_file(
         tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x", "date": date})
     )
@@ -162,7 +161,7 @@ def test_two_invalid_dates_are_both_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_lines_in_utf_16_are_read_by_their_byte_order_mark(tmp_path: Path, encoding: str) -> None:
-    text = "\u0a0a \u2028 \U0001f600"  # bytes of line ends, and a line end of Unicode's
+    text = "\u0a0a \u2028 \U0001f600"  # bytes of line feeds, and a line separator
     content = json.dumps({"id": "1", "text": text}, ensure_ascii=False) + "\r\n\r\n{\r\n"
     path = write_file(tmp_path, "docs.jsonl", f"\ufeff{content}".encode(encoding))
     assert read_only_source(path).text == text
@@ -170,7 +169,7 @@ def test_lines_in_utf_16_are_read_by_their_byte_order_mark(tmp_path: Path, encod
     assert name == "docs.jsonl line 3"
 
 
-def test_truncated_utf_16_is_reported(tmp_path: Path) -> None:
+def test_a_truncated_utf_16_file_is_reported(tmp_path: Path) -> None:
     path = write_file(
         tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x"}).encode("utf-16")[:-1]
     )
@@ -179,7 +178,7 @@ def test_truncated_utf_16_is_reported(tmp_path: Path) -> None:
     assert reason.startswith("is not UTF-16, as its byte order mark says: ")
 
 
-def test_file_is_read_lazily(tmp_path: Path) -> None:
+def test_a_file_is_read_lazily(tmp_path: Path) -> None:
     path = write_file(tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x"}))
     reading = read(path)
     path.write_text(

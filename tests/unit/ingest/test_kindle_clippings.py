@@ -1,4 +1,4 @@
-"""Kindle's clippings become a source a book, in the languages of the devices."""
+"""A Kindle's file of clippings becomes a source for each book, in any language of the device."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ AT_FRIDAY = datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC)
 
 
 def make_entry(heading: str, text: str, title: str = "On Sails (Helm, Ann)") -> str:
+    """Return a highlight, a note or a bookmark, as its heading says."""
     return f"{title}\n- {heading}\n\n{text}\n==========\n"
 
 
@@ -73,14 +74,15 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             ),
         ),
     )
-    assert (bread.title, bread.author) == ("Bread (2nd Edition)", "Loaf")
+    assert bread.title == "Bread (2nd Edition)"
+    assert bread.author == "Loaf"
     assert [(section.text, section.locators) for section in bread.sections] == [
         ("Knead\nwell.", ((0, Locator(page=3)),))
     ]
 
 
 @pytest.mark.parametrize(
-    ("place", "added", "locator", "moment"),
+    ("location", "added", "locator", "moment"),
     [
         (
             "Your Highlight on page 1 | location 10-12",
@@ -187,9 +189,9 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
     ],
 )
 def test_headings_are_read_in_the_languages_of_the_devices(
-    tmp_path: Path, place: str, added: str, locator: Locator, moment: datetime
+    tmp_path: Path, location: str, added: str, locator: Locator, moment: datetime
 ) -> None:
-    path = write_clippings(tmp_path, make_entry(f"{place} | {added}", "Words."))
+    path = write_clippings(tmp_path, make_entry(f"{location} | {added}", "Words."))
     assert read_only_source(path).sections == (
         Section("Words.", highlighted_at=moment, locators=((0, locator),)),
     )
@@ -197,7 +199,7 @@ def test_headings_are_read_in_the_languages_of_the_devices(
 
 
 @pytest.mark.parametrize(
-    ("marked", "noted", "bookmarked"),
+    ("highlight", "note", "bookmark"),
     [
         (
             "Your Highlight on Location 7-9",
@@ -231,20 +233,20 @@ def test_headings_are_read_in_the_languages_of_the_devices(
         ),
     ],
 )
-def test_note_joins_its_highlight_and_bookmarks_are_left_out(
-    tmp_path: Path, marked: str, noted: str, bookmarked: str
+def test_a_note_joins_its_highlight_and_bookmarks_are_left_out(
+    tmp_path: Path, highlight: str, note: str, bookmark: str
 ) -> None:
     """Older devices write the note first."""
     path = write_clippings(
         tmp_path,
-        make_entry(f"{noted} | {FRIDAY}", "Mine."),
-        make_entry(f"{marked} | {FRIDAY}", "Theirs."),
-        make_entry(f"{bookmarked} | {FRIDAY}", ""),
+        make_entry(f"{note} | {FRIDAY}", "Mine."),
+        make_entry(f"{highlight} | {FRIDAY}", "Theirs."),
+        make_entry(f"{bookmark} | {FRIDAY}", ""),
     )
     assert list_texts(read_only_source(path)) == ["Theirs.\n\nMine."]
 
 
-def test_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> None:
+def test_a_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
         make_highlight("100-104", "The first thought."),
@@ -260,7 +262,7 @@ def test_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> N
     ]
 
 
-def test_note_without_a_location_joins_the_nearest_on_its_page(tmp_path: Path) -> None:
+def test_a_note_without_a_location_joins_the_nearest_on_its_page(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
         make_entry(f"Your Highlight on page 5 | {FRIDAY}", "Far."),
@@ -289,7 +291,7 @@ def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
     ]
 
 
-def test_a_word_on_another_page_is_a_highlight_of_its_own(tmp_path: Path) -> None:
+def test_a_word_on_another_page_is_a_separate_highlight(tmp_path: Path) -> None:
     sentence = "Entropy is what a sail loses to the wind."
     on_page = "- Your Highlight on page {} | Added on Sunday, April 7, 2024 10:11:12 PM"
     path = write_clippings(
@@ -310,8 +312,8 @@ def test_a_damaged_byte_loses_only_itself(tmp_path: Path) -> None:
 UNPLUGGED = "blocks of NUL bytes, as after unplugging; an entry there may be incomplete"
 
 
-def test_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
-    """An unplugged device leaves such blocks between entries, or in one."""
+def test_a_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
+    """A device that was unplugged leaves such blocks between entries or inside one."""
     entries = [make_highlight(f"{n}0-{n}1", f"Thought {n}, whole.") for n in range(1, 6)]
     path = write_clippings(tmp_path, *entries)
     data = path.read_bytes().replace(b"Thought 2", b"\0" * 600 + b"Thought 2")
@@ -333,7 +335,7 @@ def test_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
     ]
 
 
-def test_edited_note_replaces_its_former_version(tmp_path: Path) -> None:
+def test_an_edited_note_replaces_its_former_version(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
         make_highlight("7-9", "Theirs."),
@@ -402,16 +404,17 @@ def test_passages_are_in_reading_order(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_first_line_is_title_and_author(
+def test_the_first_line_is_the_title_and_the_author(
     tmp_path: Path, line: str, title: str, author: str | None
 ) -> None:
     source = read_only_source(
         write_clippings(tmp_path, make_entry(f"Your Note on page 1 | {FRIDAY}", "x", line))
     )
-    assert (source.title, source.author) == (title, author)
+    assert source.title == title
+    assert source.author == author
 
 
-def test_id_of_a_book_does_not_depend_on_the_file(tmp_path: Path) -> None:
+def test_the_id_of_a_book_does_not_depend_on_its_file(tmp_path: Path) -> None:
     ids = [
         read_only_source(write_clippings(tmp_path / folder, make_highlight("1", text))).source_id
         for folder, text in [("old kindle", "a"), ("new kindle", "b")]
@@ -424,27 +427,27 @@ def test_id_of_a_book_does_not_depend_on_the_file(tmp_path: Path) -> None:
     "name",
     ["My Clippings.txt", "Meine Clippings.TXT", "Mis recortes.txt", "my_clippings-2.txt"],
 )
-def test_clippings_are_known_by_the_names_of_their_files(tmp_path: Path, name: str) -> None:
+def test_clippings_are_recognized_by_the_name_of_their_file(tmp_path: Path, name: str) -> None:
     file_format = find_format_by_name(tmp_path / name)
     assert file_format is not None
     assert file_format.name == "Kindle clippings"
 
 
-def test_clippings_in_another_text_file_say_to_rename_it(tmp_path: Path) -> None:
+def test_a_clippings_file_with_another_name_is_refused_with_advice(tmp_path: Path) -> None:
     path = write_file(tmp_path, "kindle.txt", "\ufeff" + make_highlight("1-2", "Reef early."))
     reason = "contains Kindle clippings: rename it to `My Clippings.txt`"
     assert read_problems(path) == [("kindle.txt", reason)]
 
 
 @pytest.mark.parametrize("content", ["Title\n==========\n- one | 2\n", "- a list | of 2024\n", "x"])
-def test_other_text_is_read_as_text_unless_its_name_is_taken(tmp_path: Path, content: str) -> None:
+def test_other_text_is_refused_only_in_a_file_named_clippings(tmp_path: Path, content: str) -> None:
     assert len(read_sources(write_file(tmp_path, "plain.txt", content))) == 1
     path = write_file(tmp_path, "newspaper clippings.txt", "Some words.")
     reason = "is not a Kindle's My Clippings.txt: rename it to have it read as text"
     assert read_problems(path) == [("newspaper clippings.txt", reason)]
 
 
-def test_broken_entry_loses_only_itself(tmp_path: Path) -> None:
+def test_an_invalid_entry_loses_only_itself(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
         make_highlight("1", "one"),
@@ -456,7 +459,7 @@ def test_broken_entry_loses_only_itself(tmp_path: Path) -> None:
     assert list_texts(read_only_source(path)) == ["one", "two"]
 
 
-def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
+def test_unreadable_parts_of_entries_are_counted_in_warnings(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
         make_highlight("1-2", "<You have reached the clipping limit for this item>"),
@@ -474,20 +477,20 @@ def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_book_without_any_text_is_named(tmp_path: Path) -> None:
+def test_a_book_without_any_text_is_reported(tmp_path: Path) -> None:
     limit = "<You have reached the clipping limit for this item>"
     path = write_clippings(tmp_path, make_highlight("1-2", limit))
     reason = "1 entry without text: the publisher's limit on clippings was reached; left out"
     assert read_problems(path) == [("My Clippings.txt: On Sails", f"has no text: {reason}")]
 
 
-def test_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_off_is_read_to_its_end(tmp_path: Path) -> None:
     content = make_highlight("1", "one") + make_highlight("5", "two")
     path = write_file(tmp_path, "My Clippings.txt", content[: content.index("wo\n")])
     assert list_texts(read_only_source(path)) == ["one", "t"]
 
 
-def test_many_highlights_at_one_place_are_read(tmp_path: Path) -> None:
+def test_many_highlights_at_one_location_are_read(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path, *(make_highlight("1-9", f"thought {n:04}") for n in range(3_000))
     )

@@ -33,11 +33,13 @@ def make_chapter(title: str) -> str:
 
 
 def make_item(heading: str, text: str) -> str:
+    """Return a highlight, a note or a bookmark, as its heading says."""
     return f'<div class="noteHeading">\n{heading}\n</div>\n<div class="noteText">\n{text}\n</div>'
 
 
-def make_highlight(place: str, text: str) -> str:
-    return make_item(f'Highlight(<span class="highlight_yellow">yellow</span>) - {place}', text)
+def make_highlight(location: str, text: str) -> str:
+    heading = f'Highlight(<span class="highlight_yellow">yellow</span>) - {location}'
+    return make_item(heading, text)
 
 
 def read_notebook(folder: Path, *parts: str) -> Source:
@@ -45,11 +47,11 @@ def read_notebook(folder: Path, *parts: str) -> Source:
     return read_only_source(write_file(folder, "On Sails - Notebook.html", content))
 
 
-def read_passages(source: Source) -> list[tuple[str, Locator]]:
+def list_passages(source: Source) -> list[tuple[str, Locator]]:
     return [(section.text, section.find_locator(0)) for section in source.sections]
 
 
-def test_notebook_becomes_a_source_with_chapters_and_places(tmp_path: Path) -> None:
+def test_a_notebook_becomes_a_source_with_chapters_and_locations(tmp_path: Path) -> None:
     source = read_notebook(
         tmp_path,
         make_chapter("PROLOGUE: Wind"),
@@ -59,16 +61,18 @@ def test_notebook_becomes_a_source_with_chapters_and_places(tmp_path: Path) -> N
         make_highlight("3. The Rise &gt; Page 88 · Location 1536", "Anchor deep."),
         make_item("Bookmark - Page 90 · Location 1600", ""),
     )
-    assert (source.title, source.author) == ("On Sails & Anchors", "Ann Helm, Bo Sea")
-    assert (source.origin, source.category) == ("kindle", "books")
-    assert read_passages(source) == [
+    assert source.title == "On Sails & Anchors"
+    assert source.author == "Ann Helm, Bo Sea"
+    assert source.origin == "kindle"
+    assert source.category == "books"
+    assert list_passages(source) == [
         ("Reef early — always.", Locator(1, "PROLOGUE: Wind", "205")),
         ("Heave to.\nWait.", Locator(None, "PROLOGUE: Wind", "274")),
         ("Anchor deep.", Locator(88, "3. The Rise", "1536")),
     ]
 
 
-def test_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
+def test_a_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
     source = read_notebook(
         tmp_path,
         make_item("Note - Page 3 · Location 40", "Before all."),
@@ -80,7 +84,7 @@ def test_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
         make_chapter("Next"),
         make_item("Note - Page 71", "Of the next chapter."),
     )
-    assert [text for text, _ in read_passages(source)] == [
+    assert [text for text, _ in list_passages(source)] == [
         "Before all.",
         "Reef early.\n\nSo true.",
         "Far away.",
@@ -90,7 +94,7 @@ def test_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("marked", "noted", "locator"),
+    ("highlight_heading", "note_heading", "locator"),
     [
         (
             "Markierung(<span class='highlight_blue'>blau</span>) - Seite 5 · Position 1968",
@@ -120,36 +124,38 @@ def test_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
     ],
 )
 def test_notebooks_are_read_in_several_languages(
-    tmp_path: Path, marked: str, noted: str, locator: Locator
+    tmp_path: Path, highlight_heading: str, note_heading: str, locator: Locator
 ) -> None:
-    """In other languages, the colour tells a highlight from a note."""
-    source = read_notebook(tmp_path, make_item(marked, "Theirs."), make_item(noted, "Mine."))
-    assert read_passages(source) == [("Theirs.\n\nMine.", locator)]
+    """In a language that Carrel does not know, the colour tells a highlight from a note."""
+    source = read_notebook(
+        tmp_path, make_item(highlight_heading, "Theirs."), make_item(note_heading, "Mine.")
+    )
+    assert list_passages(source) == [("Theirs.\n\nMine.", locator)]
 
 
-def test_elements_that_wrong_tags_close_are_read(tmp_path: Path) -> None:
+def test_elements_with_wrong_closing_tags_are_read(tmp_path: Path) -> None:
     source = read_notebook(
         tmp_path,
         "<h2 class='sectionHeading'>One</h2><h3 class='noteHeading'>Highlight(<span"
         " class='highlight_yellow'>yellow</span>) - Page 2</div><div class='noteText'>Reef</h3>"
         "<h3 class='noteHeading'>Note - Page 2</h3><div class='noteText'>Mine</div>",
     )
-    assert read_passages(source) == [("Reef\n\nMine", Locator(2, "One"))]
+    assert list_passages(source) == [("Reef\n\nMine", Locator(2, "One"))]
 
 
-def test_other_html_is_not_taken_for_a_notebook() -> None:
+def test_other_html_is_not_recognized_as_a_notebook() -> None:
     page = '<p class="bookTitle">Title</p><p>&lt;div class="noteHeading"&gt; is a heading.</p>'
     assert not recognizes(page.encode())
 
 
-def test_notebook_without_highlights_is_refused(tmp_path: Path) -> None:
+def test_a_notebook_without_highlights_is_refused(tmp_path: Path) -> None:
     path = write_file(tmp_path, "empty.html", HEAD + "</div></body></html>")
     assert read_problems(path) == [("empty.html", "has no highlights and no notes")]
 
 
 @pytest.mark.parametrize("repeated", ["<!--", "<div ", "&", "<![", "</"])
-def test_broken_markup_of_a_megabyte_is_read(tmp_path: Path, repeated: str) -> None:
-    """HTML parsers that look for an end again and again would need hours."""
+def test_a_megabyte_of_broken_markup_is_read(tmp_path: Path, repeated: str) -> None:
+    """A parser that searches for the end of each tag again would need hours."""
     broken = repeated * (1_000_000 // len(repeated))
     source = read_notebook(tmp_path, make_highlight("Page 1", "Reef early."), broken)
     assert source.text.startswith("Reef early.")

@@ -45,10 +45,12 @@ def make_link(url: str, *, title: str | None = None, tags: tuple[str, ...] = ())
 
 
 async def fetch(server: PublicWebServer, path: str = "essay") -> Source:
+    """Fetch a page of the site as the ingest job does."""
     return await fetch_source(make_link(f"{SITE}/{path}"), make_link_fetcher(server))
 
 
 async def get_refusal(server: PublicWebServer, path: str) -> str:
+    """Return the reason why a page is refused."""
     with pytest.raises(Unreadable) as error:
         await fetch(server, path)
     return str(error.value)
@@ -58,12 +60,13 @@ async def test_a_page_becomes_an_article(server: PublicWebServer) -> None:
     source = await fetch(server)
     assert source.title == "On Reefing"
     assert source.text == ESSAY
-    assert (source.category, source.origin) == ("articles", "link")
+    assert source.category == "articles"
+    assert source.origin == "link"
     assert source.source_url == f"{SITE}/essay"
     assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE}/essay"))
 
 
-async def test_the_url_is_the_one_after_redirects(server: PublicWebServer) -> None:
+async def test_the_url_of_a_source_is_the_one_after_redirects(server: PublicWebServer) -> None:
     server.pages["/old"] = Page(status=301, headers={"Location": f"{SITE}/essay"})
     source = await fetch(server, "old")
     assert source.source_url == f"{SITE}/essay"
@@ -78,14 +81,14 @@ async def test_the_url_is_the_one_after_redirects(server: PublicWebServer) -> No
         ("javascript:alert(1)", f"{SITE}/essay"),
     ],
 )
-async def test_a_canonical_url_counts_on_its_own_host(
+async def test_a_canonical_url_counts_only_on_the_pages_own_host(
     server: PublicWebServer, canonical: str, expected: str
 ) -> None:
     server.pages["/essay"] = make_text_page(f'---\nurl: "{canonical}"\n---\n{ESSAY}')
     assert (await fetch(server)).source_url == expected
 
 
-async def test_given_title_and_tags_override_those_of_the_page(server: PublicWebServer) -> None:
+async def test_title_and_tags_of_a_link_override_those_of_the_page(server: PublicWebServer) -> None:
     server.pages["/essay"] = make_text_page(f"---\ntags: [sea]\n---\n{ESSAY}")
     link = make_link(f"{SITE}/essay", title="Reefs", tags=("read", "sea"))
     source = await fetch_source(link, make_link_fetcher(server))
@@ -106,12 +109,13 @@ async def test_given_title_and_tags_override_those_of_the_page(server: PublicWeb
         ("clippings.jsonl", "text/plain", "clippings", ()),
     ],
 )
-async def test_type_and_ending_decide_how_it_is_read(
+async def test_media_type_and_suffix_decide_how_a_page_is_read(
     server: PublicWebServer, path: str, kind: str, title: str, tags: tuple[str, ...]
 ) -> None:
     server.pages[f"/{path}"] = make_text_page("Reef early. #sea", kind)
     source = await fetch(server, path)
-    assert (source.title, source.tags) == (title, tags)
+    assert source.title == title
+    assert source.tags == tags
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ async def test_type_and_ending_decide_how_it_is_read(
         ("data", "application/json"),
     ],
 )
-async def test_other_kinds_are_refused(server: PublicWebServer, path: str, kind: str) -> None:
+async def test_other_media_types_are_refused(server: PublicWebServer, path: str, kind: str) -> None:
     """An export has ids of its own, and could replace other sources."""
     server.pages[f"/{path}"] = make_text_page("{}", kind)
     assert "is in a format that is not read" in await get_refusal(server, path)
@@ -140,7 +144,7 @@ async def test_the_charset_of_the_header_is_used(server: PublicWebServer, charse
 
 
 @pytest.mark.parametrize("declared", ["iso-8859-1", "utf-8"])
-async def test_the_charset_of_the_header_outranks_that_of_the_page(
+async def test_the_charset_of_the_header_overrides_that_of_the_page(
     server: PublicWebServer, declared: str
 ) -> None:
     text = "“Größe” is what the sea has, " * 9
@@ -151,7 +155,9 @@ async def test_the_charset_of_the_header_outranks_that_of_the_page(
 
 
 @pytest.mark.parametrize("charset", ["unicode_escape", "zlib_codec", "utf-8", "nonsense"])
-async def test_other_charsets_are_left_to_the_reader(server: PublicWebServer, charset: str) -> None:
+async def test_unknown_charsets_of_the_header_are_ignored(
+    server: PublicWebServer, charset: str
+) -> None:
     server.pages["/tea"] = make_text_page("\\u0041 Čaj", f"text/plain; charset={charset}")
     assert (await fetch(server, "tea")).text == "\\u0041 Čaj"
 
@@ -167,20 +173,22 @@ async def test_other_charsets_are_left_to_the_reader(server: PublicWebServer, ch
         (Page(b"x", headers={"Content-Type": "text/plain", "Content-Encoding": "br"}), "encoding"),
     ],
 )
-async def test_a_page_that_fails_says_why(server: PublicWebServer, page: Page, reason: str) -> None:
+async def test_a_page_that_cannot_be_read_is_refused_with_a_reason(
+    server: PublicWebServer, page: Page, reason: str
+) -> None:
     server.pages["/loop"] = page
     assert reason in await get_refusal(server, "loop")
 
 
-async def test_a_page_is_at_most_10_mb(server: PublicWebServer) -> None:
+async def test_a_page_larger_than_10_mb_is_refused(server: PublicWebServer) -> None:
     server.pages["/long"] = Page(
         b"word " * 20_000, headers={"Content-Type": "text/plain"}, is_endless=True
     )
     assert "larger than 10 MB" in await get_refusal(server, "long")
 
 
-async def test_this_machine_is_not_fetched(server: PublicWebServer) -> None:
-    """Without the resolver of tests, even a name that leads here is refused."""
+async def test_a_page_on_this_machine_is_not_fetched(server: PublicWebServer) -> None:
+    """Without the resolver of tests, a host that the tests serve here does not exist."""
     link = make_link(f"{SITE}/essay")
     with pytest.raises(Unreadable, match="host that does not exist"):
         await fetch_source(link, SafeFetch(FETCH_RULES))
@@ -188,7 +196,7 @@ async def test_this_machine_is_not_fetched(server: PublicWebServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("url", "same_url"),
     [
         (f"{SITE}/a", f"{SITE}:80/a#part"),
         (f"{SITE}/a", f"{SITE}/a?utm_source=x&utm_medium=y"),
@@ -196,11 +204,11 @@ async def test_this_machine_is_not_fetched(server: PublicWebServer) -> None:
         (f"{SITE}/a?b=1", f"{SITE}/a?utm_source=x&b=1"),
     ],
 )
-def test_spellings_of_an_address_are_one_source(one: str, other: str) -> None:
-    ids = {derive_link_source_id(PublicUrl.of_link(url)) for url in (one, other)}
-    assert len(ids) == 1
+def test_spellings_of_one_address_are_one_source(url: str, same_url: str) -> None:
+    source_id = derive_link_source_id(PublicUrl.of_link(url))
+    assert derive_link_source_id(PublicUrl.of_link(same_url)) == source_id
 
 
-def test_other_addresses_are_other_sources() -> None:
+def test_different_addresses_are_different_sources() -> None:
     urls = [f"{SITE}/a", f"{SITE}/b", f"https://{HOST}/a", f"{SITE}/a?b=1", f"{SITE}/a?b=2"]
     assert len({derive_link_source_id(PublicUrl.of_link(url)) for url in urls}) == len(urls)

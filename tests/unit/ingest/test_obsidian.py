@@ -1,9 +1,11 @@
-"""An Obsidian vault: its markup, its links and what is left out."""
+"""Notes of an Obsidian vault are read without its special markup, and with the links between them.
+
+A vault is a folder of Markdown notes with a folder `.obsidian`.
+"""
 
 from __future__ import annotations
 
 import json
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,17 +16,12 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.readers.links import MAX_LINKS
 from functions.jobs.ingest.readers.markdown import read_markdown
 from functions.jobs.ingest.readers.reading import list_files
-from tests.support.source_files import (
-    read_only_source,
-    read_sources,
-    read_warnings,
-    write_file,
-)
+from tests.support.source_files import read_only_source, read_sources, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MARKS = st.text(alphabet="ab \n[]|#^%!<->`():", max_size=120)
+MARKUP = st.text(alphabet="ab \n[]|#^%!<->`():", max_size=120)
 
 
 @pytest.fixture
@@ -49,7 +46,7 @@ def read_links(folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "clean"),
+    ("text", "clean_text"),
     [
         ("See [[Note]] and [[a/Note#Part|words]].", "See Note and words."),
         ("[[a/Note.md]], [[Note#A#B]], [[#Part]]", "Note, Note > A > B, Part"),
@@ -84,25 +81,26 @@ def read_links(folder: Path) -> dict[str, list[str]]:
         ("- [ ] **task** [site](https://example.com) #tag\n> [!tip] Title", None),
     ],
 )
-def test_what_only_the_editor_understands_is_taken_out(
-    vault: Path, text: str, clean: str | None
+def test_syntax_of_the_obsidian_editor_is_removed(
+    vault: Path, text: str, clean_text: str | None
 ) -> None:
+    """A text with `None` stays as it is."""
     write_file(vault, "note.md", text)
-    assert read_only_source(vault).text == (text if clean is None else clean)
+    assert read_only_source(vault).text == (clean_text or text)
 
 
-def test_outside_a_vault_only_links_embeds_and_html_comments_are() -> None:
+def test_outside_a_vault_only_links_and_html_comments_are_removed() -> None:
     text = "[[Note|words]] x[[1]] [[ -f x ]] %%a%% ^b\n![[c]]\n<!-- d -->End:: it ^e"
     markdown = read_markdown(text, in_vault=False)
     assert markdown.text == "words x[[1]] [[ -f x ]] %%a%% ^b\nEnd:: it ^e"
 
 
-def test_plain_text_in_a_vault_stays_as_it_is(vault: Path) -> None:
+def test_plain_text_in_a_vault_is_unchanged(vault: Path) -> None:
     write_file(vault, "note.txt", "[[Note]] %%a%% <!-- b --> ^c")
     assert read_only_source(vault).text == "[[Note]] %%a%% <!-- b --> ^c"
 
 
-def test_a_note_of_nothing_but_comments_is_not_a_failure(vault: Path) -> None:
+def test_a_note_of_comments_alone_is_a_source_without_sections(vault: Path) -> None:
     write_file(vault, "note.md", "%% later %%\n![[picture.png]]\n")
     assert read_warnings(vault) == [("note.md", "has no text; nothing of it is stored")]
     assert read_only_source(vault).sections == ()
@@ -125,23 +123,24 @@ def test_front_matter_of_the_web_clipper_is_read(vault: Path) -> None:
     assert read_warnings(vault) == []
 
 
-def test_tag_and_modified_are_read_too(vault: Path) -> None:
+def test_the_fields_tag_and_modified_are_read(vault: Path) -> None:
     write_file(vault, "note.md", "---\ntag: rye\nmodified: 2024-05-31\n---\nWords.")
     source = read_only_source(vault)
     assert source.tags == ("rye",)
     assert f"{source.sections[0].written_at:%Y-%m-%d}" == "2024-05-31"
 
 
-@given(MARKS)
-def test_any_markup_is_accepted_and_code_stays(text: str) -> None:
+@given(MARKUP)
+def test_random_markup_is_accepted_and_code_is_unchanged(text: str) -> None:
     code = "```\n[[a]] %%b%% ^c\n```"
     for in_vault in (True, False):
         assert read_markdown(code, in_vault=in_vault).text == code
-        longest = 2 * len(text) + 2 * text.count("#") + 4 * text.count("[")
-        assert len(read_markdown(text, in_vault=in_vault).text) <= longest
+        # A heading in a link becomes " > ", and a reference link gets its address.
+        max_length = 2 * len(text) + 2 * text.count("#") + 4 * text.count("[")
+        assert len(read_markdown(text, in_vault=in_vault).text) <= max_length
 
 
-def test_a_long_address_of_many_links_is_not_repeated_without_end() -> None:
+def test_a_long_address_is_not_repeated_for_every_link() -> None:
     text = f"{'[a] ' * 1_000}\n[a]: /{'b' * 5_000}"
     assert len(read_markdown(text, in_vault=False).text) < 2 * len(text)
 
@@ -205,14 +204,14 @@ def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str)
         "%%[[Rye]]%%",
     ],
 )
-def test_other_links_lead_to_no_source(vault: Path, link: str) -> None:
+def test_links_that_lead_to_no_note_are_ignored(vault: Path, link: str) -> None:
     write_file(vault, "Rye.md", "Grain.")
     write_file(vault, "picture.png", b"\x89PNG")
     write_file(vault, "Note.md", f"See {link}.")
     assert read_links(vault) == {}
 
 
-def test_the_shortest_path_is_meant_by_a_name(vault: Path) -> None:
+def test_a_name_means_the_note_with_the_shortest_path(vault: Path) -> None:
     write_file(vault, "a/b/Rye.md", "# Deep")
     write_file(vault, "z/Rye.md", "# Shallow")
     write_file(vault, "Note.md", "[[Rye]]")
@@ -227,7 +226,7 @@ def test_a_name_means_the_note_in_the_same_folder_first(vault: Path) -> None:
     assert read_links(vault) == {"Note": ["Near"]}
 
 
-def test_outside_a_vault_links_lead_by_path_only(tmp_path: Path) -> None:
+def test_outside_a_vault_only_links_by_path_are_followed(tmp_path: Path) -> None:
     write_file(tmp_path, "notes/a/Note.md", "[x](../b/Rye.md) [y](Later.md) [[Rye]] [[Later]]")
     write_file(tmp_path, "notes/b/Rye.md", "Grain.")
     assert read_links(tmp_path / "notes") == {"Note": ["Rye", "?"]}
@@ -242,7 +241,7 @@ def test_a_note_that_is_read_alone_has_the_same_links(vault: Path) -> None:
     assert read_only_source(file).links_to == source.links_to
 
 
-def test_a_vault_may_lie_in_the_folder(tmp_path: Path) -> None:
+def test_a_vault_inside_the_folder_is_recognized(tmp_path: Path) -> None:
     write_file(tmp_path, "all/Vault/.obsidian/app.json", "{}")
     write_file(tmp_path, "all/Vault/a/Rye.md", "Grain.")
     write_file(tmp_path, "all/Vault/Note.md", "[[Rye]]")
@@ -250,14 +249,15 @@ def test_a_vault_may_lie_in_the_folder(tmp_path: Path) -> None:
     assert read_links(tmp_path / "all") == {"Note": ["Rye"]}
 
 
-def test_very_many_links_are_cut_with_a_warning(tmp_path: Path) -> None:
+def test_links_beyond_the_limit_are_cut_with_a_warning(tmp_path: Path) -> None:
     text = " ".join(f"[x]({number}.md)" for number in range(MAX_LINKS + 1))
     path = write_file(tmp_path, "note.md", text)
     assert len(read_only_source(path).links_to or ()) == MAX_LINKS
     assert read_warnings(path) == [("note.md", "links to 501 files; the first 500 links are kept")]
 
 
-def test_aliases_that_unfold_without_end_are_left_out(vault: Path) -> None:
+def test_exponential_yaml_aliases_are_ignored(vault: Path) -> None:
+    """Each name refers nine times to the one before it, so the last one is 9**8 values."""
     names = "abcdefghi"
     levels = [f"{name}: &{name} [{f'*{below}, ' * 9}]" for below, name in pairwise(names)]
     front_matter = "\n".join(["a: &a [x]", *levels, "aliases: [*i, Rye]"])
@@ -266,7 +266,7 @@ def test_aliases_that_unfold_without_end_are_left_out(vault: Path) -> None:
     assert read_links(vault) == {"Note": ["Grain"]}
 
 
-# What is left out
+# Skipped files
 
 
 @pytest.mark.parametrize(
@@ -294,15 +294,16 @@ def test_drawings_are_left_out(vault: Path) -> None:
     for name in ("Plan.excalidraw.md", "Plan.md"):
         write_file(vault, name, "==Switch to EXCALIDRAW VIEW== # Text Elements")
     listing = list_files(vault)
-    assert (list(listing.files), listing.not_read) == (["Plan.md"], "1 .excalidraw.md")
+    assert list(listing.files) == ["Plan.md"]
+    assert listing.not_read == "1 .excalidraw.md"
 
 
-def test_elsewhere_a_folder_of_templates_is_read(tmp_path: Path) -> None:
+def test_a_templates_folder_outside_a_vault_is_read(tmp_path: Path) -> None:
     write_file(tmp_path, "Templates/daily.md", "Words.")
     assert list(list_files(tmp_path).files) == ["Templates/daily.md"]
 
 
-def test_a_tag_in_a_comment_is_none(vault: Path) -> None:
+def test_a_tag_in_a_comment_is_not_a_tag(vault: Path) -> None:
     write_file(vault, "note.md", "#real <!-- #hidden --> [[#Part]]")
     assert read_only_source(vault).tags == ("real",)
-    assert not re.search(r"hidden", read_only_source(vault).text)
+    assert "hidden" not in read_only_source(vault).text

@@ -20,12 +20,13 @@ def choose(
     url: str = "",
     headings: Sequence[str] = (),
 ) -> str:
+    """Choose between an article's title and its page's `title` element."""
     titles = PageTitles(title_element, frozenset(headings))
     return choose_title(title, titles, site_name=site_name, url=url)
 
 
 @pytest.mark.parametrize("separator", [" | ", "|", " - ", " – ", " — ", " · "])  # noqa: RUF001
-def test_a_heading_with_the_name_of_the_site_is_not_the_title(separator: str) -> None:
+def test_a_site_name_that_heads_the_page_is_not_the_title(separator: str) -> None:
     title_element = f"Reefing early{separator}Sailing Weekly"
     assert choose("Sailing Weekly", title_element) == "Reefing early"
 
@@ -33,7 +34,7 @@ def test_a_heading_with_the_name_of_the_site_is_not_the_title(separator: str) ->
 @pytest.mark.parametrize(
     ("site_name", "headings"), [("Sailing Weekly", []), ("", ["Reefing early"])]
 )
-def test_the_name_of_the_site_may_be_first(site_name: str, headings: list[str]) -> None:
+def test_a_site_name_before_the_title_is_removed(site_name: str, headings: list[str]) -> None:
     title_element = "Sailing Weekly | Reefing early"
     title = choose("Reefing early", title_element, site_name=site_name, headings=headings)
     assert title == "Reefing early"
@@ -52,7 +53,7 @@ def test_the_name_of_the_site_may_be_first(site_name: str, headings: list[str]) 
         ("", "", "", ""),
     ],
 )
-def test_the_name_of_the_site_is_left_out_of_a_title(
+def test_a_site_name_is_removed_from_a_title(
     title: str, site_name: str, url: str, expected: str
 ) -> None:
     assert choose(title, title, site_name=site_name, url=url) == expected

@@ -1,11 +1,11 @@
-"""A PDF becomes text with pages and highlights; what cannot be read is refused with advice."""
+"""A PDF becomes text with pages and highlights; an unreadable one is refused with advice."""
 
 from __future__ import annotations
 
 import os
 import zlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -33,6 +33,7 @@ INFO = {
 DAMAGED = "is damaged, or not a PDF: open it in a PDF viewer and save it again"
 HOSTILE = "is damaged, or too large when unpacked: open it in a PDF viewer and save it"
 HIGHLIGHTED_AT = datetime(2024, 6, 1, 10, tzinfo=UTC)
+FILE_TIME = datetime(2024, 6, 2, 12, tzinfo=UTC)
 
 
 def read_pdf(folder: Path, data: bytes) -> Source:
@@ -40,29 +41,38 @@ def read_pdf(folder: Path, data: bytes) -> Source:
 
 
 def get_refusal(folder: Path, data: bytes) -> str:
+    """Return the reason why a PDF is refused."""
     ((name, reason),) = read_problems(write_file(folder, "sails.pdf", data))
     assert name == "sails.pdf"
     return reason
 
 
-def read_pages(source: Source) -> list[tuple[str, int | None, str | None]]:
-    """Return where pages begin: the first four characters, the page and the chapter."""
+class PageStart(NamedTuple):
+    """The place where a page, or a chapter within a page, begins."""
+
+    text: str
+    """Its first four characters."""
+    page: int | None
+    chapter: str | None
+
+
+def read_page_starts(source: Source) -> list[PageStart]:
     section = source.sections[0]
     return [
-        (section.text[start : start + 4], locator.page, locator.chapter)
+        PageStart(section.text[start : start + 4], locator.page, locator.chapter)
         for start, locator in section.locators
     ]
 
 
-def test_lines_join_to_paragraphs(tmp_path: Path) -> None:
+def test_lines_are_joined_to_paragraphs(tmp_path: Path) -> None:
     source = read_pdf(tmp_path, make_pdf([*WIND, *REEFS]))
     assert source.text == "\n".join(WIND) + "\n\n" + "\n".join(REEFS)
 
 
-def test_a_paragraph_goes_on_over_the_page(tmp_path: Path) -> None:
+def test_a_paragraph_continues_on_the_next_page(tmp_path: Path) -> None:
     source = read_pdf(tmp_path, make_pdf([*REEFS, WIND[0]], [WIND[1], *REEFS]))
     assert source.text == "\n".join(REEFS) + "\n\n" + "\n".join(WIND) + "\n\n" + "\n".join(REEFS)
-    assert read_pages(source) == [("Reef", 1, None), ("in y", 2, None)]
+    assert read_page_starts(source) == [("Reef", 1, None), ("in y", 2, None)]
 
 
 def test_words_divided_at_line_ends_are_joined(tmp_path: Path) -> None:
@@ -71,14 +81,12 @@ def test_words_divided_at_line_ends_are_joined(tmp_path: Path) -> None:
     assert source.text == "The sail is largely made in Baden-Baden by Ann - and\nBob."
 
 
-def test_metadata_describe_the_source(tmp_path: Path) -> None:
+def test_metadata_of_the_file_describe_the_source(tmp_path: Path) -> None:
     source = read_pdf(tmp_path, make_pdf(WIND, info=INFO, language="en-GB"))
-    assert (source.title, source.author, source.language, source.category) == (
-        "A Handbook of Säils",
-        "Ann Helm",
-        "en-GB",
-        "documents",
-    )
+    assert source.title == "A Handbook of Säils"
+    assert source.author == "Ann Helm"
+    assert source.language == "en-GB"
+    assert source.category == "documents"
     moment = datetime(2024, 5, 31, 14, 41, 53, tzinfo=UTC)
     assert [section.written_at for section in source.sections] == [moment]
 
@@ -98,18 +106,19 @@ def test_metadata_describe_the_source(tmp_path: Path) -> None:
         ("1984", "1984"),
     ],
 )
-def test_a_title_that_says_nothing_is_not_used(
+def test_a_placeholder_title_is_replaced_by_the_file_name(
     tmp_path: Path, given_title: str, title: str
 ) -> None:
     data = make_pdf(WIND, info={"Title": given_title, "CreationDate": "yesterday"})
     path = write_file(tmp_path, "sails.pdf", data)
-    os.utime(path, (1_717_236_000, 1_717_236_000))
+    os.utime(path, (FILE_TIME.timestamp(), FILE_TIME.timestamp()))
     source = read_only_source(path)
-    assert (source.title, source.sections[0].written_at) == (title, HIGHLIGHTED_AT)
+    assert source.title == title
+    assert source.sections[0].written_at == FILE_TIME
 
 
 @pytest.mark.parametrize("author", ["Administrator", "user", "(anonymous)"])
-def test_an_account_is_not_an_author(tmp_path: Path, author: str) -> None:
+def test_a_user_account_is_not_an_author(tmp_path: Path, author: str) -> None:
     assert read_pdf(tmp_path, make_pdf(WIND, info={"Author": author})).author is None
 
 
@@ -126,7 +135,7 @@ def test_a_hyphen_that_the_document_uses_is_kept(tmp_path: Path) -> None:
 def test_the_outline_names_the_chapters_of_pages(tmp_path: Path) -> None:
     outline = [("Wind", 1), ("Reefs", 3)]
     data = make_pdf(["Title."], ["One."], ["Two."], ["Three."], outline=outline)
-    assert read_pages(read_pdf(tmp_path, data)) == [
+    assert read_page_starts(read_pdf(tmp_path, data)) == [
         ("Titl", 1, None),
         ("One.", 2, "Wind"),
         ("Two.", 3, "Wind"),
@@ -164,7 +173,7 @@ def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:
     outline = [("Contents", 0), ("Reefs", 0), ("When the wind is stronger than the sail", 1)]
     marked = [Annotation("Highlight", 0, (3,)), Annotation("Highlight", 0, (5,))]
     source = read_pdf(tmp_path, make_pdf(first, second, outline=outline, annotations=marked))
-    assert read_pages(source) == [
+    assert read_page_starts(source) == [
         ("Cont", 1, "Contents"),
         ("2.1 ", 1, "Reefs"),
         ("cost", 2, "Reefs"),
@@ -193,16 +202,21 @@ def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:
 def test_a_title_begins_at_its_heading_and_not_in_a_sentence(
     titles: list[str], lines: list[str], chapters: dict[int, str]
 ) -> None:
+    """`chapters` are titles by the number of the line at which they begin, from 0."""
     assert find_chapters([(title, 1) for title in titles], [lines]) == [chapters]
 
 
-def test_a_title_that_is_not_found_begins_after_the_one_before_it(tmp_path: Path) -> None:
+def test_a_chapter_without_a_heading_follows_the_one_before(tmp_path: Path) -> None:
     outline = [("Wind", 0), ("A picture", 0)]
     source = read_pdf(tmp_path, make_pdf(["Airs.", "Wind"], ["It blows."], outline=outline))
-    assert read_pages(source) == [("Airs", 1, None), ("Wind", 1, "Wind"), ("It b", 2, "A picture")]
+    assert read_page_starts(source) == [
+        ("Airs", 1, None),
+        ("Wind", 1, "Wind"),
+        ("It b", 2, "A picture"),
+    ]
 
 
-def test_a_highlight_has_the_punctuation_and_the_divided_words_of_its_lines(tmp_path: Path) -> None:
+def test_a_highlight_is_joined_like_the_lines_of_the_text(tmp_path: Path) -> None:
     lines = ["Round the cape before win-", "ter, they said: “never, ever, wait.”"]
     data = make_pdf([*lines, "Not marked."], annotations=[Annotation("Highlight", 0, (0, 1))])
     _, highlight = read_pdf(tmp_path, data).sections
@@ -243,11 +257,11 @@ def test_an_encrypted_file_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"<html>", make_pdf(WIND)[:300]])
-def test_what_is_no_pdf_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_files_that_are_not_pdfs_are_refused(tmp_path: Path, data: bytes) -> None:
     assert get_refusal(tmp_path, data) == DAMAGED
 
 
-def test_a_count_of_pages_is_not_believed(tmp_path: Path) -> None:
+def test_a_declared_page_count_is_not_trusted(tmp_path: Path) -> None:
     data = make_pdf(WIND).replace(b"/Count 1 ", b"/Count 999999999 ")
     assert read_pdf(tmp_path, data).text == "\n".join(WIND)
 
@@ -266,7 +280,9 @@ def test_a_page_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
     assert get_refusal(tmp_path, data).startswith(HOSTILE)
 
 
-def test_a_slow_file_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_takes_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(document, "MAX_SECONDS", 0.001)
     assert "takes longer than" in get_refusal(tmp_path, make_pdf(WIND))
 
@@ -277,14 +293,16 @@ def test_a_large_file_is_not_opened(tmp_path: Path) -> None:
     assert read_problems(tmp_path) == [("sails.pdf", "is larger than 100 MB: split it")]
 
 
-def test_a_file_of_50_mb_is_read_within_the_limit_of_memory(tmp_path: Path) -> None:
+def test_a_file_of_50_mb_is_read_within_the_memory_limit(tmp_path: Path) -> None:
     pages = [[f"Page {number * number} has a picture."] for number in range(50)]
     data = make_pdf(*pages, picture=os.urandom(1_000_000))
     assert len(data) > 50_000_000
     assert len(read_pdf(tmp_path, data).sections[0].locators) == 50
 
 
-def test_secrets_do_not_reach_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_in_the_environment_of_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("READWISE_TOKEN", "token")
     probe = "import json, os; print(json.dumps({'refusal': ' '.join(os.environ)}))"
     write_file(tmp_path, "environment_probe.py", probe)
@@ -296,7 +314,7 @@ def test_secrets_do_not_reach_the_process(tmp_path: Path, monkeypatch: pytest.Mo
     assert "READWISE_TOKEN" not in str(error.value)
 
 
-WHOLE = make_pdf(
+VALID_PDF = make_pdf(
     WIND, REEFS, info=INFO, outline=[("Reefs", 1)], annotations=[Annotation("Highlight", 0, (0,))]
 )
 
@@ -305,13 +323,13 @@ WHOLE = make_pdf(
     deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    cut=st.integers(0, len(WHOLE)),
-    position=st.integers(0, len(WHOLE) - 1),
+    cut=st.integers(0, len(VALID_PDF)),
+    position=st.integers(0, len(VALID_PDF) - 1),
     noise=st.binary(max_size=40),
 )
 def test_a_mutilated_file_never_crashes(
     tmp_path: Path, cut: int, position: int, noise: bytes
 ) -> None:
-    changed = WHOLE[:position] + noise + WHOLE[position + len(noise) :]
-    for data in (WHOLE[:cut], changed, b"%PDF-1.7\n" + noise):
+    changed = VALID_PDF[:position] + noise + VALID_PDF[position + len(noise) :]
+    for data in (VALID_PDF[:cut], changed, b"%PDF-1.7\n" + noise):
         read_problems(write_file(tmp_path, "sails.pdf", data))

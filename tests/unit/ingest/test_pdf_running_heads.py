@@ -1,7 +1,11 @@
-"""Running heads and page numbers of a PDF are removed, and titles that look like them stay."""
+"""Running heads and page numbers of a PDF are removed, and titles that look like them stay.
+
+A running head is the line of a book or chapter title that is printed on every page.
+"""
 
 from __future__ import annotations
 
+from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,20 +21,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def remove(tops: Sequence[str], bottoms: Sequence[str] = ()) -> list[str]:
-    """Return what is left at the tops and at the bottoms of pages with these lines."""
-    rests = bottoms or [""] * len(tops)
+def remove_heads(tops: Sequence[str], bottoms: Sequence[str] = ()) -> list[str]:
+    """Put one line at the top and one at the bottom of each page; return those that are kept."""
+    bottoms = bottoms or [""] * len(tops)
     pages = [
-        [top, "", f"Text {chr(65 + index)} begins.", "And ends.", "", rest]
-        for index, (top, rest) in enumerate(zip(tops, rests, strict=True))
+        [top, "", f"Text {ascii_uppercase[index]} begins.", "And ends.", "", bottom]
+        for index, (top, bottom) in enumerate(zip(tops, bottoms, strict=True))
     ]
-    removed = remove_running_heads(pages)
-    return [
-        line
-        for page in removed
-        for line in page
-        if line and not line.endswith((" begins.", "ends."))
-    ]
+    lines = [line for page in remove_running_heads(pages) for line in page]
+    return [line for line in lines if line and not line.endswith((" begins.", "ends."))]
 
 
 def test_heads_and_page_numbers_are_left_out_of_a_file(tmp_path: Path) -> None:
@@ -48,18 +47,18 @@ def test_heads_and_page_numbers_are_left_out_of_a_file(tmp_path: Path) -> None:
     ["{}", "- {} -", "– {} –", "Page {}", "Page {} of 90", "{} / 90", "Seite {} von 90"],  # noqa: RUF001
 )
 def test_page_numbers_are_removed(form: str) -> None:
-    assert remove([form.format(number) for number in range(7, 12)]) == []
-    assert remove([""] * 5, [form.format(number) for number in range(345, 350)]) == []
+    assert remove_heads([form.format(number) for number in range(7, 12)]) == []
+    assert remove_heads([""] * 5, [form.format(number) for number in range(345, 350)]) == []
 
 
-def test_a_page_number_may_move_on_the_first_page_of_a_chapter() -> None:
+def test_page_numbers_that_move_to_the_bottom_are_removed() -> None:
     numbers = [str(number) for number in range(1, 9)]
     tops = [*numbers[:3], "", *numbers[4:]]
-    assert remove(tops, ["", "", "", numbers[3], "", "", "", ""]) == []
+    assert remove_heads(tops, ["", "", "", numbers[3], "", "", "", ""]) == []
 
 
-def test_each_numbering_counts_by_itself() -> None:
-    assert remove([str(number) for number in (*range(30, 36), *range(1, 6))]) == []
+def test_page_numbers_that_start_again_are_removed() -> None:
+    assert remove_heads([str(number) for number in (*range(30, 36), *range(1, 6))]) == []
 
 
 @pytest.mark.parametrize(
@@ -69,25 +68,25 @@ def test_each_numbering_counts_by_itself() -> None:
         *("A Handbook Page {}", "Page {} of 90 – A Handbook", "A Handbook - {}/90"),  # noqa: RUF001
     ],
 )
-def test_the_first_of_running_heads_is_kept(form: str) -> None:
-    assert remove([form.format(number) for number in range(3, 9)]) == ["A Handbook"]
+def test_a_running_head_is_kept_on_its_first_page_only(form: str) -> None:
+    assert remove_heads([form.format(number) for number in range(3, 9)]) == ["A Handbook"]
 
 
-def test_facing_pages_have_different_heads() -> None:
+def test_different_heads_on_facing_pages_are_removed() -> None:
     tops = [f"{number} Walden" if number % 2 else f"Economy {number}" for number in range(13, 23)]
-    assert remove(tops) == ["Walden", "Economy"]
+    assert remove_heads(tops) == ["Walden", "Economy"]
 
 
-def test_a_chapter_has_a_head_of_its_own() -> None:
+def test_the_running_head_of_each_long_chapter_is_removed() -> None:
     chapters = {"Wind": 12, "Anchors": 2, "Reefs": 12}
     tops = [f"On {name}" for name, count in chapters.items() for _ in range(count)]
-    assert remove(tops) == ["On Wind", "On Anchors", "On Anchors", "On Reefs"]
+    assert remove_heads(tops) == ["On Wind", "On Anchors", "On Anchors", "On Reefs"]
 
 
 def test_the_head_of_a_short_chapter_is_known_by_its_page_number() -> None:
-    """The first page of each chapter has a number alone, and the others have the chapter, too."""
+    """The first page of each chapter has only a number, and the others also have the chapter."""
     tops = ["1", "On Wind 2", "On Wind 3", "4", "On Anchors 5", "6", "On Reefs 7", "On Reefs 8"]
-    assert remove(tops) == ["On Wind", "On Anchors 5", "On Reefs"]
+    assert remove_heads(tops) == ["On Wind", "On Anchors 5", "On Reefs"]
 
 
 def test_a_head_and_a_number_on_two_lines_are_removed() -> None:
@@ -113,13 +112,13 @@ def test_a_head_and_a_number_on_two_lines_are_removed() -> None:
     ],
 )
 def test_titles_of_pages_are_kept(titles: list[str]) -> None:
-    assert remove(titles) == titles
-    assert remove([""] * len(titles), titles) == titles
+    assert remove_heads(titles) == titles
+    assert remove_heads([""] * len(titles), titles) == titles
 
 
-def test_a_page_has_its_number_only_once() -> None:
+def test_numbered_titles_stay_if_pages_have_page_numbers() -> None:
     titles = [f"Lab exercise {number}" for number in range(1, 7)]
-    assert remove(titles, [str(number) for number in range(1, 7)]) == titles
+    assert remove_heads(titles, [str(number) for number in range(1, 7)]) == titles
 
 
 @given(st.lists(st.lists(st.sampled_from(["", "1", "2", "A", "A 1", "1 A", "Page 1"])), max_size=9))

@@ -28,7 +28,7 @@ TO_KINDLE = "https://readwise.io/to_kindle?action=open&asin=B00SLOW"
 
 
 def make_row(text: str, title: str = "The Slow Book", **cells: str) -> dict[str, str]:
-    """Return a row; names of columns are in lower case, with `_`."""
+    """Return a row; an argument for a column has its name in lower case, with `_` for spaces."""
     named = {name: cells.get(name.lower().replace(" ", "_"), "") for name in COLUMNS}
     return named | {"Highlight": text, "Book Title": title}
 
@@ -87,22 +87,25 @@ def test_rows_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             ),
         ),
     )
-    assert (other.title, other.author, other.origin) == ("Other", None, "readwise")
+    assert other.title == "Other"
+    assert other.author is None
+    assert other.origin == "readwise"
     assert [section.locators for section in other.sections] == [((0, Locator(page=7)),)]
 
 
-def test_id_of_a_book_is_made_of_title_and_author(tmp_path: Path) -> None:
-    first = write_csv(
+def test_a_book_id_depends_on_title_and_author_only(tmp_path: Path) -> None:
+    path = write_csv(
         tmp_path / "a", make_row("x", book_author="Ann"), make_row("x", book_author="Bo")
     )
-    later = write_csv(tmp_path / "b", make_row("other words", book_author="Ann", note="n"))
-    ids = [source.source_id for source in read_sources(first)]
-    assert read_only_source(later).source_id == ids[0]
-    assert len(set(ids)) == 2
-    assert [source_id.startswith("readwise-csv-") for source_id in ids] == [True, True]
+    later_path = write_csv(tmp_path / "b", make_row("other words", book_author="Ann", note="n"))
+    of_ann, of_bo = [source.source_id for source in read_sources(path)]
+    assert of_ann != of_bo
+    assert read_only_source(later_path).source_id == of_ann
+    assert of_ann.startswith("readwise-csv-")
+    assert of_bo.startswith("readwise-csv-")
 
 
-def test_books_are_skipped_where_readwise_itself_is_followed(tmp_path: Path) -> None:
+def test_books_are_skipped_if_readwise_itself_is_synchronized(tmp_path: Path) -> None:
     path = write_csv(tmp_path, make_row("x"))
     assert is_book(read_only_source(path).source_id)
     assert list(read_files(list_files(path), without_books=True)) == []
@@ -110,17 +113,18 @@ def test_books_are_skipped_where_readwise_itself_is_followed(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_file_that_a_spreadsheet_saved_again_is_read(
+def test_a_file_saved_again_by_a_spreadsheet_is_read(
     tmp_path: Path, encoding: str, delimiter: str
 ) -> None:
     header = delimiter.join(["HIGHLIGHT", "Book title", "Book Author"])
     content = f'{header}\r\n"Größe, ""wahr""; ja";Buch;Änne\r\n'.replace(";", delimiter)
     source = read_only_source(write_file(tmp_path, "data.csv", content.encode(encoding)))
     text = 'Größe, "wahr"; ja'.replace(";", delimiter)
-    assert (source.sections[0].text, source.author) == (text, "Änne")
+    assert source.sections[0].text == text
+    assert source.author == "Änne"
 
 
-def test_file_that_excel_saved_in_a_legacy_encoding_is_read_with_a_warning(tmp_path: Path) -> None:
+def test_a_file_in_a_legacy_encoding_is_read_with_a_warning(tmp_path: Path) -> None:
     content = make_csv(make_row("Wer früh refft, segelt ruhig.", book_author="Sönke Ahrens"))
     path = write_file(tmp_path, "data.csv", content.encode("cp1252"))
     assert read_only_source(path).author == "Sönke Ahrens"
@@ -128,7 +132,7 @@ def test_file_that_excel_saved_in_a_legacy_encoding_is_read_with_a_warning(tmp_p
     assert read_warnings(path) == [("data.csv: The Slow Book", reason)]
 
 
-def test_cell_larger_than_the_limit_of_the_csv_module_is_read(tmp_path: Path) -> None:
+def test_a_cell_larger_than_the_csv_modules_limit_is_read(tmp_path: Path) -> None:
     text = "word " * 100_000
     assert read_only_source(write_csv(tmp_path, make_row(text))).sections[0].text == text.strip()
 
@@ -137,7 +141,9 @@ def test_cell_larger_than_the_limit_of_the_csv_module_is_read(tmp_path: Path) ->
     "content",
     ["name,price\napple,3\n", "", "\n", "Highlight,Title,Author,URL,Note,Location,Date\na,b,c\n"],
 )
-def test_other_csv_file_is_refused_with_the_expected_columns(tmp_path: Path, content: str) -> None:
+def test_other_csv_files_are_refused_with_the_expected_columns(
+    tmp_path: Path, content: str
+) -> None:
     path = write_file(tmp_path, "table.csv", content)
     reason = (
         "is not Readwise's CSV export, whose columns are Highlight, Book Title, Book Author,"
@@ -147,9 +153,9 @@ def test_other_csv_file_is_refused_with_the_expected_columns(tmp_path: Path, con
     assert read_problems(path) == [("table.csv", reason)]
 
 
-def test_bad_row_loses_only_itself(tmp_path: Path) -> None:
-    good = make_csv(make_row("x"), make_row("no title", "")).rstrip()
-    path = write_file(tmp_path, "data.csv", f"{good}\ny,Book,,,,,,,,,,beyond\nz,Book\n")
+def test_an_invalid_row_loses_only_itself(tmp_path: Path) -> None:
+    valid_rows = make_csv(make_row("x"), make_row("no title", "")).rstrip()
+    path = write_file(tmp_path, "data.csv", f"{valid_rows}\ny,Book,,,,,,,,,,beyond\nz,Book\n")
     assert read_problems(path) == [
         ("data.csv line 3", "has no Book Title"),
         ("data.csv line 4", "has more cells than the header"),
@@ -157,27 +163,31 @@ def test_bad_row_loses_only_itself(tmp_path: Path) -> None:
     assert [source.sections[0].text for source in read_sources(path)] == ["x", "z"]
 
 
-BAD_QUOTE = "is not valid CSV: ',' expected after '\"'"
+INVALID_QUOTE = "is not valid CSV: ',' expected after '\"'"
 
 
 @pytest.mark.parametrize(
     ("damaged", "line", "reason"),
     [
-        ('"He said "no" to me",Loud', 3, BAD_QUOTE),
-        ('"Never closed,Loud', 3, BAD_QUOTE),
-        ('"Two\nlines, ""and"" a "quote"\nin them",Loud', 3, f"{BAD_QUOTE}; left out up to line 5"),
+        ('"He said "no" to me",Loud', 3, INVALID_QUOTE),
+        ('"Never closed,Loud', 3, INVALID_QUOTE),
+        (
+            '"Two\nlines, ""and"" a "quote"\nin them",Loud',
+            3,
+            f"{INVALID_QUOTE}; left out up to line 5",
+        ),
     ],
 )
-def test_a_bad_quote_loses_only_its_row(
+def test_an_invalid_quote_loses_only_its_row(
     tmp_path: Path, damaged: str, line: int, reason: str
 ) -> None:
-    good = [
+    rows = [
         make_row("first", "Slow, A", note="n"),
         make_row("second, of 2", "B"),
         make_row("third", "Slow, A", note='"q"'),
     ]
-    header, first, *others = make_csv(*good).splitlines()
-    content = "\n".join([header, first, damaged + "," * 9, *others, ""])
+    header, first_line, *other_lines = make_csv(*rows).splitlines()
+    content = "\n".join([header, first_line, damaged + "," * 9, *other_lines, ""])
     path = write_file(tmp_path, "data.csv", content)
     assert read_problems(path) == [(f"data.csv line {line}", reason)]
     assert [source.text for source in read_sources(path)] == [
@@ -186,14 +196,14 @@ def test_a_bad_quote_loses_only_its_row(
     ]
 
 
-def test_a_bad_quote_in_the_last_row_loses_only_it(tmp_path: Path) -> None:
+def test_an_invalid_quote_in_the_last_row_loses_only_that_row(tmp_path: Path) -> None:
     content = make_csv(make_row("first")) + '"a "b" c",Loud' + "," * 9
     path = write_file(tmp_path, "data.csv", content)
-    assert read_problems(path) == [("data.csv line 3", BAD_QUOTE)]
+    assert read_problems(path) == [("data.csv line 3", INVALID_QUOTE)]
     assert read_only_source(path).text == "first"
 
 
-def test_a_title_in_another_case_of_letters_is_the_same_book(tmp_path: Path) -> None:
+def test_a_title_in_another_letter_case_is_the_same_book(tmp_path: Path) -> None:
     path = write_csv(
         tmp_path, make_row("a", "On tests"), make_row("b", "ON TESTS"), make_row("c", "Other")
     )
@@ -204,8 +214,8 @@ def test_a_title_in_another_case_of_letters_is_the_same_book(tmp_path: Path) -> 
     assert read_problems(path) == []
 
 
-def test_file_that_ends_in_a_cell_is_refused_whole(tmp_path: Path) -> None:
-    """Its other books may lack highlights, which would be forgotten."""
+def test_a_file_that_ends_within_a_cell_is_refused(tmp_path: Path) -> None:
+    """Otherwise, highlights missing from the file would be deleted from the other books."""
     content = make_csv(make_row("x"), make_row("two\nlines", note="n"))
     path = write_file(tmp_path, "data.csv", content[: content.index("lines")])
     reason = "is cut off in the row at line 3: export it again"

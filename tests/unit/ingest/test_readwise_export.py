@@ -92,7 +92,7 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
     assert read_only_source(path) == expected
 
 
-def test_note_and_summary_of_a_book_are_passages_of_their_own(tmp_path: Path) -> None:
+def test_a_books_note_and_summary_are_separate_passages(tmp_path: Path) -> None:
     """They come first, without a link, and with the date of the earliest highlight."""
     highlights = [
         {"text": "Simplify.", "location": 1, "highlighted_at": "2024-06-02T08:00:00Z"},
@@ -127,7 +127,7 @@ def test_a_book_without_highlights_is_kept_for_its_note(
     assert [section.text for section in source.sections] == texts
 
 
-def test_favourite_highlight_has_a_tag(tmp_path: Path) -> None:
+def test_a_favourite_highlight_has_a_tag(tmp_path: Path) -> None:
     highlights = [
         {"text": "loved", "is_favorite": True, "tags": [{"name": "wood"}, {"name": "favorite"}]},
         {"text": "liked", "is_favorite": False},
@@ -152,7 +152,7 @@ def test_favourite_highlight_has_a_tag(tmp_path: Path) -> None:
         ({"location_type": None, "location": 3}, None),
     ],
 )
-def test_location_is_a_page_a_location_or_a_time(
+def test_a_location_is_a_page_a_location_or_a_time(
     tmp_path: Path, fields: dict[str, Any], locator: Locator | None
 ) -> None:
     source = read_only_source(
@@ -161,7 +161,7 @@ def test_location_is_a_page_a_location_or_a_time(
     assert [section.locators for section in source.sections] == [((0, locator),) if locator else ()]
 
 
-def test_document_of_reader_and_its_highlights_have_links(tmp_path: Path) -> None:
+def test_a_document_of_reader_and_its_highlights_have_links(tmp_path: Path) -> None:
     fields = {
         "source": "reader",
         "category": "articles",
@@ -177,7 +177,8 @@ def test_document_of_reader_and_its_highlights_have_links(tmp_path: Path) -> Non
     source = read_only_source(
         write_export(tmp_path, make_readwise_book(**fields, highlights=highlights))
     )
-    assert (source.origin, source.category) == ("reader", "articles")
+    assert source.origin == "reader"
+    assert source.category == "articles"
     assert source.source_url == "https://read.readwise.io/read/01hdoc"
     assert [section.highlight_url for section in source.sections] == [
         "https://read.readwise.io/read/01hone",
@@ -199,7 +200,7 @@ def test_unknown_fields_are_named_once_for_the_whole_file(tmp_path: Path) -> Non
     assert read_warnings(path) == [("export.json: Walden", reason)]
 
 
-def test_invalid_optional_field_does_not_lose_its_book(tmp_path: Path) -> None:
+def test_an_invalid_optional_field_does_not_lose_its_book(tmp_path: Path) -> None:
     highlights = [{"text": "x", "location": "far", "is_favorite": "very"}]
     path = write_export(tmp_path, make_readwise_book(highlights=highlights, summary=["a"]))
     assert [section.text for section in read_only_source(path).sections] == ["x"]
@@ -256,7 +257,7 @@ def test_a_book_that_was_deleted_or_emptied_has_no_sections(
         ({"book_tags": "a, b", "highlights": 3}, "highlights: Input should be a valid list"),
     ],
 )
-def test_broken_book_is_reported_and_others_are_read(
+def test_an_invalid_book_is_reported_and_others_are_read(
     tmp_path: Path, fields: dict[str, Any], reason: str
 ) -> None:
     path = write_export(tmp_path, make_readwise_book(**fields), make_readwise_book(user_book_id=8))
@@ -264,7 +265,7 @@ def test_broken_book_is_reported_and_others_are_read(
     assert [source.source_id for source in read_sources(path)] == ["readwise-8"]
 
 
-def test_invalid_date_is_dropped_from_its_highlight(tmp_path: Path) -> None:
+def test_an_invalid_date_is_dropped_from_its_highlight(tmp_path: Path) -> None:
     highlights = [
         {"text": "x", "location": 1, "highlighted_at": "2024-05-31"},
         {"text": "y", "location": 2, "highlighted_at": "May 31"},
@@ -276,7 +277,7 @@ def test_invalid_date_is_dropped_from_its_highlight(tmp_path: Path) -> None:
     assert read_only_source(path).sections == expected
 
 
-def test_book_without_a_usable_name_is_counted(tmp_path: Path) -> None:
+def test_a_book_without_a_title_is_reported_by_number_or_id(tmp_path: Path) -> None:
     path = write_export(tmp_path, make_readwise_book(), None, {"user_book_id": 9})
     expected = [
         ("export.json: book 2", "is not a JSON object"),
@@ -285,7 +286,7 @@ def test_book_without_a_usable_name_is_counted(tmp_path: Path) -> None:
     assert read_problems(path) == expected
 
 
-def test_only_the_first_few_faults_of_a_book_are_listed(tmp_path: Path) -> None:
+def test_only_the_first_errors_of_a_book_are_listed(tmp_path: Path) -> None:
     ((_, reason),) = read_problems(
         write_export(tmp_path, make_readwise_book(highlights=[{"text": []}] * 9))
     )
@@ -297,7 +298,7 @@ def test_a_bare_list_of_books_is_an_export_too(tmp_path: Path) -> None:
     assert read_only_source(path).source_id == "readwise-7"
 
 
-def test_book_without_a_title_gets_one(tmp_path: Path) -> None:
+def test_a_book_without_a_title_gets_one(tmp_path: Path) -> None:
     source = read_only_source(
         write_export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]})
     )
@@ -316,11 +317,11 @@ def test_book_without_a_title_gets_one(tmp_path: Path) -> None:
         (b'["\xff"]', "is not UTF-8: byte 0xff at position 2; save it as UTF-8"),
     ],
 )
-def test_other_json_file_is_reported_as_broken(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_other_json_files_are_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     assert read_problems(write_file(tmp_path, "export.json", content)) == [("export.json", reason)]
 
 
-def test_a_number_too_long_for_python_breaks_its_file_only(tmp_path: Path) -> None:
+def test_a_number_too_long_for_python_loses_only_its_file(tmp_path: Path) -> None:
     write_file(tmp_path, "export.json", "[" + "9" * 5000 + "]")
     write_file(tmp_path, "note.md", "Words.")
     ((name, reason),) = read_problems(tmp_path)

@@ -57,7 +57,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         ("# " + "long " * 100, "long " * 59 + "long…"),
     ],
 )
-def test_the_title_is_given_or_a_heading_or_the_file_name(
+def test_a_title_is_front_matter_or_a_heading_or_the_file_name(
     tmp_path: Path, content: str, title: str
 ) -> None:
     assert read_only_source(write_file(tmp_path, "note.md", content)).title == title
@@ -86,7 +86,7 @@ def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -
     assert read_only_source(path).text == "one\ntwo\nthree\tfour"
 
 
-NOT_RECOGNIZED = "is not text in an encoding that is recognized: save it as UTF-8"
+UNKNOWN_ENCODING = "is not text in an encoding that is recognized: save it as UTF-8"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ NOT_RECOGNIZED = "is not text in an encoding that is recognized: save it as UTF-
         (b"---\ntitle: Empty\n---\n \n", "has no text"),
         (b"abc\0def", "is not text: there is a NUL byte at position 3"),
         (b"caf\xe9 \x02\x03", "is not text: it has control characters, and is not UTF-8"),
-        (bytes(range(128, 256)), NOT_RECOGNIZED),
+        (bytes(range(128, 256)), UNKNOWN_ENCODING),
         ("Ünicode".encode("utf-16-le"), "is not text: there is a NUL byte at position 1"),
         ("a\0b".encode("utf-16"), "is not text: there is a NUL character at position 1"),
         (
@@ -105,7 +105,7 @@ NOT_RECOGNIZED = "is not text in an encoding that is recognized: save it as UTF-
         ),
     ],
 )
-def test_broken_text_file_is_reported_with_advice(
+def test_an_unreadable_text_file_is_reported_with_advice(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
     assert read_problems(write_file(tmp_path, "note.md", content)) == [("note.md", reason)]
@@ -142,12 +142,10 @@ def test_front_matter_is_read_as_people_type_it(
     path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
     assert read_warnings(path) == []
     source = read_only_source(path)
-    assert (source.title, source.author, source.tags, source.text) == (
-        title,
-        author,
-        tags,
-        "Words.",
-    )
+    assert source.title == title
+    assert source.author == author
+    assert source.tags == tags
+    assert source.text == "Words."
 
 
 @pytest.mark.parametrize(
@@ -168,7 +166,9 @@ def test_a_line_that_is_not_yaml_loses_only_itself(tmp_path: Path, line: str, re
     path = write_file(tmp_path, "note.md", content)
     assert read_warnings(path) == [("note.md", f"{reason}; line ignored")]
     source = read_only_source(path)
-    assert (source.title, source.tags, source.text) == ("Given: it", ("a",), "Words.")
+    assert source.title == "Given: it"
+    assert source.tags == ("a",)
+    assert source.text == "Words."
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_line_that_is_not_yaml_loses_only_itself(tmp_path: Path, line: str, re
         ("Title: {a: b}", "title: Input should be a valid string"),
     ],
 )
-def test_invalid_field_is_dropped_from_its_note(tmp_path: Path, line: str, reason: str) -> None:
+def test_an_invalid_field_is_dropped_from_its_note(tmp_path: Path, line: str, reason: str) -> None:
     path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
     assert read_warnings(path) == [("note.md", f"line 3: {reason}; field ignored")]
     source = read_only_source(path)
@@ -190,7 +190,8 @@ def test_invalid_field_is_dropped_from_its_note(tmp_path: Path, line: str, reaso
     assert source.tags == ()
 
 
-def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> None:
+def test_a_field_with_exponential_yaml_aliases_is_dropped(tmp_path: Path) -> None:
+    """Each name refers nine times to the one before it, so the last one is 9**8 values."""
     names = "abcdefghi"
     levels = [f"{name}: &{name} [{f'*{below}, ' * 9}]" for below, name in pairwise(names)]
     front_matter = "\n".join(["a: &a [x]", *levels, "date: *i"])
@@ -204,7 +205,8 @@ def test_utf_16_is_read_by_its_byte_order_mark(tmp_path: Path, encoding: str) ->
     content = "\ufeff---\r\nauthor: Ö\r\nx: [\r\n---\r\nGrüße \U0001f600.\r\n"
     path = write_file(tmp_path, "note.md", content.encode(encoding))
     source = read_only_source(path)
-    assert (source.author, source.text) == ("Ö", "Grüße \U0001f600.")
+    assert source.author == "Ö"
+    assert source.text == "Grüße \U0001f600."
     ((_, reason),) = read_warnings(path)
     assert reason.startswith("line 3: x: ")
 
@@ -229,7 +231,7 @@ DATED_NAME = "2024-05-31 Note.md"
         ("note.txt", "", "2019-03-02"),
     ],
 )
-def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
+def test_a_date_is_front_matter_or_in_the_name_or_the_files_own(
     tmp_path: Path, name: str, front_matter: str, date: str
 ) -> None:
     path = write_file(tmp_path, name, f"---\n{front_matter}\n---\nWords.")
@@ -258,7 +260,9 @@ def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
         (f"#{'long' * 26} #short", ("short",)),
     ],
 )
-def test_inline_tags_are_tags(tmp_path: Path, text: str, tags: tuple[str, ...]) -> None:
+def test_inline_tags_follow_those_of_the_front_matter(
+    tmp_path: Path, text: str, tags: tuple[str, ...]
+) -> None:
     path = write_file(tmp_path, "note.md", f"---\ntags: given\n---\n{text}")
     assert read_only_source(path).tags == ("given", *tags)
 
@@ -267,7 +271,7 @@ def test_plain_text_has_no_inline_tags(tmp_path: Path) -> None:
     assert read_only_source(write_file(tmp_path, "note.txt", "#include <x>")).tags == ()
 
 
-def test_note_with_very_many_inline_tags_is_accepted(tmp_path: Path) -> None:
+def test_a_note_with_too_many_inline_tags_keeps_the_first_200(tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.md", " ".join(f"#tag{number}" for number in range(5_000)))
     assert len(read_only_source(path).tags) == 200
 

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Source
 
 
-MORE = (
+ADVICE = (
     "Nobody regrets a reef that was not needed. It takes two minutes to shake it out again, and the"
     " boat has lost perhaps half a knot in the meantime."
 )
 
 
 def read_page(html: str) -> Source:
+    """Return the article of a page."""
     return make_article_source(html.encode(), source_id="x")
 
 
@@ -57,7 +58,7 @@ Helm, Ann (2020). <i>A Handbook of Sails</i>. London.</span></li></ol></div>
 edited on 3 May 2024, at 10:00 (UTC).</li></ul></footer>"""
 
 
-def test_an_article_of_wikipedia() -> None:
+def test_an_article_of_wikipedia_is_read() -> None:
     page = make_page(WIKIPEDIA, title="Reefing - Wikipedia", site="en.wikipedia.org")
     source = read_page(page)
     assert source.title == "Reefing"
@@ -83,9 +84,10 @@ early”</h2><ol class="comment-list"><li class="comment"><p>Great post!</p></li
 </main></div><aside class="widget-area"><h2>Recent Posts</h2></aside>"""
 
 
-def test_a_post_of_wordpress() -> None:
+def test_a_post_of_wordpress_is_read() -> None:
     source = read_page(make_page(WORDPRESS, title="Reefing early &#8211; Harbour Notes"))
-    assert (source.title, source.author) == ("Reefing early", "Ann Helm")
+    assert source.title == "Reefing early"
+    assert source.author == "Ann Helm"
     assert source.text == (
         f"{PROSE}\n\nWhen\n\nThe old hands say “reef when you first think of it”, and they are"
         f" right.\n\ndef reef(wind):\n    return wind > 15\n\n{PROSE}"
@@ -108,7 +110,7 @@ class="sr-only">Footnotes</h2><ol><li id="fn-1"><p>Says Bob. <a href="#fnref-1"
 class="data-footnote-backref">↩</a></p></li></ol></section></article></main>"""
 
 
-def test_a_readme_on_github() -> None:
+def test_a_readme_on_github_is_read() -> None:
     title = "GitHub - helm/reef: When to reef"
     page = make_page(README, title=title, site="github.com")
     page = page.replace("<head>", f'<head><meta property="og:title" content="{title}">')
@@ -124,17 +126,17 @@ NEWSPAPER = f"""<header><a href="/subscribe">Subscribe for £1</a></header><main
 that costs sails</p><div class="byline">By <a href="/ann" rel="author">Ann Helm</a></div></header>
 <div class="article__body"><p>{PROSE}</p><div class="ad-slot">Advertisement</div><aside
 class="newsletter-signup"><h3>Sign up to First Edition</h3><p>Our daily email</p></aside>
-<p class="paywall">{MORE}</p><div class="paywall-barrier subscription-prompt"><h2>Keep reading for
+<p class="paywall">{ADVICE}</p><div class="paywall-barrier subscription-prompt"><h2>Keep reading for
 £1</h2><p>You have reached your limit of free articles. Subscribe to continue reading this article
 and get unlimited access.</p><a href="/subscribe">Subscribe now</a></div></div><section
 class="most-read"><h2>Most read</h2><ol><li><a href="/1">Storm hits coast</a></li></ol></section>
 </article></main>"""
 
 
-def test_a_newspaper_with_a_paywall() -> None:
+def test_a_newspaper_article_with_a_paywall_is_read() -> None:
     source = read_page(make_page(NEWSPAPER, title="Why sailors reef too late | The Harbour Times"))
     assert source.title == "Why sailors reef too late"
-    assert source.text == f"{PROSE}\n\n{MORE}"
+    assert source.text == f"{PROSE}\n\n{ADVICE}"
 
 
 SUBSTACK = f"""<div class="main-menu"><h1 class="navbar-title"><a href="/">Harbour Notes</a></h1>
@@ -153,7 +155,7 @@ class="paywall-title">This post is for paid subscribers</h2></div>
 </article><div id="discussion"><h4>Discussion about this post</h4></div>"""
 
 
-def test_a_post_of_substack() -> None:
+def test_a_post_of_substack_is_read() -> None:
     source = read_page(make_page(SUBSTACK, title="Reefing early - by Ann Helm - Harbour Notes"))
     assert source.text == f"Keep a sail\n\n{PROSE}\n\nWhen\n\n{PROSE}\n\nSays Bob."
 
@@ -170,7 +172,7 @@ class="linenos">1</span><span class="kn">import</span> <span class="nn">reef</sp
 <div class="footer" role="contentinfo">&#169; Copyright 2024, Ann Helm.</div>"""
 
 
-def test_documentation_by_sphinx() -> None:
+def test_a_page_of_sphinx_documentation_is_read() -> None:
     source = read_page(make_page(SPHINX, title="Reefing &#8212; reef 1.2 documentation"))
     assert source.title == "Reefing"
     assert source.text == (f"{PROSE} See Anchors.\n\nimport reef\nreef.early()\n\n{PROSE}")
@@ -227,7 +229,7 @@ def test_a_table_of_code_and_words_stays_a_table() -> None:
     assert "reef()\n\nTakes a reef." in read_page(page).text
 
 
-def test_an_essay_in_tables_for_its_layout() -> None:
+def test_an_essay_in_layout_tables_is_read() -> None:
     essay = (
         "A reef taken early costs <a href=/speed>a minute</a>, and one taken late costs <b>a"
         " sail</b>. [<a href=#f1n><font color=#ddd>1</font></a>]<br><br>"
@@ -237,9 +239,8 @@ def test_an_essay_in_tables_for_its_layout() -> None:
         f"<tr><td><font size=2>{essay}[<a name=f1n>1</a>] By the log.<br><br></font></td></tr>"
         "</table></td></tr></table></html>"
     )
-    text = make_article_source(page.encode(), source_id="x").text
-    first = "A reef taken early costs a minute, and one taken late costs a sail. [1]"
-    assert text.split("\n\n")[-10:] == [first] * 9 + ["[1] By the log."]
+    paragraph = "A reef taken early costs a minute, and one taken late costs a sail. [1]"
+    assert read_page(page).text.split("\n\n")[-10:] == [paragraph] * 9 + ["[1] By the log."]
 
 
 INFOBOX = """<table class="infobox"><tr><th>Founder</th><td><a href="/h">Ann Helm</a></td></tr><tr>
@@ -254,27 +255,27 @@ def test_a_table_keeps_its_links_lists_and_lines() -> None:
     assert text == f"{PROSE}\n\n{rows}\n\n{PROSE}"
 
 
-def test_a_table_with_a_long_cell_is_no_layout() -> None:
+def test_a_table_with_long_cells_is_not_a_layout_table() -> None:
     films = "".join(
         f'<tr><td><a href="/{name}">{name}</a></td><td>19{year}</td><td>{PROSE}</td></tr>'
         for name, year in [("Gull", 47), ("Tern", 64), ("Skua", 93)]
     )
     text = read_page(make_page(f"<article><p>{PROSE}</p><table>{films}</table></article>")).text
-    assert (
-        text
-        == f"{PROSE}\n\nGull | 1947 | {PROSE}\n\nTern | 1964 | {PROSE}\n\nSkua | 1993 | {PROSE}"
-    )
+    rows = [f"Gull | 1947 | {PROSE}", f"Tern | 1964 | {PROSE}", f"Skua | 1993 | {PROSE}"]
+    assert text == "\n\n".join([PROSE, *rows])
 
 
 @pytest.mark.parametrize("hidden", ["hidden", 'style="color: red; DISPLAY : none"'])
 def test_hidden_text_is_left_out(hidden: str) -> None:
-    body = f"<article><p>{PROSE}</p><p {hidden}>Subscribe to our letter.</p><p>{MORE}</p></article>"
-    assert read_page(make_page(body)).text == f"{PROSE}\n\n{MORE}"
+    body = (
+        f"<article><p>{PROSE}</p><p {hidden}>Subscribe to our letter.</p><p>{ADVICE}</p></article>"
+    )
+    assert read_page(make_page(body)).text == f"{PROSE}\n\n{ADVICE}"
 
 
 def test_an_article_that_a_script_shows_is_read() -> None:
-    body = f'<article style="display:none"><p>{PROSE}</p><p>{MORE}</p></article><p>Loading</p>'
-    assert f"{PROSE}\n\n{MORE}" in read_page(make_page(body)).text
+    body = f'<article style="display:none"><p>{PROSE}</p><p>{ADVICE}</p></article><p>Loading</p>'
+    assert f"{PROSE}\n\n{ADVICE}" in read_page(make_page(body)).text
 
 
 @pytest.mark.parametrize("hidden", ['hidden="until-found"', "hidden", 'style="display:none"'])
@@ -282,13 +283,13 @@ def test_an_article_that_a_script_shows_is_read() -> None:
 def test_collapsed_sections_are_read(hidden: str, script: str) -> None:
     answers = [f"Answer {number}. {PROSE}" for number in range(5)]
     panels = "".join(f"<h3>Why?</h3><div {hidden}><p>{answer}</p></div>" for answer in answers)
-    text = read_page(make_page(f"{script}<article><p>{MORE}</p>{panels}</article>")).text
-    assert text == "\n\nWhy?\n\n".join([MORE, *answers])
+    text = read_page(make_page(f"{script}<article><p>{ADVICE}</p>{panels}</article>")).text
+    assert text == "\n\nWhy?\n\n".join([ADVICE, *answers])
 
 
-def test_a_collapsed_section_that_a_search_finds_is_read() -> None:
-    body = f'<article><p>{PROSE * 3}</p><div hidden="until-found"><p>{MORE}</p></div></article>'
-    assert read_page(make_page(body)).text == f"{PROSE * 3}\n\n{MORE}"
+def test_a_section_that_is_hidden_until_found_is_read() -> None:
+    body = f'<article><p>{PROSE * 3}</p><div hidden="until-found"><p>{ADVICE}</p></div></article>'
+    assert read_page(make_page(body)).text == f"{PROSE * 3}\n\n{ADVICE}"
 
 
 def test_text_between_blocks_is_kept() -> None:
@@ -305,12 +306,10 @@ def test_text_between_blocks_is_kept() -> None:
 def test_a_heading_of_the_site_is_not_the_title() -> None:
     body = (
         '<header><h1><a href="/">Hi, I am Ann.</a></h1></header><div><h2><a href="/reefing">Reefing'
-        f" early</a></h2><p>{PROSE}</p><p>{MORE}</p></div>"
+        f" early</a></h2><p>{PROSE}</p><p>{ADVICE}</p></div>"
     )
-    assert (
-        read_page(make_page(body, title="Reefing early | Sails | Ann Helm")).title
-        == "Reefing early"
-    )
+    page = make_page(body, title="Reefing early | Sails | Ann Helm")
+    assert read_page(page).title == "Reefing early"
 
 
 @pytest.mark.parametrize(
@@ -323,5 +322,5 @@ def test_a_heading_of_the_site_is_not_the_title() -> None:
 )
 def test_authors_are_named_once_and_without_placeholders(names: str, author: str | None) -> None:
     metas = "".join(f'<meta name="author" content="{name}">' for name in names.split("; "))
-    page = make_page(f"<article><p>{PROSE}</p><p>{MORE}</p></article>")
+    page = make_page(f"<article><p>{PROSE}</p><p>{ADVICE}</p></article>")
     assert read_page(page.replace("</head>", f"{metas}</head>")).author == author

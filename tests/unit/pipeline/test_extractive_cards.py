@@ -1,4 +1,7 @@
-"""Cards without a language model: sentences of the text, without repetitions."""
+"""A card of a chunk, made without a language model, has sentences of its text, none repeated.
+
+A card is a summary, and takeaways if the text is longer than the summary.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def test_a_text_without_a_sentence_has_no_card(text: str) -> None:
     assert make_extractive_card(text) is None
 
 
-def test_a_card_of_a_long_text_holds_its_sentences_in_order() -> None:
+def test_a_card_of_a_long_text_has_its_sentences_in_order() -> None:
     card = make_extractive_card(LONG_TEXT)
     assert card is not None
     all_sentences = split_sentences(LONG_TEXT)
@@ -49,7 +52,7 @@ def test_a_text_of_few_sentences_has_few_takeaways() -> None:
     assert len(card.takeaways) == 1
 
 
-def test_sentences_that_say_the_same_count_once() -> None:
+def test_a_repeated_sentence_is_a_takeaway_once() -> None:
     card = make_extractive_card(f"{LONG_TEXT} {LONG_TEXT}")
     assert card is not None
     assert len(card.takeaways) == len(set(card.takeaways))
@@ -65,14 +68,14 @@ def test_sentences_that_say_the_same_count_once() -> None:
         f"Dough rises. {'y' * 600} z. Bread is baked from dough that rises.",
     ],
 )
-def test_only_overlong_sentences_are_cut(text: str) -> None:
+def test_overlong_sentences_are_cut_to_the_limits_of_a_card(text: str) -> None:
     card = make_extractive_card(text, "Title")
     assert card is not None
     assert 0 < len(card.summary) <= MAX_SUMMARY
     assert all(0 < len(line) <= MAX_TAKEAWAY for line in card.takeaways)
 
 
-def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
+def test_takeaways_of_the_sample_do_not_repeat_the_summary() -> None:
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
     for chunk in chunks:
         card = make_extractive_card(chunk.content, chunk.title)

@@ -1,4 +1,7 @@
-"""The score of a night, and its comparison with previous nights."""
+"""Search is scored every night on golden queries, and a night is compared with previous ones.
+
+A golden query is a query whose right passage is known.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from shared.knowledge.golden_queries import (
 
 
 def make_night(**ranks: int) -> NightlyScore:
+    """Return the score of a night that has the rank of each query's passage (0: not found)."""
     return NightlyScore(date="2026-03-10", ranks=ranks, model="m", milliseconds=1.0)
 
 
@@ -33,7 +37,7 @@ def test_nights_without_a_common_query_are_not_compared() -> None:
     assert compute_gain_since_last_week(make_night(a=1), [make_night(b=1), make_night(c=0)]) is None
 
 
-def test_night_is_compared_with_the_median_of_a_week() -> None:
+def test_a_night_is_compared_with_the_median_of_a_week() -> None:
     full_score, low_score = make_night(a=1, b=1), make_night(a=1, b=0)
     assert compute_gain_since_last_week(low_score, [full_score, full_score, low_score]) == -0.5
     assert compute_gain_since_last_week(low_score, [full_score, low_score, low_score]) == 0.0

@@ -1,4 +1,8 @@
-"""The embed job embeds thousands of pending chunks by one batch job."""
+"""The embed job embeds many pending chunks with one batch job of Vertex AI.
+
+A batch job reads the texts from a file in Cloud Storage, and writes the vectors to another. `base`
+has twelve pending notes: `Note 0.` to `Note 11.`
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import json
 import math
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -38,25 +42,28 @@ if TYPE_CHECKING:
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 
     Rewrite = Callable[[list[bytes]], list[bytes]]
+    """Changes the lines of a batch job's output."""
 
 pytestmark = pytest.mark.anyio
+
+LONGER_THAN_A_RUN: Final = 120
+"""A pause between two polls, in seconds. A run of these tests lasts up to 60 seconds."""
 
 
 async def test_many_passages_are_embedded_by_one_job(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, report.failures, report.finished) == (
-        {"embedded": NOTES_PER_SOURCE},
-        [],
-        True,
-    )
-    assert (len(vertex.jobs), vertex.embedded) == (1, [])
+    assert report.counts == {"embedded": NOTES_PER_SOURCE}
+    assert report.failures == []
+    assert report.finished
+    assert len(vertex.jobs) == 1
+    assert vertex.embedded == []
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
 
 
-async def test_what_is_embedded_in_bulk_goes_on_as_if_embedded_alone(
+async def test_passages_embedded_in_bulk_wait_for_the_other_steps(
     base: Context, bulk: BulkServices
 ) -> None:
     await run_bulk_embedding(base, bulk)
@@ -71,16 +78,17 @@ async def test_a_few_passages_are_embedded_one_by_one(
 ) -> None:
     report = await run_bulk_embedding(base, replace(bulk, min_passages=NOTES_PER_SOURCE + 1))
     assert report.counts == {"embedded": NOTES_PER_SOURCE}
-    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES_PER_SOURCE)
+    assert len(vertex.jobs) == 0
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
 
 
 async def test_a_run_with_nothing_to_do_costs_three_reads(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     await run_bulk_embedding(base, bulk)
-    before = base.meter.documents_read
+    reads_before = base.meter.documents_read
     assert await run_bulk_embedding(base, bulk) == Report()
-    assert base.meter.documents_read - before == 3
+    assert base.meter.documents_read - reads_before == 3
     assert len(vertex.jobs) == 1
 
 
@@ -88,22 +96,25 @@ async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.polls_until_end = 3
+    polls_once = replace(bulk, poll_seconds=LONGER_THAN_A_RUN)
+
     for _ in range(2):
-        report = await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
-        assert (report.counts, report.finished) == ({}, False)
+        report = await run_bulk_embedding(base, polls_once)
+        assert report.counts == {}
+        assert not report.finished
         assert report.note == f"A batch job for {NOTES_PER_SOURCE} passages is under way."
-    assert (await run_bulk_embedding(base, replace(bulk, poll_seconds=120))).counts == {
-        "embedded": NOTES_PER_SOURCE
-    }
+
+    report = await run_bulk_embedding(base, polls_once)
+    assert report.counts == {"embedded": NOTES_PER_SOURCE}
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
 
 
-async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
+async def test_notes_added_while_a_job_runs_are_embedded_one_by_one(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.polls_until_end = 2
-    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
     clock.now += timedelta(minutes=15)
     await ingest_sources(base, make_source_of_notes("Late"))
     report = await run_bulk_embedding(base, bulk)
@@ -112,31 +123,33 @@ async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
     await assert_all_embedded_once(base, vertex, "Note", "Late")
 
 
-async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
+async def test_a_note_edited_while_a_job_runs_gets_its_new_vector(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.polls_until_end = 2
-    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
     clock.now += timedelta(minutes=15)
     sections = (Section("Note 0, edited."), *make_source_of_notes("Note").sections[1:])
     await ingest_sources(base, replace(make_source_of_notes("Note"), sections=sections))
     await run_bulk_embedding(base, bulk)
     vectors = await read_vectors(base)
     assert vectors["Note 0, edited."] == pytest.approx(compute_expected_vector("Note 0, edited."))
-    assert (len(vectors), vertex.embedded) == (NOTES_PER_SOURCE, ["Notes Note 0, edited."])
+    assert len(vectors) == NOTES_PER_SOURCE
+    assert vertex.embedded == ["Notes Note 0, edited."]
 
 
-async def test_a_deleted_note_stays_deleted(
+async def test_a_note_deleted_while_a_job_runs_stays_deleted(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.polls_until_end = 2
-    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
     await ingest_sources(base, replace(make_source_of_notes("Note"), sections=()))
     await run_bulk_embedding(base, bulk)
-    assert not any("embedding" in data for data in (await read_documents(base, "chunks")).values())
+    chunks = (await read_documents(base, "chunks")).values()
+    assert not any("embedding" in data for data in chunks)
 
 
-async def test_what_is_too_much_for_one_job_is_left_to_the_next(
+async def test_notes_beyond_the_limit_of_a_job_are_left_to_the_next(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     clock.now += timedelta(minutes=1)
@@ -149,25 +162,30 @@ async def test_what_is_too_much_for_one_job_is_left_to_the_next(
 async def test_texts_without_a_vector_are_deferred_and_tried_alone(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
-    def refusing(lines: list[bytes]) -> list[bytes]:
+    def refuse_one(lines: list[bytes]) -> list[bytes]:
         return [replace_vector_by_error(line) if b"Note 3." in line else line for line in lines]
 
-    vertex.rewrite = refusing
+    vertex.rewrite = refuse_one
+
     report = await run_bulk_embedding(base, bulk)
     reason = "INTERNAL_ERROR: The batch job returned no usable vector for this text."
     assert [failure.reason for failure in report.failures] == [reason]
-    odd = (await read_chunks_by_text(base))["Note 3."]
-    assert (odd["tries"], odd["pending"]["embed"]) == ({"embed": 1}, NOON + timedelta(minutes=2))
+    refused_chunk = (await read_chunks_by_text(base))["Note 3."]
+    assert refused_chunk["tries"] == {"embed": 1}
+    assert refused_chunk["pending"]["embed"] == NOON + timedelta(minutes=2)
+
     clock.now += timedelta(minutes=2)
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": 1}
     assert vertex.embedded == ["Notes Note 3."]
 
 
-def halved(lines: list[bytes]) -> list[bytes]:
+def damage_one_line(lines: list[bytes]) -> list[bytes]:
+    """Cut the first line in half, and add two other lines that are not valid."""
     return [*lines[1:], b"{", b"null", lines[0][: len(lines[0]) // 2]]
 
 
-def with_one_too_short(lines: list[bytes]) -> list[bytes]:
+def shorten_one_vector(lines: list[bytes]) -> list[bytes]:
+    """Remove the last number of the first vector."""
     answer = json.loads(lines[0])
     answer["response"]["embedding"]["values"].pop()
     return [json.dumps(answer).encode(), *lines[1:]]
@@ -177,16 +195,16 @@ def with_one_too_short(lines: list[bytes]) -> list[bytes]:
     ("rewrite", "counts"),
     [
         (lambda lines: lines[1:], {"embedded": NOTES_PER_SOURCE}),
-        (halved, {"embedded": NOTES_PER_SOURCE, "unreadable": 3}),
+        (damage_one_line, {"embedded": NOTES_PER_SOURCE, "unreadable": 3}),
         (lambda lines: [*lines, *lines], {"embedded": NOTES_PER_SOURCE}),
         (
             lambda lines: [*lines, b'{"key": "of:nobody", "response": {}}'],
             {"embedded": NOTES_PER_SOURCE},
         ),
     ],
-    ids=["a row is missing", "half a row", "rows come twice", "rows of nobody"],
+    ids=["missing line", "damaged line", "repeated lines", "line of an unknown chunk"],
 )
-async def test_what_a_job_leaves_out_is_embedded_after_it(
+async def test_notes_missing_from_the_output_are_embedded_afterwards(
     base: Context,
     bulk: BulkServices,
     vertex: FakeVertexBatch,
@@ -195,19 +213,21 @@ async def test_what_a_job_leaves_out_is_embedded_after_it(
 ) -> None:
     vertex.rewrite = rewrite
     report = await run_bulk_embedding(base, bulk)
-    assert (counts, []) == (report.counts, report.failures)
+    assert report.counts == counts
+    assert report.failures == []
     assert len(await read_vectors(base)) == NOTES_PER_SOURCE
 
 
 async def test_a_vector_of_another_length_is_refused(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
-    vertex.rewrite = with_one_too_short
+    vertex.rewrite = shorten_one_vector
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, len(report.failures)) == ({"embedded": NOTES_PER_SOURCE - 1}, 1)
+    assert report.counts == {"embedded": NOTES_PER_SOURCE - 1}
+    assert len(report.failures) == 1
 
 
-async def test_vectors_longer_than_asked_for_are_cut(
+async def test_vectors_longer_than_requested_are_cut(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.dimension = 3 * DIMENSION
@@ -216,7 +236,7 @@ async def test_vectors_longer_than_asked_for_are_cut(
 
 
 @pytest.mark.parametrize(
-    ("changed", "expected"),
+    ("changes", "is_available"),
     [
         ({}, True),
         ({"bulk_bucket": None}, False),
@@ -224,8 +244,8 @@ async def test_vectors_longer_than_asked_for_are_cut(
         ({"vertex_model": "text-embedding-005"}, False),
     ],
 )
-def test_bulk_needs_a_bucket_and_a_model_that_it_knows(
-    changed: dict[str, Any], *, expected: bool
+def test_bulk_embedding_needs_a_bucket_and_a_known_model(
+    changes: dict[str, Any], *, is_available: bool
 ) -> None:
-    vertex = {"embedding_provider": "vertex", "bulk_bucket": "gs://bulk/work"}
-    assert (make_bulk_services(Settings(**vertex | changed)) is not None) == expected
+    fields = {"embedding_provider": "vertex", "bulk_bucket": "gs://bulk/work"} | changes
+    assert (make_bulk_services(Settings(**fields)) is not None) == is_available

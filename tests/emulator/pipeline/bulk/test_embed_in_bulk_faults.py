@@ -1,10 +1,10 @@
-"""A failing batch job, Vertex AI or Cloud Storage loses nothing and pays nothing twice."""
+"""An error of a batch job, Vertex AI or Cloud Storage loses no text and pays for none twice."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -34,22 +34,29 @@ pytestmark = [
     CLIENT_LEAVES_SOCKETS,
 ]
 
+LONGER_THAN_A_RUN: Final = 120
+"""A pause between two polls, in seconds. A run of these tests lasts up to 60 seconds."""
 
-@pytest.mark.parametrize("ending", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
-async def test_a_failed_job_is_reported_and_the_next_run_starts_another(
+
+@pytest.mark.parametrize("state", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
+async def test_the_next_run_starts_another_job_after_a_failed_one(
     base: Context,
     bulk: BulkServices,
     vertex: FakeVertexBatch,
     storage: FakeCloudStorage,
-    ending: str,
+    state: str,
 ) -> None:
-    vertex.final_state = ending
+    vertex.final_state = state
+
     report = await run_bulk_embedding(base, bulk)
     [failure] = report.failures
     assert failure.name.endswith("batchPredictionJobs/1000")
-    assert failure.reason.startswith(f"The batch job ended as {ending}")
+    assert failure.reason.startswith(f"The batch job ended as {state}")
     assert "Secret" not in failure.reason
-    assert (report.counts, report.finished, storage.list_names("bulk")) == ({}, False, [])
+    assert report.counts == {}
+    assert not report.finished
+    assert storage.list_names("bulk") == []
+
     vertex.final_state = "JOB_STATE_SUCCEEDED"
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
     await assert_nothing_left(base, storage)
@@ -61,28 +68,31 @@ async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
     vertex.final_state = "JOB_STATE_FAILED"
     for _ in range(3):
         assert len((await run_bulk_embedding(base, bulk)).failures) == 1
+
     report = await run_bulk_embedding(base, bulk)
-    assert (report.counts, report.failures) == ({"embedded": NOTES_PER_SOURCE}, [])
-    assert (len(vertex.jobs), len(vertex.embedded)) == (3, NOTES_PER_SOURCE)
+    assert report.counts == {"embedded": NOTES_PER_SOURCE}
+    assert report.failures == []
+    assert len(vertex.jobs) == 3
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
     await run_bulk_embedding(base, bulk)
     await assert_nothing_left(base, storage)
 
 
-async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
+async def test_a_job_that_embeds_almost_nothing_fails_as_a_whole(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.rewrite = lambda lines: [lines[0], *map(replace_vector_by_error, lines[1:])]
     [failure] = (await run_bulk_embedding(base, bulk)).failures
     assert failure.reason == f"The batch job made 1 vectors of {NOTES_PER_SOURCE} texts."
     chunks = (await read_documents(base, "chunks")).values()
-    assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
+    assert not any(data["tries"] or data["parked"] for data in chunks)
 
 
-async def test_an_outage_while_a_job_works_fails_nothing(
+async def test_an_outage_of_vertex_while_a_job_runs_loses_nothing(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.polls_until_end = 2
-    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
     vertex.faults["get"].extend([BROKEN] * 20)
     with pytest.raises(Unavailable):
         await run_bulk_embedding(base, bulk)
@@ -104,11 +114,11 @@ async def test_an_unconfirmed_job_is_found_by_the_next_run(
     await assert_all_embedded_once(base, vertex, "Note")
 
 
-async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
+async def test_an_outage_of_storage_while_a_job_runs_loses_nothing(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.polls_until_end = 2
-    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
     storage.lasting_faults["list"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
         await run_bulk_embedding(base, bulk)
@@ -118,7 +128,7 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
     await assert_nothing_left(base, storage)
 
 
-async def test_a_bucket_not_ours_is_given_up_after_three_runs(
+async def test_a_forbidden_bucket_is_given_up_after_three_runs(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     storage.lasting_faults["upload"] = FORBIDDEN
@@ -126,7 +136,8 @@ async def test_a_bucket_not_ours_is_given_up_after_three_runs(
         with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
             await run_bulk_embedding(base, bulk)
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
-    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES_PER_SOURCE)
+    assert len(vertex.jobs) == 0
+    assert len(vertex.embedded) == NOTES_PER_SOURCE
 
 
 async def test_a_refused_job_is_given_up_after_three_runs(
@@ -140,14 +151,16 @@ async def test_a_refused_job_is_given_up_after_three_runs(
     assert len(vertex.embedded) == NOTES_PER_SOURCE
 
 
-async def test_what_a_job_makes_for_another_model_is_not_awaited(
+async def test_a_job_of_another_model_is_cancelled(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.polls_until_end = 9
-    await run_bulk_embedding(base, replace(bulk, poll_seconds=120))
+    await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
+
     task = (await read_documents(base, "meta"))["bulk_embedding"]["task"]
     await set_fields(base, "meta/bulk_embedding", {"task": task | {"model": "of yesterday"}})
     vertex.polls_until_end = 1
+
     await run_bulk_embedding(base, bulk)
     states = [job.state for job in vertex.jobs.values()]
     assert states == ["JOB_STATE_CANCELLED", "JOB_STATE_SUCCEEDED"]
@@ -155,7 +168,7 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
     await assert_nothing_left(base, storage)
 
 
-async def test_what_is_stored_is_not_asked_for_again_for_files_left(
+async def test_stored_vectors_are_kept_if_the_files_cannot_be_deleted(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     storage.lasting_faults["delete"] = STORAGE_BROKEN
@@ -167,17 +180,21 @@ async def test_what_is_stored_is_not_asked_for_again_for_files_left(
     await assert_nothing_left(base, storage)
 
 
-async def test_time_that_ends_amid_the_answers_loses_none(
+async def test_a_run_that_ends_while_it_reads_the_output_loses_nothing(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     report = Report()
 
-    class Spent(Budget):
+    class BudgetUntilOutput(Budget):
+        """A budget that is spent when the batch job has written its output."""
+
         @property
         def spent(self) -> bool:
             return any(name.endswith("predictions.jsonl") for name in storage.list_names("bulk"))
 
-    await embed_in_bulk(bulk, base, Spent(math.inf), report)
-    assert (report.counts, report.finished) == ({}, False)
+    await embed_in_bulk(bulk, base, BudgetUntilOutput(math.inf), report)
+    assert report.counts == {}
+    assert not report.finished
+
     await run_bulk_embedding(base, bulk)
     await assert_all_embedded_once(base, vertex, "Note")

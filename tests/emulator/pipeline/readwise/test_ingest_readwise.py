@@ -1,4 +1,7 @@
-"""Ingest follows a Readwise library: it stores changes and deletions."""
+"""Ingest follows a Readwise account: each run stores the changes and deletions since the last one.
+
+A run requests a list of the changed books, and then the complete books, thirty at a time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from pydantic import SecretStr
 
 from functions.jobs.ingest.job import JOB, count, ingest
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
-from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -26,7 +28,7 @@ from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Failure, Report, run_job
 from tests.support.commit_hooks import WatchedApp, call_before
 from tests.support.fakes.readwise import START, FakeReadwise
-from tests.support.jobs import make_one_step_budget, make_spent_budget
+from tests.support.jobs import make_job_context, make_one_step_budget, make_spent_budget
 from tests.support.readwise_runs import (
     read_ingested_documents,
     read_progress,
@@ -45,37 +47,39 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def before_request(request_number: int, act: Callable[[], None]) -> Callable[[int], None]:
-    """Act before the request of this number is answered."""
-    return lambda number: act() if number == request_number else None
+def call_at_request(request_number: int, hook: Callable[[], None]) -> Callable[[int], None]:
+    """Return a callback for `on_request` that calls the hook before one request is answered."""
+    return lambda number: hook() if number == request_number else None
 
 
-def take_new_requests(readwise: FakeReadwise) -> list[dict[str, str]]:
-    """Return the requests since the last call."""
-    queries_sent = [call.query for call in readwise.calls]
+def take_new_queries(readwise: FakeReadwise) -> list[dict[str, str]]:
+    """Return the query parameters of the requests since the last call of this function."""
+    queries = [call.query for call in readwise.calls]
     readwise.calls.clear()
-    return queries_sent
+    return queries
 
 
-async def test_first_run_ingests_the_whole_library(
+async def test_the_first_run_ingests_the_whole_account(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.", "Heave to.")
     readwise.put_book(8, "Knead well.", title="bread", readable_title="Bread")
+
     report = await run_ingest(app)
+
     assert report == Report(Counter({"sources": 2, "created": 3, "read": 2}))
     assert await read_texts(ctx) == {
         "readwise-7": ["Reef early.", "Heave to."],
         "readwise-8": ["Knead well."],
     }
-    assert take_new_requests(readwise) == [
+    assert take_new_queries(readwise) == [
         {"includeDeleted": "true"},
         {"includeDeleted": "true", "ids": "7,8"},
     ]
     assert await read_progress(ctx) == SyncProgress(updated_after=START - MARGIN)
 
 
-async def test_export_and_api_give_the_same_base(
+async def test_an_export_and_the_api_give_the_same_base(
     app: App, ctx: Context, readwise: FakeReadwise, project: str, tmp_path: Path
 ) -> None:
     readwise.put_book(7, *(f"Thought {number}." for number in range(7)))
@@ -83,42 +87,51 @@ async def test_export_and_api_give_the_same_base(
     readwise.put_book(9)
     readwise.put_highlight(7, 2, "Thought 2.", note="Twice!", tags=[{"id": 5, "name": "again"}])
     await run_ingest(app)
-    readwise.page_size = 1_000
+
+    readwise.page_size = 1_000  # the whole account
     write_export(tmp_path, *readwise.make_page()["results"])
-    by_file = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
-    await run_ingest(by_file)
-    other = by_file.context(Caller(), Meter())
-    assert await read_ingested_documents(other) == await read_ingested_documents(ctx)
-    await by_file.aclose()
+    file_app = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
+    await run_ingest(file_app)
+
+    of_export = await read_ingested_documents(make_job_context(file_app))
+    assert await read_ingested_documents(ctx) == of_export
+    await file_app.aclose()
 
 
-async def test_idle_run_costs_one_request_and_two_reads(app: App, readwise: FakeReadwise) -> None:
+async def test_a_run_without_changes_costs_one_request_and_two_reads(
+    app: App, readwise: FakeReadwise
+) -> None:
     for number in range(40):
         readwise.put_book(number, "Reef early.")
     readwise.advance(days=1)
     await run_ingest(app)
     readwise.advance(days=1)
-    take_new_requests(readwise)
+    take_new_queries(readwise)
     meter = Meter()
+
     assert await run_ingest(app, meter) == Report()
-    # The links that are due, of which there are none, and its progress.
-    assert (meter.documents_read, meter.documents_written) == (2, 0)
+
+    assert meter.documents_read == 2  # a query for due links, and the progress
+    assert meter.documents_written == 0
     since = (START + timedelta(days=1) - MARGIN).isoformat()
-    assert take_new_requests(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
+    assert take_new_queries(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
 
 
-async def test_first_run_reads_two_documents_per_book(app: App, readwise: FakeReadwise) -> None:
+async def test_the_first_run_reads_two_documents_per_book(app: App, readwise: FakeReadwise) -> None:
     readwise.page_size = 100
     for number in range(65):
         readwise.put_book(number, "Reef early.")
     meter = Meter()
+
     await run_ingest(app, meter)
-    # The links that are due; its progress; each source and what was forgotten of it, which are
-    # missing; for each thirty, their chunks, of which there are none.
-    assert meter.documents_read == 1 + 1 + 2 * 65 + 3
-    # Sources, chunks, and its progress after each thirty.
-    assert meter.documents_written == 65 + 65 + 3
-    assert len(readwise.calls) == 1 + 3
+
+    books, batches = 65, 3  # of up to 30 books
+    # For each book, its source and the record that it was forgotten, neither of which exists; for
+    # each batch, a query for chunks; and once, a query for due links and the progress.
+    assert meter.documents_read == 2 * books + batches + 1 + 1
+    # For each book, the source and its chunk; for each batch, the progress.
+    assert meter.documents_written == 2 * books + batches
+    assert len(readwise.calls) == 1 + batches
 
 
 async def test_only_changed_books_are_read_again_completely(
@@ -130,10 +143,12 @@ async def test_only_changed_books_are_read_again_completely(
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.put_highlight(7, 2, "Mind the boom.")
-    take_new_requests(readwise)
+    take_new_queries(readwise)
+
     report = await run_ingest(app)
+
     assert report == Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1}))
-    assert take_new_requests(readwise)[-1]["ids"] == "7"
+    assert take_new_queries(readwise)[-1]["ids"] == "7"
     assert (await read_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
 
 
@@ -165,7 +180,7 @@ async def test_deleted_highlights_and_books_are_removed(
     assert set(await read_documents(ctx, "forgotten_sources")) == {"readwise-8"}
 
 
-async def test_deleted_book_that_is_not_returned_is_removed(
+async def test_a_deleted_book_missing_from_the_answer_is_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
@@ -174,12 +189,12 @@ async def test_deleted_book_that_is_not_returned_is_removed(
     readwise.advance(days=1)
     readwise.delete_book(8)
     call_count = len(readwise.calls)
-    readwise.on_request = before_request(call_count + 2, lambda: readwise.remove(8))
+    readwise.on_request = call_at_request(call_count + 2, lambda: readwise.remove(8))
     assert (await run_ingest(app)).failures == []
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_book_without_highlights_is_removed(
+async def test_a_book_that_loses_its_highlights_is_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
@@ -190,7 +205,7 @@ async def test_book_without_highlights_is_removed(
     assert await read_texts(ctx) == {}
 
 
-async def test_book_missing_from_an_answer_stays_and_is_retried(
+async def test_a_book_missing_from_an_answer_stays_and_is_retried(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
@@ -198,11 +213,12 @@ async def test_book_missing_from_an_answer_stays_and_is_retried(
     readwise.advance(days=1)
     readwise.put_highlight(7, 0, "Reef earlier.")
     call_count = len(readwise.calls)
-    readwise.on_request = before_request(call_count + 2, lambda: readwise.remove(7))
-    report = await run_ingest(app)
+    readwise.on_request = call_at_request(call_count + 2, lambda: readwise.remove(7))
+
     reason = "was requested, but is missing from the answer"
-    assert [Failure("Readwise: Book 7", reason)] == report.failures
+    assert (await run_ingest(app)).failures == [Failure("Readwise: Book 7", reason)]
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+
     readwise.advance(days=1)
     readwise.put_book(7, "Reef earlier.")
     assert (await run_ingest(app)).failures == []
@@ -223,27 +239,28 @@ async def test_changes_on_days_without_a_run_are_ingested(
     assert await read_texts(ctx) == {"readwise-7": ["Reef early.", *days]}
 
 
-async def test_next_run_ingests_changes_made_during_a_run(
+async def test_the_next_run_ingests_changes_made_during_a_run(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    """The next run reads changes since the start of this one, by Readwise's clock."""
+    """The next run reads the changes since this one started, by Readwise's clock."""
     readwise.put_book(7, "Reef early.")
     readwise.put_book(8, "Knead well.")
 
-    def edit() -> None:
+    def edit_book() -> None:
         readwise.advance(hours=2)
         readwise.put_highlight(8, 0, "Knead long.")
         readwise.advance(hours=2)
 
     readwise.page_size = 1
-    readwise.on_request = before_request(5, edit)
+    readwise.on_request = call_at_request(5, edit_book)
+
     await run_ingest(app)
     assert (await read_texts(ctx))["readwise-8"] == ["Knead well."]
     await run_ingest(app)
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]}
 
 
-async def test_book_over_several_pages_is_whole_and_in_order(
+async def test_a_book_on_several_pages_is_complete_and_in_order(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     thoughts = [f"Thought {number}." for number in range(10)]
@@ -254,7 +271,7 @@ async def test_book_over_several_pages_is_whole_and_in_order(
     assert (await read_texts(ctx))["readwise-7"] == thoughts
 
 
-async def test_broken_book_is_retried_and_blocks_no_other(
+async def test_an_invalid_book_is_retried_and_blocks_no_other(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
@@ -262,37 +279,41 @@ async def test_broken_book_is_retried_and_blocks_no_other(
     readwise.put_highlight(8, 1, "Rest it.", note=[])
     readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
-    assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
+
+    assert (await run_ingest(app)).failures == [Failure("Readwise: Book 8", reason)]
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     missed = {"8": FailedBook("Book 8", reason)}
-    assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await read_progress(ctx)
+    assert await read_progress(ctx) == SyncProgress(START + timedelta(days=1) - MARGIN, missed)
+
     readwise.advance(days=1)
-    take_new_requests(readwise)
-    assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
-    assert [query.get("ids") for query in take_new_requests(readwise)] == [None, "8"]
+    take_new_queries(readwise)
+    assert (await run_ingest(app)).failures == [Failure("Readwise: Book 8", reason)]
+    assert [query.get("ids") for query in take_new_queries(readwise)] == [None, "8"]
+
     readwise.advance(days=1)
     readwise.put_book(8, "Knead well.", "Rest it.")
     assert (await run_ingest(app)).failures == []
-    assert SyncProgress(START + timedelta(days=3) - MARGIN) == await read_progress(ctx)
+    assert await read_progress(ctx) == SyncProgress(START + timedelta(days=3) - MARGIN)
     assert await read_texts(ctx) == {
         "readwise-7": ["Reef early."],
         "readwise-8": ["Knead well.", "Rest it."],
     }
 
 
-async def test_highlight_with_an_invalid_date_is_stored_without(
+async def test_a_highlight_with_an_invalid_date_is_stored_without_one(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(8, "Knead well.")
     readwise.put_highlight(8, 1, "Rest it.", highlighted_at="May 31")
     report = await run_ingest(app)
-    assert (report.failures, (await read_progress(ctx)).missed) == ([], {})
+    assert report.failures == []
+    assert (await read_progress(ctx)).missed == {}
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
-    assert [Failure("Readwise: Book 8", f"{reason}; field ignored")] == report.warnings
+    assert report.warnings == [Failure("Readwise: Book 8", f"{reason}; field ignored")]
     assert await read_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
 
 
-async def test_unknown_fields_are_named_once_a_run(
+async def test_unknown_fields_are_reported_once_per_run(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     for book_id in range(1, 33):  # two batches
@@ -306,7 +327,7 @@ async def test_unknown_fields_are_named_once_a_run(
     assert len(await read_texts(ctx)) == 32
 
 
-async def test_note_and_summary_of_a_book_are_stored(
+async def test_the_note_and_the_summary_of_a_book_are_stored(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.", document_note="Lent to Bo.", summary="On sails.")
@@ -314,45 +335,46 @@ async def test_note_and_summary_of_a_book_are_stored(
     assert await read_texts(ctx) == {"readwise-7": ["Lent to Bo.", "On sails.", "Reef early."]}
 
 
-async def test_broken_book_is_dead_lettered_until_it_changes(
+async def test_an_invalid_book_is_a_dead_letter_until_it_changes(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(8, "Knead well.")
     readwise.put_highlight(8, 0, "Knead well.", note=[])
-    failures = []
+
+    failure_counts = []
     for _ in range(6):
-        failures.append(len((await run_ingest(app)).failures))
+        failure_counts.append(len((await run_ingest(app)).failures))
         readwise.advance(days=1)
-    assert failures == [1, 1, 1, 1, 1, 0]
-    assert [
-        [letter.name for letter in await DEAD_LETTERS.load(ctx, 9)],
-        await DEAD_LETTERS.retry(ctx),
-        await DEAD_LETTERS.retry(ctx),
-    ] == [["Readwise: Book 8"], 1, 0]
+    assert failure_counts == [1, 1, 1, 1, 1, 0]
+    assert [letter.name for letter in await DEAD_LETTERS.load(ctx, 9)] == ["Readwise: Book 8"]
+
+    assert await DEAD_LETTERS.retry(ctx) == 1
+    assert await DEAD_LETTERS.retry(ctx) == 0
     assert len((await run_ingest(app)).failures) == 1
+
     readwise.put_book(8, "Knead well.")
     assert (await run_ingest(app)).failures == []
     assert (await read_progress(ctx)).missed == {}
 
 
-async def test_too_many_broken_books_cause_a_full_read(
+async def test_too_many_invalid_books_cause_a_full_read(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
-    many = {str(number): FailedBook("Book", "is broken") for number in range(1_000, 1_600)}
-    await ReadwiseSync(ctx.database).store(SyncProgress(START, many, UnfinishedRun(START, "")))
+    missed = {str(number): FailedBook("Book", "is broken") for number in range(1_000, 1_600)}
+    await ReadwiseSync(ctx.database).store(SyncProgress(START, missed, UnfinishedRun(START, "")))
     readwise.advance(days=1)
     readwise.put_book(8, "Knead well.")
+
     await run_ingest(app)
-    after = await read_progress(ctx)
-    assert (
-        after.updated_after,
-        len(after.missed),
-        after.under_way,
-    ) == (START, MAX_FAILED_BOOKS, None)
+
+    progress = await read_progress(ctx)
+    assert progress.updated_after == START
+    assert len(progress.missed) == MAX_FAILED_BOOKS
+    assert progress.under_way is None
 
 
-async def test_book_without_an_id_is_reported(
+async def test_a_book_without_an_id_is_reported(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
@@ -362,37 +384,36 @@ async def test_book_without_an_id_is_reported(
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_next_run_continues_after_the_saved_books(
+async def test_the_next_run_continues_after_the_stored_books(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
     for number in range(1, 66):
         readwise.put_book(number, "Reef early.")
     report = await ingest(ctx, make_one_step_budget())
-    assert (report.finished, report.counts["read"]) == (False, 30)
+    assert not report.finished
+    assert report.counts["read"] == 30
     assert await read_progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
+
     readwise.advance(days=1)
     readwise.put_highlight(3, 0, "Reef earlier.")
-    take_new_requests(readwise)
+    take_new_queries(readwise)
     assert await run_ingest(app) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
-    assert [
-        query.get("ids", "").split(",")[0] or None for query in (take_new_requests(readwise))
-    ] == [
-        None,
-        "31",
-        "61",
-    ]
+    _, first_batch, second_batch = take_new_queries(readwise)
+    assert first_batch["ids"].startswith("31,")
+    assert second_batch["ids"].startswith("61,")
     assert await read_progress(ctx) == SyncProgress(START - MARGIN)
+
     await run_ingest(app)
     assert (await read_texts(ctx))["readwise-3"] == ["Reef earlier."]
 
 
-async def test_run_without_time_sends_no_request(ctx: Context, readwise: FakeReadwise) -> None:
+async def test_a_run_without_time_sends_no_request(ctx: Context, readwise: FakeReadwise) -> None:
     assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
     assert readwise.calls == []
 
 
-async def test_new_chunk_layout_reads_the_whole_library_again(
+async def test_a_new_chunk_layout_reads_the_whole_account_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
@@ -406,38 +427,41 @@ async def test_concurrent_runs_exclude_each_other(
     settings: Settings, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
-    others: list[object] = []
+    second_results: list[Report | AlreadyRunning] = []
 
-    async def another() -> None:
-        second = App(settings)
-        others.append(await run_job(JOB, second))
-        await second.aclose()
+    async def start_second_run() -> None:
+        app = App(settings)
+        second_results.append(await run_job(JOB, app))
+        await app.aclose()
 
-    first = WatchedApp(settings, call_before(2, another))
-    report = await run_job(JOB, first)
-    await first.aclose()
+    app = WatchedApp(settings, call_before(2, start_second_run))
+    report = await run_job(JOB, app)
+    await app.aclose()
+
     assert isinstance(report, Report)
     assert report.finished
-    assert [isinstance(other, AlreadyRunning) for other in others] == [True]
+    [second_result] = second_results
+    assert isinstance(second_result, AlreadyRunning)
 
 
-async def test_library_of_unknown_size_has_no_total(ctx: Context) -> None:
+async def test_the_books_of_an_account_are_not_counted(ctx: Context) -> None:
     assert await count(ctx) == 0
 
 
-async def test_failing_origin_blocks_no_other(
+async def test_a_failing_origin_blocks_no_other(
     app: App, ctx: Context, readwise: FakeReadwise, tmp_path: Path
 ) -> None:
     (tmp_path / "note.md").write_text("Trim the jib.")
-    refused = {"readwise_token": SecretStr("another"), "ingest_path": str(tmp_path)}
-    app.settings = app.settings.model_copy(update=refused)
+    """Readwise refuses the token, and the folder is ingested."""
+    origins = {"readwise_token": SecretStr("another"), "ingest_path": str(tmp_path)}
+    app.settings = app.settings.model_copy(update=origins)
     readwise.put_book(7, "Reef early.")
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN"):
         await run_ingest(app)
     assert list((await read_texts(ctx)).values()) == [["Trim the jib."]]
 
 
-async def test_missing_configuration_is_explained(app: App, project: str) -> None:
+async def test_a_missing_configuration_is_explained(app: App, project: str) -> None:
     app.settings = Settings(google_cloud_project=project)
     with pytest.raises(InvalidInput, match=r"INGEST_PATH .* READWISE_TOKEN .* INGEST_BUCKET"):
         await run_ingest(app)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PASSING = [
+TEMPORARY_ERRORS = [
     BROKEN,
     CUT_CONNECTION,
     CUT_JSON,
@@ -56,68 +56,73 @@ PASSING = [
 ]
 
 
-def open_client(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> ReadwiseClient:
-    """Return a client of the export with time limits that only a hanging request reaches."""
-    limits = {"attempt_seconds": 60.0, "retry_seconds": 120.0} | seconds
-    deadline = time.monotonic() + limits.pop("deadline", 240.0)
-    url = readwise.base_url
-    return ReadwiseClient(url, SecretStr(token), deadline=deadline, clock=utc_now, **limits)
+def open_client(
+    readwise: FakeReadwise,
+    *,
+    token: str = TOKEN,
+    retry_seconds: float = 120,
+    total_seconds: float = 240,
+) -> ReadwiseClient:
+    """Return a client of the API with time limits that only a hanging request reaches."""
+    return ReadwiseClient(
+        readwise.base_url,
+        SecretStr(token),
+        deadline=time.monotonic() + total_seconds,
+        clock=utc_now,
+        attempt_seconds=60,
+        retry_seconds=retry_seconds,
+    )
 
 
-async def read_all_books(export: ReadwiseClient) -> list[Any]:
-    """Return all books of the export, page by page."""
-    async with export:
-        pages = [page async for page in export.request_pages()]
+async def request_book_ids(client: ReadwiseClient) -> list[Any]:
+    """Request all pages; return the ids of their books."""
+    async with client:
+        pages = [page async for page in client.request_pages()]
         return [book["user_book_id"] for page in pages for book in page.books]
 
 
-@pytest.mark.parametrize("reply", PASSING)
-async def test_temporary_error_is_retried(readwise: FakeReadwise, reply: Reply) -> None:
+@pytest.mark.parametrize("reply", TEMPORARY_ERRORS)
+async def test_a_temporary_error_is_retried(readwise: FakeReadwise, reply: Reply) -> None:
     readwise.put_book(7, "Reef early.")
     readwise.script.append(reply)
-    assert await read_all_books(open_client(readwise)) == [7]
+    assert await request_book_ids(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
-async def test_hanging_request_is_retried(
+async def test_a_hanging_request_is_retried(
     readwise: FakeReadwise, monotonic: MonotonicClock
 ) -> None:
     readwise.put_book(7, "Reef early.")
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.advance_soon, 60)
-    assert await read_all_books(open_client(readwise)) == [7]
+    assert await request_book_ids(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
 @pytest.mark.parametrize("reply", [BROKEN, CUT_CONNECTION, CUT_JSON, WEB_PAGE, NO_RESULTS])
 @pytest.mark.usefixtures("sleepless")
-async def test_lasting_error_is_an_outage(
-    readwise: FakeReadwise,
-    reply: Reply,
-) -> None:
+async def test_a_lasting_error_is_an_outage(readwise: FakeReadwise, reply: Reply) -> None:
     readwise.script.extend([reply] * 99)
     with pytest.raises(Unavailable, match="try again later"):
-        await read_all_books(open_client(readwise))
+        await request_book_ids(open_client(readwise))
     assert len(readwise.calls) < 99
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_retry_after_is_honoured(
-    readwise: FakeReadwise,
-) -> None:
-    """The wait is longer than the pauses after failures."""
+async def test_retry_after_is_honoured(readwise: FakeReadwise) -> None:
+    """Readwise asks for a longer wait than the client would choose."""
     readwise.put_book(7, "Reef early.")
     readwise.script.extend([make_throttled_reply("100"), make_throttled_reply("100")])
-    assert await read_all_books(open_client(readwise, retry_seconds=60)) == [7]
+    assert await request_book_ids(open_client(readwise, retry_seconds=60)) == [7]
     first, second, third = (call.at for call in readwise.calls)
     assert second - first >= 100
     assert third - second >= 100
 
 
-async def test_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None:
+async def test_a_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None:
     readwise.script.append(make_throttled_reply("3600"))
     with pytest.raises(OutOfTime):
-        await read_all_books(open_client(readwise))
+        await request_book_ids(open_client(readwise))
 
 
 async def test_no_request_is_sent_after_the_budget(
@@ -126,10 +131,10 @@ async def test_no_request_is_sent_after_the_budget(
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.advance_soon, 30)
     with pytest.raises(OutOfTime):
-        await read_all_books(open_client(readwise, deadline=30))
+        await request_book_ids(open_client(readwise, total_seconds=30))
 
 
-async def test_next_run_completes_one_told_to_wait_too_long(
+async def test_the_next_run_completes_one_that_had_to_wait_too_long(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
@@ -149,20 +154,20 @@ async def test_next_run_completes_one_told_to_wait_too_long(
         (Reply(301, b"", {"Location": "https://example.com/"}), "check READWISE_URL"),
     ],
 )
-async def test_rejected_token_error_says_what_to_do(
+async def test_a_permanent_error_names_the_setting_to_change(
     readwise: FakeReadwise, reply: Reply, message: str
 ) -> None:
     readwise.script.append(reply)
     with pytest.raises(InvalidInput, match=message):
-        await read_all_books(open_client(readwise))
+        await request_book_ids(open_client(readwise))
     assert len(readwise.calls) == 1
 
 
 @pytest.mark.parametrize("token", ["two words", "caf\xe9", "line\nbreak"])
-async def test_malformed_token_is_not_sent(readwise: FakeReadwise, token: str) -> None:
-    with pytest.raises(InvalidInput, match="renew READWISE_TOKEN") as refused:
-        await read_all_books(open_client(readwise, token=token))
-    assert token not in refused.value.message
+async def test_a_malformed_token_is_not_sent(readwise: FakeReadwise, token: str) -> None:
+    with pytest.raises(InvalidInput, match="renew READWISE_TOKEN") as error:
+        await request_book_ids(open_client(readwise, token=token))
+    assert token not in error.value.message
     assert readwise.calls == []
 
 
@@ -171,11 +176,11 @@ async def test_neither_token_nor_content_is_logged(app: App, readwise: FakeReadw
     readwise.put_highlight(7, 0, "A secret thought.", note=["A secret note."])
     readwise.script.extend([CUT_JSON, Reply(), Reply(status=404)])
     output = io.StringIO()
-    with redirect_stderr(output), pytest.raises(InvalidInput) as refused:
+    with redirect_stderr(output), pytest.raises(InvalidInput) as error:
         await run_ingest(app)
-    words = output.getvalue() + refused.value.message
-    assert "origin_failed" in words
-    assert [word for word in (TOKEN, "secret", "user_book") if word in words] == []
+    printed = output.getvalue() + error.value.message
+    assert "origin_failed" in printed
+    assert [word for word in (TOKEN, "secret", "user_book") if word in printed] == []
 
 
 async def test_repeated_pages_change_nothing(
@@ -186,33 +191,33 @@ async def test_repeated_pages_change_nothing(
     readwise.put_book(8, "Knead well.")
     readwise.repeats_pages = True
     report = await run_ingest(app)
-    assert (report.counts["read"], report.failures) == (2, [])
+    assert report.counts["read"] == 2
+    assert report.failures == []
     assert await read_texts(ctx) == {"readwise-7": thoughts, "readwise-8": ["Knead well."]}
 
 
-async def test_highlight_changed_between_pages_is_current(
+async def test_a_highlight_changed_between_pages_is_current(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    """The highlight comes in both versions. A late older page does not restore the old one."""
+    """The last page also has the old version, which does not replace the new one."""
     readwise.page_size = 1
     readwise.put_book(7, "Reef early.")
-    before = readwise.make_page(ids="7")
+    old_books = readwise.make_page(ids="7")["results"]
+
+    def append_old_books(page: dict[str, Any]) -> dict[str, Any]:
+        return page | {"results": page["results"] + old_books}
+
     readwise.advance(hours=1)
     readwise.put_highlight(7, 0, "Reef earlier.")
     readwise.put_highlight(7, 1, "Heave to.")
-    readwise.script.extend(
-        [
-            Reply(),
-            Reply(),
-            Reply(),
-            Reply(alter=lambda now: now | {"results": now["results"] + before["results"]}),
-        ]
-    )
+    readwise.script.extend([Reply(), Reply(), Reply(), Reply(alter=append_old_books)])
+
     await run_ingest(app)
+
     assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
 
 
-async def test_empty_list_of_changes_deletes_nothing(
+async def test_an_empty_list_of_changes_deletes_nothing(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
@@ -223,112 +228,122 @@ async def test_empty_list_of_changes_deletes_nothing(
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_empty_page_does_not_end_the_list(
+async def test_an_empty_page_does_not_end_the_list(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
     for number in range(1, 61):
         readwise.put_book(number, "Reef early.")
     assert not (await ingest(ctx, make_one_step_budget())).finished
-    half = SyncProgress(under_way=UnfinishedRun(START, "30"))
-    assert await read_progress(ctx) == half
+    progress = SyncProgress(under_way=UnfinishedRun(START, "30"))
+    assert await read_progress(ctx) == progress
+
     readwise.script.append(NOTHING)
     reason = "is empty, although a run is unfinished; the next run requests it again"
     failure = Failure("Readwise: the list of changes", reason)
-    assert Report(failures=[failure]) == await run_ingest(app)
-    assert await read_progress(ctx) == half
+    assert await run_ingest(app) == Report(failures=[failure])
+    assert await read_progress(ctx) == progress
+
     assert (await run_ingest(app)).counts["read"] == 30
     assert len(await read_texts(ctx)) == 60
 
 
-async def test_incomplete_list_is_requested_again(
+async def test_an_incomplete_list_is_requested_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    """Half of 62 books arrive. None of the books counts as read."""
+    """The list lacks every second one of 62 books, and the progress is not stored."""
     readwise.page_size = 100
     for number in range(1, 63):
         readwise.put_book(number, "Reef early.")
-    readwise.script.append(Reply(alter=lambda now: now | {"results": now["results"][::2]}))
+
+    readwise.script.append(Reply(alter=lambda page: page | {"results": page["results"][::2]}))
     reason = "lacks 31 of its announced items; the next run requests it again"
     report = await run_ingest(app)
-    assert [Failure("Readwise: the list of changes", reason)] == report.failures
+    assert report.failures == [Failure("Readwise: the list of changes", reason)]
     assert report.counts["read"] == 31
     assert await read_progress(ctx) == SyncProgress()
+
     assert (await run_ingest(app)).failures == []
     assert len(await read_texts(ctx)) == 62
     assert await read_progress(ctx) == SyncProgress(START - MARGIN)
 
 
 @pytest.mark.parametrize("count", [None, "many", [], -1])
-async def test_invalid_count_is_ignored(app: App, readwise: FakeReadwise, count: Any) -> None:
+async def test_an_invalid_count_is_ignored(app: App, readwise: FakeReadwise, count: Any) -> None:
     readwise.put_book(7, "Reef early.")
-    readwise.script.append(Reply(alter=lambda now: now | {"count": count}))
+    readwise.script.append(Reply(alter=lambda page: page | {"count": count}))
     assert (await run_ingest(app)).failures == []
 
 
-async def test_count_may_be_of_highlights(app: App, readwise: FakeReadwise) -> None:
+async def test_a_count_of_highlights_is_accepted(app: App, readwise: FakeReadwise) -> None:
+    """The page has one book, and announces three items."""
     readwise.put_book(7, "Reef early.", "Anchor well.", "Sail at dawn.")
-    readwise.script.append(Reply(alter=lambda now: now | {"count": 3}))
+    readwise.script.append(Reply(alter=lambda page: page | {"count": 3}))
     assert (await run_ingest(app)).failures == []
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
-async def test_oversized_response_is_aborted(readwise: FakeReadwise, coding: str) -> None:
-    """The response never ends, so the client reports an outage."""
-    body = b" " * (MAX_BYTES + 5_000_000)
-    sent = gzip.compress(body) if coding == "gzip" else body
-    readwise.script.append(Reply(body=sent, headers={"Content-Encoding": coding}, missing=1_000))
+async def test_an_oversized_response_is_aborted(readwise: FakeReadwise, coding: str) -> None:
+    """The response never ends: its last bytes are missing."""
+    content = b" " * (MAX_BYTES + 5_000_000)
+    body = gzip.compress(content) if coding == "gzip" else content
+    readwise.script.append(Reply(body=body, headers={"Content-Encoding": coding}, missing=1_000))
     with pytest.raises(InvalidInput, match="more than 64 MB at once: check READWISE_URL"):
-        await read_all_books(open_client(readwise))
+        await request_book_ids(open_client(readwise))
     assert len(readwise.calls) == 1
 
 
-async def test_book_without_its_listed_highlights_stays(
+async def test_a_book_sent_without_its_listed_highlights_stays(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    def emptied(page: dict[str, Any]) -> dict[str, Any]:
+    def remove_highlights(page: dict[str, Any]) -> dict[str, Any]:
         return page | {"results": [book | {"highlights": []} for book in page["results"]]}
 
     readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.put_highlight(7, 1, "Heave to.")
-    readwise.script.extend([Reply(), Reply(alter=emptied)])
+    readwise.script.extend([Reply(), Reply(alter=remove_highlights)])
+
     (failure,) = (await run_ingest(app)).failures
     assert failure.reason == "was sent without the highlights that were listed"
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+
     await run_ingest(app)
     assert await read_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}
 
 
-async def test_malformed_record_blocks_no_other(
+async def test_malformed_records_block_no_others(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
-    strange: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
-    readwise.script.append(Reply(alter=lambda now: now | {"results": strange + now["results"]}))
-    assert len(strange) == len((await run_ingest(app)).failures)
+    malformed: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
+    readwise.script.append(
+        Reply(alter=lambda page: page | {"results": malformed + page["results"]})
+    )
+    assert len((await run_ingest(app)).failures) == len(malformed)
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_circular_cursors_end_the_run(app: App, ctx: Context, readwise: FakeReadwise) -> None:
     readwise.put_book(7, *(f"Thought {number}." for number in range(8)))
-    readwise.script.extend([Reply(alter=lambda now: now | {"nextPageCursor": "1"})] * 9)
+    readwise.script.extend([Reply(alter=lambda page: page | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="again and again"):
         await run_ingest(app)
     assert (await read_progress(ctx)).updated_after is None
 
 
-async def test_control_characters_go_and_bidi_marks_stay(
+async def test_control_characters_are_removed_and_bidi_marks_stay(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
+    """Isolates (U+2067, U+2069) keep Hebrew words in order; an override (U+202E) can deceive."""
     isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."
     readwise.put_book(
         7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067"
     )
     readwise.put_book(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
     reason = "has no id by which to request it"
-    assert [Failure("Readwise: Oars 2J", reason)] == (await run_ingest(app)).failures
+    assert (await run_ingest(app)).failures == [Failure("Readwise: Oars 2J", reason)]
     assert await read_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails [31mup down"

@@ -1,4 +1,7 @@
-"""Fixtures: apps with the old and the new embedding model, over one knowledge base."""
+"""Fixtures: a knowledge base, and apps with the old and the new embedding model.
+
+Each app is like a process of its own, on the same database.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App
     from tests.support.fakes.embedding_model import FakeEmbeddingModel
 
-    Open = Callable[[FakeEmbeddingModel], App]
-    """A function that opens an app with an embedding model."""
+    OpenApp = Callable[[FakeEmbeddingModel], App]
 
 
 @pytest.fixture
@@ -32,8 +34,8 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
-    """A function that opens an app, which is closed after the test."""
+async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[OpenApp]:
+    """A function that makes an app with this embedding model."""
     apps: list[App] = []
     yield make_app_opener(settings, clock, apps)
     for app in apps:
@@ -41,12 +43,12 @@ async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[Op
 
 
 @pytest.fixture
-async def old_app(open_app: Open) -> App:
-    """An app with the old model, which has embedded the whole knowledge base."""
+async def old_app(open_app: OpenApp) -> App:
+    """An app with the old model, which has embedded everything."""
     return await fill_and_forget_space(open_app(make_previous_model()))
 
 
 @pytest.fixture
-def new_app(open_app: Open) -> App:
+def new_app(open_app: OpenApp) -> App:
     """An app with the new model."""
     return open_app(make_new_model())

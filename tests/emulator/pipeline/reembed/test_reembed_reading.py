@@ -34,7 +34,7 @@ from tests.support.model_migration import (
     read_spaces,
     run_reembed,
 )
-from tests.support.stored_documents import read_documents
+from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call_result
 from tests.support.traces import make_sample
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App
     from tests.support.clock import SettableClock
 
-    Open = Callable[[FakeEmbeddingModel], App]
+    OpenApp = Callable[[FakeEmbeddingModel], App]
 
 pytestmark = pytest.mark.anyio
 
@@ -53,19 +53,23 @@ ANCHOR = "A good anchor and enough chain let the crew sleep through a gale."
 
 
 async def search(app: App, mode: str = "hybrid") -> Out:
+    """Search for the text of a passage of "Under Sail"."""
     arguments = SearchIn.model_validate({"query": ANCHOR, "mode": mode})
     return await search_kb(arguments, make_job_context(app))
 
 
-async def test_migrated_base_is_searched_with_the_new_model_only(
+async def test_a_migrated_base_is_searched_with_the_new_model_only(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
     with pytest.raises(Conflict, match=r"embedded with words-1 .*carrel jobs run reembed"):
         await search(new_app)
+
     await complete_migration(new_app, clock)
     for mode in ("semantic", "hybrid"):
         out = await search(new_app, mode)
-        assert (out.results[0].title, out.message) == ("Under Sail", None)
+        assert out.results[0].title == "Under Sail"
+        assert out.message is None
+
     with pytest.raises(Conflict, match=r"embedded with words-2 \(24 dimensions\)"):
         await search(old_app)
 
@@ -82,20 +86,21 @@ async def test_lexical_search_is_unchanged_during_a_migration(
 
 
 async def assert_lexical_only(app: App) -> None:
-    """Assert that words find chunks and traces, and that answers say what is not searched."""
+    """Assert that a search by words works, and that the answer says that it is all there is."""
     out = await search(app)
     assert out.results[0].title == "Under Sail"
     assert out.message
-    message = "The knowledge base is being embedded with another model right now."
-    assert message in out.message
+    assert "The knowledge base is being embedded with another model right now." in out.message
+
     with pytest.raises(Unavailable, match="being embedded again, with words-2"):
         await search(app, "semantic")
-    trace = make_sample(0)
-    result = await call_result(app, "search_traces", None, query=trace["title"])
-    assert result["results"][0]["title"] == trace["title"]
+
+    title = make_sample(0)["title"]
+    result = await call_result(app, "search_traces", None, query=title)
+    assert result["results"][0]["title"] == title
 
 
-async def test_an_old_process_goes_on_while_its_cached_state_is_valid(
+async def test_a_process_of_the_old_model_searches_until_its_cache_expires(
     old_app: App, new_app: App
 ) -> None:
     """No vector is changed before every cached state of the embeddings has expired."""
@@ -108,26 +113,28 @@ async def test_an_old_process_goes_on_while_its_cached_state_is_valid(
 @pytest.mark.usefixtures("old_app")
 async def test_materials_with_new_vectors_are_searched(new_app: App, clock: SettableClock) -> None:
     await complete_migration(new_app, clock)
-    assert (await ingest_materials(make_job_context(new_app), make_ample_budget())).counts == {
-        "embedded": 4,
-        "ready": 1,
-    }
+    report = await ingest_materials(make_job_context(new_app), make_ample_budget())
+    assert report.counts == {"embedded": 4, "ready": 1}
+
     scopes: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
     for scope in scopes:
         out = await extract_result(new_app, QUESTION, task_id=TASK, **scope)
-        assert (out["status"], out["contexts"][0]) == ("ready", MAST)
+        assert out["status"] == "ready"
+        assert out["contexts"][0] == MAST
         assert "message" not in out
 
 
 @pytest.mark.usefixtures("old_app")
-async def test_materials_are_embedded_when_next_searched(
+async def test_materials_are_embedded_by_the_next_call_about_them(
     new_app: App, clock: SettableClock
 ) -> None:
     await complete_migration(new_app, clock)
     error = await extract_error(new_app, QUESTION, task_id=TASK, scope="task")
     assert "still being embedded: 1." in error.message
+
     out = await extract_result(new_app, QUESTION, task_id=TASK, document=content_id(TEXT))
-    assert (out["status"], out["contexts"][0]) == ("ready", MAST)
+    assert out["status"] == "ready"
+    assert out["contexts"][0] == MAST
     out = await extract_result(new_app, QUESTION, task_id=TASK, scope="task")
     assert out["contexts"][0] == MAST
 
@@ -138,48 +145,44 @@ async def test_materials_uploaded_after_a_migration_are_found(
 ) -> None:
     await complete_migration(new_app, clock)
     out = await extract_result(new_app, QUESTION, task_id=TASK, materials=TEXT)
-    assert (out["status"], out["contexts"][0]) == ("ready", MAST)
+    assert out["status"] == "ready"
+    assert out["contexts"][0] == MAST
     assert get_model(new_app).embedding_counts[MAST] == 1
 
 
-async def test_clusters_and_chunks_are_readable_in_a_migration(
+async def test_clusters_and_chunks_are_readable_during_a_migration(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    names = list(await read_documents(make_job_context(old_app), "chunks"))
-    topics = [make_cluster("dough", (0.0, 1.0)), make_cluster("boats", (0.6, 0.8))]
-    members = {"dough": names[:3], "boats": names[3:]}
-    await Clusters(make_job_context(old_app).database).save_with_members(
-        topics, members, "run-1", clock()
-    )
-    for stage in (
-        announce_migration(new_app),
-        clear_vectors(new_app, clock),
-        run_reembed(new_app),
-    ):
-        await stage
+    chunk_ids = list(await read_app_documents(old_app, "chunks"))
+    clusters = [make_cluster("dough", (0.0, 1.0)), make_cluster("boats", (0.6, 0.8))]
+    members = {"dough": chunk_ids[:3], "boats": chunk_ids[3:]}
+    database = make_job_context(old_app).database
+    await Clusters(database).save_with_members(clusters, members, "run-1", clock())
+
+    steps = (announce_migration(new_app), clear_vectors(new_app, clock), run_reembed(new_app))
+    for step in steps:
+        await step
         for app in (old_app, new_app):
             result = await get_cluster(ClusterIn(cluster_id="dough"), make_job_context(app))
             assert [cluster.cluster_id for cluster in result.related_clusters] == ["boats"]
-            chunk = await get_chunk(ChunkIn(chunk_id=names[0]), make_job_context(app))
-            assert chunk.chunk_id == names[0]
+            chunk = await get_chunk(ChunkIn(chunk_id=chunk_ids[0]), make_job_context(app))
+            assert chunk.chunk_id == chunk_ids[0]
 
 
 def make_cluster(name: str, first_components: tuple[float, ...]) -> ClusterWithCentroid:
-    """Return a cluster whose centroid has the old model's dimension."""
+    """Return a cluster whose centroid has the old model's dimension; other components are 0."""
+    zeros = (0.0,) * (make_previous_model().dimension - len(first_components))
     cluster = Cluster(name, name, "A topic.", ("one",))
-    return ClusterWithCentroid(
-        cluster,
-        first_components + (0.0,) * (make_previous_model().dimension - len(first_components)),
-    )
+    return ClusterWithCentroid(cluster, first_components + zeros)
 
 
 @pytest.mark.usefixtures("old_app")
-async def test_materials_migrate_to_another_dimension(open_app: Open, clock: SettableClock) -> None:
-    longer = open_app(FakeEmbeddingModel("words-1", 24))
-    await complete_migration(longer, clock)
-    assert (await ingest_materials(make_job_context(longer), make_ample_budget())).counts == {
-        "embedded": 4,
-        "ready": 1,
-    }
-    out = await extract_result(longer, QUESTION, task_id=TASK, document=content_id(TEXT))
+async def test_materials_migrate_to_another_dimension(
+    open_app: OpenApp, clock: SettableClock
+) -> None:
+    app = open_app(FakeEmbeddingModel("words-1", 24))
+    await complete_migration(app, clock)
+    report = await ingest_materials(make_job_context(app), make_ample_budget())
+    assert report.counts == {"embedded": 4, "ready": 1}
+    out = await extract_result(app, QUESTION, task_id=TASK, document=content_id(TEXT))
     assert out["contexts"][0] == MAST
