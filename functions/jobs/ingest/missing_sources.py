@@ -34,21 +34,23 @@ class MissingCounts:
     """How many files and texts of a followed folder or bucket are missing.
 
     Attributes:
-        files: The number of missing files.
-        file_count: The number of files that were ingested before.
-        texts: The number of missing sources.
-        text_count: The number of sources that were ingested before.
+        missing_files: The number of missing files.
+        former_files: The number of files that were ingested before.
+        missing_texts: The number of missing sources.
+        former_texts: The number of sources that were ingested before.
     """
 
-    files: int
-    file_count: int
-    texts: int
-    text_count: int
+    missing_files: int
+    former_files: int
+    missing_texts: int
+    former_texts: int
 
     @property
     def is_alarming(self) -> bool:
         """Whether more than a third of the files or texts is missing, which a user must confirm."""
-        return 3 * self.files > self.file_count or 3 * self.texts > self.text_count
+        return (
+            3 * self.missing_files > self.former_files or 3 * self.missing_texts > self.former_texts
+        )
 
     def make_alarm(self, name: str, command: str) -> Failure:
         """Return the failure that tells the user how to forget the missing texts.
@@ -57,12 +59,12 @@ class MissingCounts:
             name: The name of the folder or bucket.
             command: The command that forgets the missing sources.
         """
-        files = f"{self.files} of {self.file_count} files"
-        texts = f"{self.texts} of {self.text_count} texts"
+        files = f"{self.missing_files} of {self.former_files} files"
+        texts = f"{self.missing_texts} of {self.former_texts} texts"
         return Failure(
             to_one_line(name),
-            f"{files if self.files else texts} disappeared, and nothing is forgotten: to forget"
-            f" their texts, run {command}",
+            f"{files if self.missing_files else texts} disappeared, and nothing is forgotten: to"
+            f" forget their texts, run {command}",
         )
 
 

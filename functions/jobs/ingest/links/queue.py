@@ -12,8 +12,8 @@ from functions.jobs.ingest.links.page import (
     describe_rejection,
     fetch_source,
 )
-from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
+from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.errors import InvalidInput
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import SafeFetch

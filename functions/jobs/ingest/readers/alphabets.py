@@ -99,8 +99,9 @@ def detect_by_alphabet(data: bytes) -> str | None:
     """Return the encoding in which a text fits the alphabet of a language best, or None."""
     sample = data[:_SAMPLE_BYTES]
     count = len(sample) - len(sample.decode("ascii", "ignore"))
-    # Of two encodings with equally few faults, the text is rather not in capitals, and rather in a
-    # language of whose letters it uses half: Hungarian fits the alphabet of Portuguese, too.
+    # If the text has equally few faults in several encodings, those win in which it is not written
+    # in capitals, and then those in which it uses at least half of a language's letters. Hungarian,
+    # for example, fits the alphabet of Portuguese, too, but uses few of its letters.
     scores: list[tuple[int, bool, bool, int, str]] = []
     for order, (encoding, group) in enumerate(ENCODINGS.items()):
         text = sample.decode(encoding, "replace")
@@ -118,7 +119,13 @@ def detect_by_alphabet(data: bytes) -> str | None:
 
 
 def _count_faults(text: str, letters: frozenset[str], *, is_latin: bool) -> int:
-    """Return how many characters that are not ASCII do not fit."""
+    """Count the characters outside ASCII that do not fit a language.
+
+    Args:
+        text: The decoded text.
+        letters: The letters of the language outside ASCII, in lower case.
+        is_latin: Whether words of the language contain ASCII letters, too.
+    """
     faults = 0
     before = " "
     for position, character in enumerate(text):
@@ -149,6 +156,7 @@ def _is_ascii_letter(character: str) -> bool:
 
 
 def _is_japanese(data: bytes, encoding: str) -> bool:
+    """Return whether a text is valid in a Japanese encoding, and has enough kana."""
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
