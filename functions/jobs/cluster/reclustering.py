@@ -1,4 +1,4 @@
-"""Clustering all chunks again."""
+"""Clusters all chunks again."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ async def repair(ctx: Context, budget: Budget) -> Report:
 
 async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> Report:
     """Repair the index within limits of memory."""
-    report, progress = Report(), RepairProgress(ctx.database)
+    report = Report()
+    progress = RepairProgress(ctx.database)
     unfinished_position = await progress.load_position()
     for corpus in CORPORA:
         position: PostingsRef | None = max(unfinished_position or corpus.start, corpus.start)
