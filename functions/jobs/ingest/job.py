@@ -8,10 +8,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.bucket.sync import sync_bucket
-from functions.jobs.ingest.links import queue
+from functions.jobs.ingest.links.queue import DEAD_LETTERS as DEAD_LINKS
 from functions.jobs.ingest.links.queue import fetch_links
 from functions.jobs.ingest.path import count_texts, ingest_path
-from functions.jobs.ingest.readwise import sync
+from functions.jobs.ingest.readwise.sync import DEAD_LETTERS as DEAD_BOOKS
 from functions.jobs.ingest.readwise.sync import sync_readwise
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import error_fields, log
@@ -35,7 +35,7 @@ _NOTHING_TO_INGEST: Final = (
     "There is nothing to ingest, and no link is waiting. Set INGEST_PATH to a file or a folder,"
     " READWISE_TOKEN to the access token of a library, or INGEST_BUCKET to gs://bucket/prefix."
 )
-_DEAD_LETTERS: Final = (queue.DEAD_LETTERS, sync.DEAD_LETTERS)
+_DEAD_LETTERS: Final = (DEAD_LINKS, DEAD_BOOKS)
 """How to list and retry the links, and the books of a Readwise library, that failed too often."""
 
 

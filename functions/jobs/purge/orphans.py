@@ -34,7 +34,8 @@ async def delete_tombstones(ctx: Context, budget: Budget, report: Report) -> Non
 
     Chunks that are still pending stay, because the index job deletes them.
     """
-    chunks, before = OrphanedChunks(ctx.database), ctx.clock() - GRACE_PERIOD
+    chunks = OrphanedChunks(ctx.database)
+    before = ctx.clock() - GRACE_PERIOD
     last: Document | None = None
     while page := await chunks.load_tombstones(before, last):
         deleted = await chunks.delete_tombstones(page)

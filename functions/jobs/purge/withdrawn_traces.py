@@ -44,7 +44,8 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
         if budget.spent:
             report.finished = False
             return
-    before, failed = ctx.clock() - RESTORABLE, set[str]()
+    before = ctx.clock() - RESTORABLE
+    failed = set[str]()
     while withdrawn := await _load_withdrawn(before, failed, ctx):
         for trace_id in withdrawn:
             work = _erase(trace_id, before, ctx, budget, report)

@@ -129,11 +129,11 @@ class CorpusRepair:
         for start in range(0, len(refs), PAGE):
             page = refs[start : start + PAGE]
             snapshots = await self._store.load_postings(page)
-            unchanged_postings = {
-                ref: snapshots.get(ref)
-                for ref in page
-                if getattr(snapshots.get(ref), "update_time", None) == suspects[ref]
-            }
+            unchanged_postings: dict[PostingsRef, Document | None] = {}
+            for ref in page:
+                snapshot = snapshots.get(ref)  # None if the postings are missing
+                if (snapshot.update_time if snapshot else None) == suspects[ref]:
+                    unchanged_postings[ref] = snapshot
             corrections = _find_corrections(rebuilt, unchanged_postings)
             for count, is_removal in (("mended", False), ("removed", True)):
                 postings = {

@@ -53,15 +53,17 @@ class ObjectContents:
             record_name = to_one_line(name)
             if isinstance(entry, Unreadable):
                 self.broken.append((record_name, str(entry)))
-            elif is_excluded(entry.source_id):
-                continue
-            elif not entry.sections:
-                self.emptied_ids.add(entry.source_id)
-            elif first := self.record_names.get(entry.source_id):
-                self.duplicates.append((record_name, describe_duplicate(first)))
-            else:
-                self.record_names[entry.source_id] = record_name
-                self.warnings += [(record_name, warning) for warning in entry.warnings]
+            elif not is_excluded(entry.source_id):
+                self._add(entry, record_name)
+
+    def _add(self, source: Source, record_name: str) -> None:
+        if not source.sections:
+            self.emptied_ids.add(source.source_id)
+        elif first := self.record_names.get(source.source_id):
+            self.duplicates.append((record_name, describe_duplicate(first)))
+        else:
+            self.record_names[source.source_id] = record_name
+            self.warnings += [(record_name, warning) for warning in source.warnings]
 
     def reread_sources(self) -> Iterator[Source]:
         """Read the file again, and yield the sources to save: the first text of each id."""

@@ -126,7 +126,7 @@ class _SyncRun:
         """Read new objects, then forget the sources that no object contains any longer."""
         for names in _split_into_batches(self._state.list_unread(), listing):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
-                await self._read(names, listing, Path(folder))
+                await self._read_and_save(names, listing, Path(folder))
             if not self._report.finished:
                 return
         await self._forget_missing(forgets_all=forgets_all)
@@ -144,7 +144,8 @@ class _SyncRun:
         for name, state in self._new_states.items():
             dropped += set(self._state.get(name).ids).difference(state.ids)
             self._state.put(name, state)
-        await self._release(dropped)
+        # States are stored after their sources are forgotten, so that a killed run is completed.
+        await self._forget_unless_shared(dropped)
         await self._state.store()
         for names in _split_into_blocks(self._state.list_deleted()):
             if self._is_out_of_time():
@@ -152,10 +153,10 @@ class _SyncRun:
             ids = [source_id for name in names for source_id in self._state.get(name).ids]
             for name in names:
                 self._state.remove(name)
-            await self._release(ids)
+            await self._forget_unless_shared(ids)
             await self._state.store()
 
-    async def _read(
+    async def _read_and_save(
         self, names: Sequence[str], listing: Mapping[str, ListedObject], folder: Path
     ) -> None:
         """Read some objects, and save their sources."""
@@ -254,7 +255,7 @@ class _SyncRun:
                 warning = _describe_shared_records(name, len(ids))
                 self._report.warnings.append(self._make_failure(contents.name, warning))
 
-    async def _release(self, ids: Sequence[str]) -> None:
+    async def _forget_unless_shared(self, ids: Sequence[str]) -> None:
         """Forget the given sources, except those that another object still contains.
 
         If another object still contains a source, the stored text may come from the object that

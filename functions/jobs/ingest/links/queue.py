@@ -42,8 +42,8 @@ async def fetch_links(
     """Fetch the links that are due, one after the other.
 
     After a temporary failure, later runs try a link again until it has failed `MAX_TRIES` times.
-    Any other failure marks the link as failed at once. If a run is killed after it stored a page
-    and before it updated the link, the next run fetches the page again and finds it unchanged.
+    Any other failure marks the link as failed immediately. If a run is killed after it stored a
+    page and before it updated the link, the next run fetches the page again and finds it unchanged.
 
     Args:
         ctx: The context of the run.

@@ -102,7 +102,7 @@ class _Changes:
 
 
 class _SyncRun:
-    """A run, with the fields that Carrel does not know, counted so far."""
+    """One run. It counts the fields that Carrel does not know, over all pages."""
 
     def __init__(
         self,

@@ -174,9 +174,11 @@ def _join_pages(
     parts: list[str] = []
     locators: list[tuple[int, Locator]] = []
     chapter: str | None = None
-    offset, previous = 0, ""
+    offset = 0
+    previous = ""  # the line before
     for number, (lines, titles) in enumerate(zip(pages, chapters, strict=True), start=1):
-        is_first, after_blank = True, False
+        is_first = True
+        after_blank = False
         for index, line in enumerate(lines or [""]):
             chapter = titles.get(index, chapter)
             if not line:
@@ -193,7 +195,8 @@ def _join_pages(
             if is_first or begins_chapter:
                 locator = Locator(page=number, chapter=chapter, url=_build_page_url(url, number))
                 locators.append((offset - len(line), locator))
-            is_first, after_blank, previous = False, False, line
+            is_first = after_blank = False
+            previous = line
         chapter = titles.get(len(lines), chapter)
     return "".join(parts), tuple(locators)
 

@@ -87,7 +87,9 @@ def _read(path: str) -> dict[str, Any]:
     count = len(document)
     if count > MAX_PAGES:
         raise _Refusal(f"has {count:,} pages, more than {MAX_PAGES:,}: split it")
-    pages, annotations, characters = [], [], 0
+    pages: list[str] = []
+    annotations: list[dict[str, Any]] = []
+    characters = 0
     for index in range(count):
         text, on_page = _read_page(document, index)
         characters += len(text) + sum(len(item["text"]) + len(item["note"]) for item in on_page)
