@@ -55,7 +55,9 @@ COLUMNS: Final = (
 )
 _REST: Final = ""
 """The key under which a row's cells beyond the last column of the header are stored."""
-_OTHER: Final = "is not Readwise's CSV export, whose columns are {}: convert it to .md or .jsonl"
+_OTHER_COLUMNS: Final = (
+    "is not Readwise's CSV export, whose columns are {}: convert it to .md or .jsonl"
+)
 _CUT_OFF: Final = "unexpected end of data"
 """The message of the csv module for a file that ends within quotes."""
 _DELIMITERS: Final = ",;\t"
@@ -105,11 +107,11 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     unknown: Counter[str] = Counter()
     for row in _read_rows(text):
         if isinstance(row, _InvalidRow):
-            yield Record(f"{file.name} line {row.line}", partial(_fail, row.reason))
+            yield Record(f"{file.name} line {row.line}", partial(_refuse, row.reason))
             continue
         unknown.update(name for name in row.cells.keys() - {*COLUMNS, _REST} if row.cells[name])
         if reason := _find_fault(row.cells):
-            yield Record(f"{file.name} line {row.line}", partial(_fail, reason))
+            yield Record(f"{file.name} line {row.line}", partial(_refuse, reason))
         else:
             books[_make_book_id(row.cells)].append(row)
     warnings = [*encoding_warnings, *export.describe_unknown_fields(unknown)]
@@ -141,8 +143,8 @@ def _read_rows(text: str) -> Iterator[Row | _InvalidRow]:
     has all columns.
 
     Raises:
-        Unreadable: The file has other columns, or ends within a cell. In the latter case, the last
-            books may lack highlights, which would be forgotten.
+        Unreadable: The file has other columns, or ends within a cell. The last books of such a file
+            may lack highlights, which would be forgotten.
     """
     rows = _parse_rows(text)
     header = next(rows, _CsvRow(1))
@@ -150,8 +152,8 @@ def _read_rows(text: str) -> Iterator[Row | _InvalidRow]:
     names = map(to_one_line, header.cells)
     columns = [spellings.get(name.casefold(), name) for name in names]
     if not {TEXT, TITLE} <= set(columns):
-        raise Unreadable(_OTHER.format(", ".join(COLUMNS)))
-    damaged: list[_CsvRow] = []
+        raise Unreadable(_OTHER_COLUMNS.format(", ".join(COLUMNS)))
+    damaged: list[_CsvRow] = []  # the rows to skip, up to the next row that is whole
     for row in rows:
         if row.error or (damaged and not (row.is_balanced and len(row.cells) == len(columns))):
             damaged.append(row)
@@ -197,7 +199,7 @@ def _skip(row: _CsvRow, last_line: int) -> _InvalidRow:
     return _InvalidRow(row.line, f"is not valid CSV: {row.error}{left_out}")
 
 
-def _fail(reason: str) -> Source:
+def _refuse(reason: str) -> Source:
     raise Unreadable(reason)
 
 
