@@ -87,7 +87,7 @@ class MissingSources:
         self._counts = report.counts
 
     async def forget(self, source_ids: Sequence[str]) -> None:
-        """Forget sources. Those that are not stored cost one round trip for each block of 30.
+        """Forget sources. Those that are not stored cost one round trip for each `BATCH_SIZE`.
 
         Raises:
             MovedElsewhere: Another call or job is moving a source at the same time.
@@ -114,6 +114,7 @@ class MissingSources:
             await self._database.retry_on_conflict(partial(self._restore, source_id))
 
     async def _forget(self, source_id: str) -> None:
+        """Forget a source, in place of a user. Moves of an earlier run are completed first."""
         await self._complete_unfinished(source_id)
         source = await Forgetting(self._database).load_source(source_id)
         if source is None:
@@ -126,6 +127,7 @@ class MissingSources:
         await self._complete(move, replace(record, unfinished=Unfinished.FORGETTING))
 
     async def _restore(self, source_id: str) -> None:
+        """Restore a source, unless a user forgot it."""
         await self._complete_unfinished(source_id)
         record, snapshot = await ForgottenSources(self._database).get(source_id)
         if not record.missing:
