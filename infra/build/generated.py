@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from pydantic import SecretStr
 
-from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.reading import FORMATS
+from functions.jobs.ingest.readers.source_file import MEGABYTE
 from infra.build.discovery import ROOT, get_group_name, jobs, tools
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM
 from shared.core.settings import list_setting_groups

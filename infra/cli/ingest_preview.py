@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from functions.jobs.ingest.batches import chunk_source
-from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
@@ -20,6 +19,7 @@ from functions.jobs.ingest.readers.reading import (
     make_source_file,
     read_entries,
 )
+from functions.jobs.ingest.readers.source_file import Unreadable
 from infra.cli.formatting import format_table, make_printable
 from shared.ai.embedding import Purpose
 from shared.text.counts import format_count
@@ -136,8 +136,8 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
         counts = contents.counts[file_format.name]
         counts.files += 1
         for record, entry in read_entries(file):
-            if isinstance(entry, str):
-                contents.problems.append(InputProblem(record, entry))
+            if isinstance(entry, Unreadable):
+                contents.problems.append(InputProblem(record, str(entry)))
                 continue
             if entry.source_id in record_names:
                 reason = describe_duplicate(record_names[entry.source_id])

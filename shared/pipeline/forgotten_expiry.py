@@ -1,7 +1,7 @@
-"""Deleting for good what was forgotten more than 30 days ago, and storing it again.
+"""Deletes for good what was forgotten more than 30 days ago, and lets ingest store it again.
 
-Ingest leaves it out even after that. The tool `forget` can lift this: the text comes back when
-its file or export is ingested again.
+Ingest skips a forgotten text even after it was deleted, until a user restores it with the tool
+`forget`. The text then comes back when its file or export is ingested again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class ForgottenContents:
         self._database = database
 
     async def delete_expired(self, now: datetime) -> AsyncIterator[int]:
-        """Delete what can no longer be restored. Yield the number of chunks in each commit."""
+        """Delete what can no longer be restored. Yield the number of chunks in each commit.
+
+        First come the chunks that were forgotten alone, then sources with their chunks.
+        """
         client = self._database.client
         while chunks := await self._database.find(
             expired_query(client.collection(FORGOTTEN_CHUNKS), now)

@@ -158,7 +158,8 @@ class Indexing:
         Costs a read and a write for each chunk. Indexing it later costs as much again, and a write
         for each of the postings that change. If the run is killed, the next run begins again.
         """
-        last, count = "", 0
+        last = ""
+        count = 0
         while True:
             query = ids_query(self._database.client, last)
             ids = [snapshot.id for snapshot in await self._database.find(query)]

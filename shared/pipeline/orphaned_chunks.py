@@ -129,5 +129,6 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _is_settled(chunk: DocumentSnapshot[Any], now: datetime) -> bool:
+    """Return whether the grace period after a chunk's last change is over."""
     written = get_fields(chunk).get("updated_at")
     return written is not None and written < now - GRACE_PERIOD

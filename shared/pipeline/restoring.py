@@ -99,6 +99,10 @@ class Restoring:
         targets: _ReferenceTargets,
         now: datetime,
     ) -> Iterator[Write]:
+        """Yield the writes that restore a chunk and its extractions.
+
+        Extractions with vectors of another model are not restored, but made again.
+        """
         extractions: Mapping[str, dict[str, Any]] = forgotten.get("extractions")
         document = targets.restore_fields(forgotten.get("document"), remains, now)
         if targets.has_other_model(extractions):
@@ -138,6 +142,7 @@ class Restoring:
         return lambda batch: batch.delete(marker)
 
     async def _load_reference_targets(self, forgotten: Sequence[Document]) -> _ReferenceTargets:
+        """Load which clusters and originals exist that chunks and their extractions refer to."""
         documents = [chunk.get("document") for chunk in forgotten]
         clusters = {name for data in documents for name in data.get("cluster_id") or ()}
         extractions = {
@@ -212,13 +217,14 @@ class _ReferenceTargets:
         document |= {"pending": pending}
         if "cluster_id" in document:
             document["cluster_id"] = clusters
-        # The postings contain of the chunk what the remains say; without remains, nothing.
+        # The remains say under which words and facets the postings still list the chunk. Without
+        # remains, they list it nowhere.
         indexed = get_fields(remains).get("indexed")
         document.pop("indexed", None)
         return document | ({"indexed": indexed} if indexed else {})
 
     def has_other_model(self, extractions: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Return whether the vector of an extraction is no longer comparable."""
+        """Return whether the vector of an extraction cannot be compared with those of `model`."""
         models = {data.get("embedding_model") for data in extractions.values()}
         return bool(models - {None, self.model})
 

@@ -112,7 +112,7 @@ class SourceMove:
     async def begin_restoring(
         cls, database: Database, record: ForgottenSource, snapshot: Document
     ) -> SourceMove:
-        """Restore the document of a source. Until its chunks are restored, nobody else changes it.
+        """Restore the document of a source, marked as moving until its chunks are restored, too.
 
         Args:
             database: The database.

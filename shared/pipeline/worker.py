@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
     ChunkFailure = tuple[PendingChunk, CarrelError]
+    """A chunk, and why the step failed on it."""
 
 
 async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: Report) -> bool:
@@ -57,7 +58,7 @@ async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: R
 
 
 async def _require_database(ctx: Context, cause: Exception) -> None:
-    """Raise `cause` if the database does not answer an unrelated read."""
+    """Raise `cause` if the database does not answer an unrelated read: then all work fails."""
     try:
         await EmbeddingSpace(ctx.database).load_space()
     except CarrelError:
@@ -104,7 +105,7 @@ class StepWork:
         count: The name under which the report counts completed chunks.
         process: Performs the step for one chunk.
         probe: Raises an error if the step would fail for every chunk, because a provider is down or
-            configured wrongly.
+            misconfigured.
         batch_size: The number of chunks that are processed concurrently.
     """
 

@@ -75,6 +75,7 @@ def _choose_generator(content: str, ctx: Context) -> Generator | None:
 
 
 async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepResult:
+    """Make the card of a chunk, and return the result that stores it."""
     generator = _choose_generator(chunk.content, ctx)
     if generator:
         card = await _generate(chunk, generator, ctx)

@@ -1,4 +1,4 @@
-"""Assigning new chunks to the nearest cluster, between two runs that cluster all chunks again."""
+"""Assigns new chunks to the nearest cluster, between two runs that cluster all chunks again."""
 
 from __future__ import annotations
 

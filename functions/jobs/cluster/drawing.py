@@ -1,4 +1,4 @@
-"""Drawing the map of all chunks, and placing later chunks on it."""
+"""Draws the map of all chunks, and places later chunks on it."""
 
 from __future__ import annotations
 

@@ -55,10 +55,11 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     has_map = state.clustering is not None and state.clustering.mapped
     # If the clustering was made with another model, new chunks cannot be compared with it. They
     # then wait for the next clustering, unless none is due.
-    if state.pending and not has_reclustered and (state.comparable or not needs_reclustering):
-        clustering = state.clustering if state.comparable else None
+    waits_for_reclustering = needs_reclustering and not state.is_comparable
+    if state.pending_count and not has_reclustered and not waits_for_reclustering:
+        clustering = state.clustering if state.is_comparable else None
         has_map &= await assign_pending(clustering, state.dimension, ctx, budget, report)
-    if state.clustering and state.comparable and not has_map and not needs_reclustering:
+    if state.clustering and state.is_comparable and not has_map and not needs_reclustering:
         await draw_stored_clusters(state.clustering, state.dimension, ctx, budget, report)
     await name_clusters(ctx, budget, report)
     await _count_sizes(state, ctx, report)
@@ -67,7 +68,7 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
 
 async def _count_sizes(state_before: ClusteringState, ctx: Context, report: Report) -> None:
     """Count how many chunks each cluster has, if sizes or names may have changed."""
-    if state_before.outdated_sizes or any(report.counts[name] for name in _CHANGES):
+    if state_before.has_outdated_sizes or any(report.counts[name] for name in _CHANGES):
         clustering = await Clusterings(ctx.database).load()
         if clustering:
             await Clusterings(ctx.database).recount(clustering)

@@ -1,4 +1,4 @@
-"""Naming clusters with a language model. Until then, clusters are named by their words."""
+"""Names clusters with a language model. Until then, clusters are named by their words."""
 
 from __future__ import annotations
 

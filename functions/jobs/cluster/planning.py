@@ -1,4 +1,4 @@
-"""Matching new clusters with those of the previous run, and planning the clusters to store."""
+"""Matches new clusters with those of the previous run, and plans the clusters to store."""
 
 from __future__ import annotations
 

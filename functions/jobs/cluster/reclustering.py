@@ -1,4 +1,4 @@
-"""Clustering all chunks again."""
+"""Clusters all chunks again."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     )
     embeddings = await _read_embeddings(state, ctx, reading)
     if embeddings is None:
-        report.finished, report.note = False, NO_TIME
+        report.finished = False
+        report.note = NO_TIME
         return False
     chunks = embeddings.chunks
     clusters = await asyncio.to_thread(find_clusters, embeddings.vectors)
@@ -105,7 +106,7 @@ async def _read_embeddings(
 
 
 async def _write_clusters(
-    plans: Sequence[ClusterPlan], model: str, passages: int, ctx: Context
+    plans: Sequence[ClusterPlan], model: str, passage_count: int, ctx: Context
 ) -> tuple[Clustering, list[ClusterWithCentroid]]:
     """Store the clusters and the record of the clustering, and return them."""
     descriptions = await _describe(plans, ctx)
@@ -117,7 +118,7 @@ async def _write_clusters(
     ]
     await Clusters(ctx.database).put_clusters(clusters)
     clustering = Clustering(
-        model=model, run_id=run_id, made_at=now, passages=passages, unfinished=True
+        model=model, run_id=run_id, made_at=now, passages=passage_count, unfinished=True
     )
     await Clusterings(ctx.database).save(clustering)
     return clustering, clusters

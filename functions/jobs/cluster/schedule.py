@@ -1,4 +1,4 @@
-"""Deciding whether to cluster all chunks again, at the cost of a few reads."""
+"""Decides whether to cluster all chunks again, at the cost of a few reads."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ class ClusteringState:
         model: The embedding model of the knowledge base.
         dimension: The length of its vectors.
         clustering: The last clustering, if there is one.
-        pending: The number of chunks that wait to be assigned to a cluster.
-        members: The number of chunks that are in a cluster.
+        pending_count: The number of chunks that wait to be assigned to a cluster.
+        member_count: The number of chunks that are in a cluster.
     """
 
     model: str
     dimension: int
     clustering: Clustering | None
-    pending: int
-    members: int
+    pending_count: int
+    member_count: int
 
     @property
-    def outdated_sizes(self) -> bool:
+    def has_outdated_sizes(self) -> bool:
         """Whether cluster sizes may be wrong, because chunks were added, moved or deleted."""
         clustering = self.clustering
         return clustering is not None and (
-            clustering.uncounted or clustering.members != self.members
+            clustering.uncounted or clustering.members != self.member_count
         )
 
     @property
-    def comparable(self) -> bool:
+    def is_comparable(self) -> bool:
         """Whether the clusters and new chunks have vectors of the same model."""
         return self.clustering is not None and self.clustering.model == self.model
 
@@ -71,12 +71,12 @@ async def load_state(model: str, dimension: int, ctx: Context) -> ClusteringStat
 
     Costs three reads, and one more for every thousand chunks that are pending or in a cluster.
     """
-    clustering, pending, members = await asyncio.gather(
+    clustering, pending_count, member_count = await asyncio.gather(
         Clusterings(ctx.database).load(),
         ChunkQueue(ctx.database).count_pending("cluster"),
         Clusterings(ctx.database).count_members(),
     )
-    return ClusteringState(model, dimension, clustering, pending, members)
+    return ClusteringState(model, dimension, clustering, pending_count, member_count)
 
 
 async def is_due(state: ClusteringState, ctx: Context, report: Report) -> bool:
@@ -86,12 +86,12 @@ async def is_due(state: ClusteringState, ctx: Context, report: Report) -> bool:
     """
     if not has_changed(state, ctx.clock()):
         return False
-    passages = await Clusterings(ctx.database).count_embedded(state.model)
-    if passages < MIN_PASSAGES:
+    passage_count = await Clusterings(ctx.database).count_embedded(state.model)
+    if passage_count < MIN_PASSAGES:
         report.note = TOO_FEW
-    elif passages > MAX_PASSAGES:
+    elif passage_count > MAX_PASSAGES:
         report.note = TOO_MANY
-    return MIN_PASSAGES <= passages <= MAX_PASSAGES
+    return MIN_PASSAGES <= passage_count <= MAX_PASSAGES
 
 
 def has_changed(state: ClusteringState, now: datetime) -> bool:
@@ -103,7 +103,7 @@ def has_changed(state: ClusteringState, now: datetime) -> bool:
     clustering = state.clustering
     if clustering is None or clustering.unfinished or clustering.model != state.model:
         return True
-    deleted_count = max(0, clustering.members - state.members)
-    changed_count = clustering.changed + state.pending + deleted_count
+    deleted_count = max(0, clustering.members - state.member_count)
+    changed_count = clustering.changed + state.pending_count + deleted_count
     is_enough = changed_count >= max(MIN_CHANGED_CHUNKS, CHANGED_SHARE * clustering.passages)
     return is_enough or (changed_count > 0 and now - clustering.made_at >= MAX_AGE)

@@ -40,7 +40,9 @@ async def health(ctx: Context, budget: Budget) -> Report:
     measurement on the same day replaces the first. If semantic search is off or time runs out,
     nothing is stored, because the score would not be comparable.
     """
-    report, ranks, durations = Report(), dict[str, int](), list[float]()
+    report = Report()
+    ranks: dict[str, int] = {}
+    durations: list[float] = []  # in milliseconds
     for golden in await choose_golden_queries(ctx):
         if budget.spent:
             report.finished = False

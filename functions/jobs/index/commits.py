@@ -1,4 +1,4 @@
-"""Splitting index changes into commits that Firestore accepts."""
+"""Splits index changes into commits that Firestore accepts."""
 
 from __future__ import annotations
 

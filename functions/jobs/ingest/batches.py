@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.missing_sources import MissingSources
-from functions.jobs.ingest.readers.decoding import Unreadable
+from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.knowledge.chunk import split_source
 from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
 from shared.notes.repository import Notes

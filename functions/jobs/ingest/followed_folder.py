@@ -18,7 +18,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.missing_sources import MissingCounts
-from functions.jobs.ingest.readers.decoding import derive_file_source_id
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     explain_excess,
@@ -28,8 +27,10 @@ from functions.jobs.ingest.readers.reading import (
     read_entries,
 )
 from functions.jobs.ingest.readers.readwise.export import is_book
+from functions.jobs.ingest.readers.source_file import derive_file_source_id
 from functions.jobs.ingest.roots import is_gone
 from shared.knowledge.followed_files import FileState, FollowedFiles
+from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -40,12 +41,11 @@ if TYPE_CHECKING:
     from shared.core.errors import InvalidInput
     from shared.firestore.database import Database
     from shared.knowledge.roots import Root
-    from shared.knowledge.source import Source
 
 _HASH_BYTES: Final = 8
 """The number of bytes of a content hash that are stored."""
-_UNREAD: Final = FileState(0)
-"""The state of a file that was never read."""
+UNKNOWN_CONTENT: Final = 0
+"""The hash of a file whose content is not known, because it cannot be read or was never read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class FolderChanges:
         edited: The files whose content has changed.
         renamed: The renamed and moved files, each with its former path.
         missing: The files that are gone.
-        missing_ids: The sources that no file contains now. They come from missing files, from
-            files that another file replaced, and from records that were removed from their file.
-        ignored_ids: More sources that no file contains now, which are not forgotten.
+        missing_ids: The ids of sources that no file contains now. They come from missing files,
+            from files that another file replaced, and from records that were removed from a file.
+        ignored_ids: The ids of more such sources, which are not forgotten.
         file_count: The number of files that were ingested before.
         source_count: The number of sources in the files that were ingested before.
         states: The states of all files in and around the path, including missing files.
@@ -86,7 +86,10 @@ class FolderChanges:
     def missing_counts(self) -> MissingCounts:
         """The numbers of missing files and sources, and of all files and sources."""
         return MissingCounts(
-            len(self.missing), self.file_count, len(self.missing_ids), self.source_count
+            missing_files=len(self.missing),
+            former_files=self.file_count,
+            missing_texts=len(self.missing_ids),
+            former_texts=self.source_count,
         )
 
     @property
@@ -118,7 +121,9 @@ class FolderChanges:
                 states[path] = replace(states[path], missing=True)
         for path, dropped in self.dropped.items():
             if ids := tuple(source_id for source_id in dropped if source_id in remaining_ids):
-                generation = 0 if _has_records(path) else states[path].generation
+                # A file of records is compared again in the next run. The hash of any other file
+                # must stay, because it reveals renaming.
+                generation = UNKNOWN_CONTENT if _has_records(path) else states[path].generation
                 states[path] = FileState(generation, (*states[path].ids, *ids))
         return states
 
@@ -155,7 +160,7 @@ class FollowedFolder:
         states = await self._load_states()
         has_exports = any(find_identity(path) is Identity.ORIGIN for path in states)
         books = await self._load_books_elsewhere() if has_exports else frozenset()
-        return await asyncio.to_thread(_Comparison(self._listing, states, books).find_changes)
+        return await asyncio.to_thread(_ChangeFinder(self._listing, states, books).find_changes)
 
     async def _load_books_elsewhere(self) -> frozenset[str]:
         """Load the ids of the books in the exports of other folders."""
@@ -181,6 +186,7 @@ class FollowedFolder:
         return sorted({source_id for state in below for source_id in state.ids})
 
     async def _load_states(self) -> dict[Path, FileState]:
+        """Load the states of all files of the roots around and below the path, by absolute path."""
         loaded = await asyncio.gather(*(stored.load_files() for stored in self._stored.values()))
         states: dict[Path, FileState] = {}
         for root, files in zip(self._stored, loaded, strict=True):
@@ -206,7 +212,7 @@ class FollowedFolder:
             await stored.store_folder(files[root], read_at if is_read else None)
 
 
-class _Comparison:
+class _ChangeFinder:
     """Compares the files of a path with their stored states."""
 
     def __init__(
@@ -222,9 +228,10 @@ class _Comparison:
         self._names = {listing.folder / name: name for name in listing.files}
 
     def find_changes(self) -> FolderChanges:
-        """Return the changes. Reads every file, so this must not run on the event loop."""
+        """Return the changes. Reads every file: call this in a thread."""
         files = self._listing.files
         hashes = {path: hash_content(name, files[name]) for path, name in self._names.items()}
+        # A file without a hash cannot be read. It is neither changed nor missing.
         readable = {path: digest for path, digest in hashes.items() if digest}
         renamed = self._find_renamed(hashes)
         before, replaced = self._move_states(renamed)
@@ -232,22 +239,17 @@ class _Comparison:
         followed = {path for path, state in before.items() if not state.missing}
         below = {path for path in followed if path.is_relative_to(self._scope)}
         missing = {path for path in below if path not in hashes and is_gone(path)}
-        present_ids = {
-            source_id
-            for path, state in states.items()
-            if not state.missing and path not in missing
-            for source_id in state.ids
+        edited = {
+            path for path in readable.keys() & followed if before[path].generation != readable[path]
         }
-        former_ids = {source_id for path in below for source_id in before[path].ids}
-        former_ids.update(source_id for ids in replaced.values() for source_id in ids)
+        present_ids = _collect_ids(
+            state for path, state in states.items() if not state.missing and path not in missing
+        )
+        former_ids = _collect_ids(before[path] for path in below).union(*replaced.values())
         return FolderChanges(
             scope=self._scope,
             new=sorted(readable.keys() - followed),
-            edited=sorted(
-                path
-                for path in readable.keys() & followed
-                if before[path].generation != readable[path]
-            ),
+            edited=sorted(edited),
             renamed=renamed,
             missing=sorted(missing),
             missing_ids=frozenset(former_ids - present_ids - self._books_elsewhere),
@@ -290,9 +292,9 @@ class _Comparison:
             replaced: The source ids of the files that a renamed file replaced, by path.
         """
         states, dropped = dict(before), dict(replaced)
-        used_ids = {source_id for state in self._states.values() for source_id in state.ids}
+        used_ids = _collect_ids(self._states.values())
         for path, digest in readable.items():
-            state = before.get(path, _UNREAD)
+            state = before.get(path, FileState(UNKNOWN_CONTENT))
             has_replaced = len(state.ids) > 1 and not _has_records(path)
             if state.generation != digest or state.missing or has_replaced:
                 ids = self._assign_ids(path, state, used_ids)
@@ -309,26 +311,24 @@ class _Comparison:
         never stored was edited in place. Another file with the path's former content is then a
         copy, unless that file's own former content has moved, too.
         """
-        former: dict[int, list[Path]] = defaultdict(list)
-        for path, state in self._states.items():
-            if state.generation and (path not in hashes or self._has_changed(path, hashes)):
-                former[state.generation].append(path)
-        edited = {
-            path
-            for paths in former.values()
-            for path in paths
-            if path in hashes and not self._states[path].missing and hashes[path] not in former
-        }
-        for paths in former.values():
-            paths.sort(key=lambda path: (path in edited, self._states[path].missing, path))
         changed = {path for path in self._states if self._has_changed(path, hashes)}
+        # The paths whose stored content is no longer there, by this content's hash.
+        former_paths: dict[int, list[Path]] = defaultdict(list)
+        for path, state in self._states.items():
+            if state.generation and (path not in hashes or path in changed):
+                former_paths[state.generation].append(path)
+        returned = {path for path in changed if self._states[path].missing}
+        edited = {path for path in changed - returned if hashes[path] not in former_paths}
+        for paths in former_paths.values():
+            # The likeliest come first: False sorts before True.
+            paths.sort(key=lambda path: (path in edited, self._states[path].missing, path))
         new = {path for path, digest in hashes.items() if digest and path not in self._states}
-        new |= {path for path in changed if self._states[path].missing}
         contents = set(hashes.values())
-        moved = {path for path in changed - new if self._states[path].generation in contents}
+        moved = {path for path in changed - returned if self._states[path].generation in contents}
         renamed: dict[Path, Path] = {}
-        for path in (*sorted(changed - new), *sorted(new)):
-            paths = former.get(hashes[path], [])
+        # Known files choose before new ones, which are more often copies.
+        for path in (*sorted(changed - returned), *sorted(new | returned)):
+            paths = former_paths.get(hashes[path], [])
             for old in paths:
                 is_copy = old in edited and path not in moved
                 if not is_copy and self._has_moved(old, path, hashes):
@@ -370,7 +370,7 @@ class _Comparison:
         """Return the ids of the records, and the former ids if some records cannot be read."""
         file = make_source_file(self._names[path], self._listing)
         entries = [entry for _, entry in read_entries(file)]
-        sources = [entry for entry in entries if not isinstance(entry, str)]
+        sources = [entry for entry in entries if isinstance(entry, Source)]
         ids = [source.source_id for source in sources if not _is_exported(source)]
         file_format = find_format_by_name(path)
         is_partial = file_format is not None and file_format.is_partial(file)
@@ -379,7 +379,9 @@ class _Comparison:
 
 
 def hash_content(name: str, path: Path) -> int:
-    """Hash the content of a file with 64 bits of SHA-256; return 0 if it cannot be read.
+    """Hash the content of a file with 64 bits of SHA-256.
+
+    Return `UNKNOWN_CONTENT` if the file cannot be read.
 
     Args:
         name: The file's path below the folder, which determines its maximum size.
@@ -387,15 +389,20 @@ def hash_content(name: str, path: Path) -> int:
     """
     try:
         if not path.is_file() or explain_excess(name, path.stat().st_size):
-            return 0
+            return UNKNOWN_CONTENT
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").digest()
     except OSError:
-        return 0
+        return UNKNOWN_CONTENT
     return int.from_bytes(digest[:_HASH_BYTES])
 
 
+def _collect_ids(states: Iterable[FileState]) -> set[str]:
+    return {source_id for state in states for source_id in state.ids}
+
+
 def _has_records(path: Path) -> bool:
+    """Return whether a file may contain several sources, whose ids do not contain its path."""
     return find_identity(path) is not Identity.FILE
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.bucket.sync import sync_bucket
-from functions.jobs.ingest.links import queue as links
+from functions.jobs.ingest.links.queue import DEAD_LETTERS as DEAD_LINKS
+from functions.jobs.ingest.links.queue import fetch_links
 from functions.jobs.ingest.path import count_texts, ingest_path
-from functions.jobs.ingest.readwise import sync as readwise
+from functions.jobs.ingest.readwise.sync import DEAD_LETTERS as DEAD_BOOKS
+from functions.jobs.ingest.readwise.sync import sync_readwise
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
@@ -19,55 +22,63 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.job import DeadLetters, Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Failure
 
-    IngestOrigin = Callable[[Context, Budget, Report], Awaitable[None]]
+    OriginReader = Callable[[Context, Budget, Report], Awaitable[None]]
+    """Brings the knowledge base up to date with one origin."""
 
-_NOTHING: Final = (
+_NOTHING_TO_INGEST: Final = (
     "There is nothing to ingest, and no link is waiting. Set INGEST_PATH to a file or a folder,"
     " READWISE_TOKEN to the access token of a library, or INGEST_BUCKET to gs://bucket/prefix."
 )
+_DEAD_LETTERS: Final = (DEAD_LINKS, DEAD_BOOKS)
+"""How to list and retry the links, and the books of a Readwise library, that failed too often."""
 
 
 async def ingest(ctx: Context, budget: Budget) -> Report:
     """Fetch saved links, read each configured origin, and write what differs from the database.
 
-    From Readwise and a bucket, a run reads only what changed since the last complete run. A path is
-    read completely each time. Sources that an origin no longer contains are forgotten. If a
+    From Readwise and a bucket, a run reads only what changed since the last complete run. The path
+    is read completely each time. Sources that an origin no longer contains are forgotten. If a
     Readwise library is an origin, Readwise exports in files are skipped.
 
-    An origin that fails does not stop the other origins. If more than a third of a bucket or a path
-    is gone, that is a failure, and nothing is forgotten.
+    An origin that fails does not stop the other origins. If several fail, the error of the first
+    is raised after all have run, and the others are only logged. If more than a third of a bucket
+    or the path is gone, that is a failure in the report, and nothing is forgotten.
 
     Raises:
-        InvalidInput: No origin is configured and no link waits, or an origin cannot be read.
+        InvalidInput: No origin is configured and no link is waiting, or an origin cannot be read.
         Unavailable: An origin or the database does not answer.
     """
     return await _ingest_origins(_collect_origins(ctx.settings), ctx, budget)
 
 
 async def ingest_confirmed(ctx: Context, budget: Budget) -> Report:
-    """Do the same as `ingest`, but forget all missing sources, however many they are."""
+    """Do the same as `ingest`, but forget missing sources even if more than a third is gone.
+
+    The user has confirmed that. Readwise needs no confirmation, because it names deleted books.
+    """
     origins = _collect_origins(ctx.settings, forgets_all=True)
     return await _ingest_origins(origins, ctx, budget)
 
 
 async def _ingest_origins(
-    origins: Mapping[str, IngestOrigin], ctx: Context, budget: Budget
+    origins: Mapping[str, OriginReader], ctx: Context, budget: Budget
 ) -> Report:
+    """Fetch saved links, and then read the configured origins."""
     if not origins:
-        await _count_links(origins, ctx)
+        _require_work(await SavedLinks(ctx.database).count_waiting())
     report = Report()
     errors: list[CarrelError] = []
-    for name, ingest_origin in {"links": links.fetch_links, **origins}.items():
+    for name, read_origin in {"links": fetch_links, **origins}.items():
         try:
-            await ingest_origin(ctx, budget, report)
+            await read_origin(ctx, budget, report)
         except LeaseLost:
-            raise
+            raise  # another run has taken over, so this one must stop
         except CarrelError as error:
             log.error("origin_failed", origin=name, **error_fields(error))
             errors.append(error)
@@ -77,47 +88,38 @@ async def _ingest_origins(
 
 
 async def count(ctx: Context) -> int:
-    """Count the texts that a run would read: waiting links and the texts at the path.
+    """Count the waiting links, and the texts at the path if the path is the only origin.
 
-    The path is counted only if it is the only origin. How many texts a Readwise library or a bucket
-    contains is not known before a run reads it.
+    The number of texts in a Readwise library or a bucket is not known before a run reads it. With
+    such an origin, the number of texts at the path would be mistaken for the total.
+
+    Raises:
+        InvalidInput: No origin is configured and no link is waiting, or the path cannot be read.
     """
     settings = ctx.settings
     origins = _collect_origins(settings)
-    waiting = await _count_links(origins, ctx)
+    waiting_count = await SavedLinks(ctx.database).count_waiting()
+    if not origins:
+        _require_work(waiting_count)
     if settings.ingest_path and len(origins) == 1:
-        return waiting + await count_texts(settings.ingest_path)
-    return waiting
+        return waiting_count + await count_texts(settings.ingest_path)
+    return waiting_count
 
 
-async def _count_links(origins: Collection[str], ctx: Context) -> int:
-    """Count the links that wait to be fetched.
+def _require_work(waiting_count: int) -> None:
+    """Raise `InvalidInput` if no link is waiting, although links are the only origin."""
+    if not waiting_count:
+        raise InvalidInput(_NOTHING_TO_INGEST)
 
-    Raises:
-        InvalidInput: No link waits, and no origin is configured.
+
+def _collect_origins(settings: Settings, *, forgets_all: bool = False) -> dict[str, OriginReader]:
+    """Return the configured origins by name. Links are not among them, as they are always read.
+
+    The path is last, because it may take all the time.
     """
-    waiting = await SavedLinks(ctx.database).count_waiting()
-    if not origins and not waiting:
-        raise InvalidInput(_NOTHING)
-    return waiting
-
-
-async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
-    """Load up to `limit` of the links and books that were given up."""
-    by_origin = await asyncio.gather(*(origin.load(ctx, limit) for origin in _DEAD_LETTERS))
-    return [letter for letters in by_origin for letter in letters][:limit]
-
-
-async def _retry(ctx: Context) -> int:
-    """Queue all dead-lettered links and books for the next run; return how many they are."""
-    return sum(await asyncio.gather(*(origin.retry(ctx) for origin in _DEAD_LETTERS)))
-
-
-def _collect_origins(settings: Settings, *, forgets_all: bool = False) -> dict[str, IngestOrigin]:
-    """Return the configured origins. The path is last, because it may take all the time."""
-    origins: dict[str, IngestOrigin] = {}
+    origins: dict[str, OriginReader] = {}
     if settings.readwise_token:
-        origins["readwise"] = readwise.sync_readwise
+        origins["readwise"] = sync_readwise
     if settings.ingest_bucket:
         origins["bucket"] = partial(sync_bucket, settings.ingest_bucket, forgets_all=forgets_all)
     if settings.ingest_path:
@@ -125,7 +127,16 @@ def _collect_origins(settings: Settings, *, forgets_all: bool = False) -> dict[s
     return origins
 
 
-_DEAD_LETTERS: Final = (links.DEAD_LETTERS, readwise.DEAD_LETTERS)
+async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
+    """Load up to `limit` of the links and books that are no longer retried."""
+    by_origin = await asyncio.gather(*(letters.load(ctx, limit) for letters in _DEAD_LETTERS))
+    return list(chain.from_iterable(by_origin))[:limit]
+
+
+async def _retry(ctx: Context) -> int:
+    """Queue all dead-lettered links and books for the next run, and return their number."""
+    return sum(await asyncio.gather(*(letters.retry(ctx) for letters in _DEAD_LETTERS)))
+
 
 JOB = Job(
     name="ingest",
@@ -135,6 +146,7 @@ JOB = Job(
     total=count,
     schedule=SCHEDULE,
     dead_letters=DeadLetters(load=_load_dead_letters, retry=_retry),
+    # Readwise and a bucket are external services. A path is only a setting.
     capabilities=frozenset({Capability.READWISE, Capability.INGEST_BUCKET}),
     settings=("ingest_path",),
 )

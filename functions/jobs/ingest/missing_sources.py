@@ -34,21 +34,23 @@ class MissingCounts:
     """How many files and texts of a followed folder or bucket are missing.
 
     Attributes:
-        files: The number of missing files.
-        file_count: The number of files that were ingested before.
-        texts: The number of missing sources.
-        text_count: The number of sources that were ingested before.
+        missing_files: The number of missing files.
+        former_files: The number of files that were ingested before.
+        missing_texts: The number of missing sources.
+        former_texts: The number of sources that were ingested before.
     """
 
-    files: int
-    file_count: int
-    texts: int
-    text_count: int
+    missing_files: int
+    former_files: int
+    missing_texts: int
+    former_texts: int
 
     @property
     def is_alarming(self) -> bool:
         """Whether more than a third of the files or texts is missing, which a user must confirm."""
-        return 3 * self.files > self.file_count or 3 * self.texts > self.text_count
+        return (
+            3 * self.missing_files > self.former_files or 3 * self.missing_texts > self.former_texts
+        )
 
     def make_alarm(self, name: str, command: str) -> Failure:
         """Return the failure that tells the user how to forget the missing texts.
@@ -57,12 +59,12 @@ class MissingCounts:
             name: The name of the folder or bucket.
             command: The command that forgets the missing sources.
         """
-        files = f"{self.files} of {self.file_count} files"
-        texts = f"{self.texts} of {self.text_count} texts"
+        files = f"{self.missing_files} of {self.former_files} files"
+        texts = f"{self.missing_texts} of {self.former_texts} texts"
         return Failure(
             to_one_line(name),
-            f"{files if self.files else texts} disappeared, and nothing is forgotten: to forget"
-            f" their texts, run {command}",
+            f"{files if self.missing_files else texts} disappeared, and nothing is forgotten: to"
+            f" forget their texts, run {command}",
         )
 
 
@@ -85,7 +87,7 @@ class MissingSources:
         self._counts = report.counts
 
     async def forget(self, source_ids: Sequence[str]) -> None:
-        """Forget sources. Those that are not stored cost one round trip for each block of 30.
+        """Forget sources. Those that are not stored cost one round trip for each `BATCH_SIZE`.
 
         Raises:
             MovedElsewhere: Another call or job is moving a source at the same time.
@@ -112,6 +114,7 @@ class MissingSources:
             await self._database.retry_on_conflict(partial(self._restore, source_id))
 
     async def _forget(self, source_id: str) -> None:
+        """Forget a source, in place of a user. Moves of an earlier run are completed first."""
         await self._complete_unfinished(source_id)
         source = await Forgetting(self._database).load_source(source_id)
         if source is None:
@@ -124,6 +127,7 @@ class MissingSources:
         await self._complete(move, replace(record, unfinished=Unfinished.FORGETTING))
 
     async def _restore(self, source_id: str) -> None:
+        """Restore a source, unless a user forgot it."""
         await self._complete_unfinished(source_id)
         record, snapshot = await ForgottenSources(self._database).get(source_id)
         if not record.missing:

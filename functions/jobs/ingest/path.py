@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import SourceBatch, chunk_in_batches, save_batch
 from functions.jobs.ingest.followed_folder import (
+    UNKNOWN_CONTENT,
     FolderChanges,
     FollowedFolder,
     hash_content,
@@ -63,8 +64,8 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
 
     At the end, the sources of missing files are forgotten. An unchanged source costs one read and
     no write. A broken file is reported by name, and the other files are saved. The next run
-    completes a run that was killed. If a Readwise library is followed, its exports are skipped:
-    they would bring back texts that were edited since.
+    completes a run that was killed. If a Readwise library is followed, its exports are skipped,
+    because they would bring back texts that were edited since.
 
     Args:
         path: The path.
@@ -211,6 +212,7 @@ async def _compare(path: Path, database: Database, *, registers: bool) -> _Compa
 
 
 def _make_empty_listing(path: Path, roots: Sequence[Root]) -> FileListing:
+    """Return the listing of a path that has no files, or is gone."""
     scope = Path(os.path.realpath(path))
     return FileListing(scope, {}, register(scope, roots))
 
@@ -262,24 +264,25 @@ async def _filter_by_files(
     A renamed folder has the same files if at least half of a sample of its files were in the former
     folder, and if it contains at least half as many files as the former folder.
     """
-    same_name = [move for move in moves if not move.is_renamed]
+    likely = [move for move in moves if not move.is_renamed]
     renamed = [move for move in moves if move.is_renamed]
     if not renamed:
-        return same_name
+        return likely
     names = _pick_sample_names(listing)
     hashes = await asyncio.to_thread(
         lambda: [hash_content(name, listing.files[name]) for name in names]
     )
     for move in renamed:
         states = (await FollowedFiles.of_folder(database, move.root).load_files()).values()
-        former = {state.generation for state in states if not state.missing} - {0}
+        former = {state.generation for state in states if not state.missing} - {UNKNOWN_CONTENT}
         count = sum(digest in former for digest in hashes)
         if count and 2 * count >= len(hashes) and 2 * len(listing.files) >= len(former):
-            same_name.append(move)
-    return same_name
+            likely.append(move)
+    return likely
 
 
 async def _add_stored_ids(listing: FileListing, database: Database) -> FileListing:
+    """Return the listing with the source ids that are stored for its files."""
     changes = await FollowedFolder(database, listing, listing.registration.roots).find_changes()
     return replace(listing, source_ids=changes.source_ids)
 
@@ -321,7 +324,7 @@ def _count_texts_per_file(listing: FileListing) -> Iterator[int]:
             yield 1
         else:
             entries = read_entries(make_source_file(name, listing))
-            yield sum(not isinstance(entry, str) for _, entry in entries)
+            yield sum(isinstance(entry, Source) for _, entry in entries)
 
 
 def _read_sources(listing: FileListing, report: Report, *, without_books: bool) -> Iterator[Source]:

@@ -1,4 +1,7 @@
-"""Embeds documents of workspaces that were too long for the call that uploaded them."""
+"""Embeds workspace documents that were too long to be embedded by the call that uploaded them.
+
+Callers pass such documents to the tool `extract_key_info` in its argument `materials`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 10
 """The number of documents that one query reads from the queue."""
 TURN_SECONDS: Final = 60.0
-"""How long the job works on a document before it turns to the next one."""
+"""How long the job works on a document before the next document has its turn."""
 
 
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:
@@ -34,12 +37,12 @@ async def ingest_materials(ctx: Context, budget: Budget) -> Report:
 
     Each batch of vectors is one commit, and a passage with a vector is not embedded again.
     Therefore the next run continues where a killed run stopped. A document that fails is retried
-    after increasingly long waits, and is given up after five attempts. It never blocks other
-    documents.
+    after increasingly long waits (see `schedule_retry`), and marked as failed when its attempts are
+    used up, or immediately if the model rejects a passage. It never blocks other documents.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
-        CarrelError: The embedding provider is configured wrongly, or the database is embedded with
+        CarrelError: The embedding provider is misconfigured, or the database is embedded with
             another model.
         LeaseLost: Another run has taken the lease.
     """
@@ -49,9 +52,12 @@ async def ingest_materials(ctx: Context, budget: Budget) -> Report:
     while due := await WorkspaceQueue(ctx.database).list_due(ctx.clock(), PAGE_SIZE):
         for workspace, document in due:
             try:
-                await _process(workspace, document, ctx, budget, report)
+                is_done = await _process(workspace, document, ctx, budget, report)
             except DocumentErased:
                 report.counts["erased"] += 1
+                is_done = True
+            if is_done:
+                budget.progress(1)
             if budget.spent:
                 report.finished = False
                 return report
@@ -60,13 +66,13 @@ async def ingest_materials(ctx: Context, budget: Budget) -> Report:
 
 async def _process(
     workspace: Workspace, document: WorkspaceDocument, ctx: Context, budget: Budget, report: Report
-) -> None:
-    """Work on a document for one turn."""
+) -> bool:
+    """Work on a document for one turn. Return whether this run is done with the document."""
     try:
         status = await _embed(workspace, document, ctx, budget, report)
     except RejectedPassage as error:
-        parts = await workspace.load_contents(document)
-        await _give_up(workspace, document, describe_rejection(parts, error.passage_id), report)
+        contents = await workspace.load_contents(document)
+        await _give_up(workspace, document, describe_rejection(contents, error.passage_id), report)
     except (DocumentErased, LeaseLost):
         # Both are Carrel errors, too, but neither means that the document failed.
         raise
@@ -74,13 +80,14 @@ async def _process(
         await _defer(workspace, document, error, ctx, report)
     else:
         if status is DocumentStatus.WAITING:
-            # The turn is over, so the document goes to the end of the queue. The stored status is
-            # not overwritten, because a call may have embedded the rest of the document by now.
+            # The turn is over, so the document goes to the end of the queue. Only failures without
+            # a success between them count as tries. The stored status is not overwritten, because a
+            # call may have embedded the rest of the document by now.
             await workspace.update(document, next_at=ctx.clock(), tries=0)
-            return
+            return False
         await workspace.update(document, status=status)
         report.counts[status.value] += 1
-        budget.progress(1)
+    return True
 
 
 async def _embed(
@@ -88,14 +95,15 @@ async def _embed(
 ) -> DocumentStatus:
     """Embed as many passages as there is time for, and return the document's new status."""
     if document.profile.model != ctx.embedder.model:
-        # The document was prepared for another model, so this run cannot embed it. In this status
-        # it is no longer queued, and the next upload of the text starts again.
+        # The document was prepared for another model, so this run cannot embed it. As an upload
+        # that is still arriving, it is no longer queued, and the next upload starts again.
         return DocumentStatus.ARRIVING
-    parts = await workspace.load_contents(document)
-    passage_ids = [passage_id for part in parts for passage_id in part.ids]
+    contents = await workspace.load_contents(document)
+    passage_ids = [passage_id for part in contents for passage_id in part.ids]
     turn_end = time.monotonic() + TURN_SECONDS
 
     def has_time(_remaining: int) -> bool:
+        # A turn may end after any batch, so the number of remaining passages does not matter.
         return not budget.spent and time.monotonic() < turn_end
 
     def on_embedded(passage_count: int) -> None:
@@ -114,10 +122,10 @@ async def _defer(
     ctx: Context,
     report: Report,
 ) -> None:
-    """Schedule the next attempt, unless the provider fails for every text.
+    """Schedule the next attempt, or give the document up if no attempt is left.
 
     Raises:
-        CarrelError: The provider is down. This is `error`, and it does not count as an attempt.
+        CarrelError: The provider fails for every text. That does not count as an attempt.
     """
     try:
         await raise_if_provider_fails(ctx.embedder, error)
@@ -138,14 +146,14 @@ async def _give_up(
     workspace: Workspace, document: WorkspaceDocument, reason: str, report: Report
 ) -> None:
     """Mark a document as failed, unless a call has since embedded it or uploaded it again."""
-    record = await workspace.load_document(document.document_id)
-    latest = record.document
+    stored = await workspace.load_document(document.document_id)
+    latest = stored.document
     if (
         latest
         and latest.upload_id == document.upload_id
         and latest.status is DocumentStatus.WAITING
     ):
-        await workspace.mark_failed(record, reason)
+        await workspace.mark_failed(stored, reason)
         report.counts[DocumentStatus.FAILED.value] += 1
         report.failures.append(Failure(document.document_id, reason))
 

@@ -29,7 +29,8 @@ async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
     A workspace that is used during the run stays. If a run is killed, the next run begins with the
     workspaces that are only partly erased.
     """
-    cutoff, failed_paths = _compute_idle_cutoff(ctx), set[str]()
+    cutoff = _compute_idle_cutoff(ctx)
+    failed_paths = set[str]()
     while workspaces := await _load_idle_workspaces(cutoff, failed_paths, ctx):
         for workspace in workspaces:
             work = _erase(workspace, cutoff, ctx, budget, report)
@@ -43,6 +44,7 @@ async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
 async def _load_idle_workspaces(
     cutoff: datetime, failed_paths: Collection[str], ctx: Context
 ) -> list[Workspace]:
+    # The query lists failed workspaces first, again and again. It must reach the others.
     page = await WorkspaceQueue(ctx.database).list_idle(cutoff, PAGE_SIZE + len(failed_paths))
     return [workspace for workspace in page if workspace.path not in failed_paths]
 

@@ -30,11 +30,12 @@ async def delete_orphaned_chunks(ctx: Context, budget: Budget, report: Report) -
 
 
 async def delete_tombstones(ctx: Context, budget: Budget, report: Report) -> None:
-    """Delete chunks that were marked as deleted long ago and that the index job has given up.
+    """Delete chunks that were marked as deleted long ago and that the index job no longer retries.
 
     Chunks that are still pending stay, because the index job deletes them.
     """
-    chunks, before = OrphanedChunks(ctx.database), ctx.clock() - GRACE_PERIOD
+    chunks = OrphanedChunks(ctx.database)
+    before = ctx.clock() - GRACE_PERIOD
     last: Document | None = None
     while page := await chunks.load_tombstones(before, last):
         deleted = await chunks.delete_tombstones(page)

@@ -44,7 +44,8 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
         if budget.spent:
             report.finished = False
             return
-    before, failed = ctx.clock() - RESTORABLE, set[str]()
+    before = ctx.clock() - RESTORABLE
+    failed = set[str]()
     while withdrawn := await _load_withdrawn(before, failed, ctx):
         for trace_id in withdrawn:
             work = _erase(trace_id, before, ctx, budget, report)
@@ -64,6 +65,7 @@ async def _load_withdrawn(before: datetime, failed: Collection[str], ctx: Contex
 async def _erase(
     trace_id: str, before: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
+    """Erase a trace, unless it was restored. If the time runs out, the next run finishes it."""
     has_begun = await ctx.database.retry_on_conflict(lambda: _begin(trace_id, before, ctx))
     if not has_begun:
         return
@@ -86,9 +88,11 @@ async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
 
     A follower is a trace that supersedes it.
     """
-    erasure, stored = TraceErasure(ctx.database), await Traces(ctx.database).get(trace_id)
+    erasure = TraceErasure(ctx.database)
+    stored = await Traces(ctx.database).get(trace_id)
     if stored is None or not _was_withdrawn_before(stored, before):
         return False
+    # All but the last followers are linked before, because a commit has room for only so many.
     links = await _build_follower_writes(stored, ctx)
     while len(links) == MAX_FOLLOWERS:
         await ctx.database.commit(links)

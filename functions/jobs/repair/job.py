@@ -36,7 +36,8 @@ async def repair(ctx: Context, budget: Budget) -> Report:
 
 async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> Report:
     """Repair the index within limits of memory."""
-    report, progress = Report(), RepairProgress(ctx.database)
+    report = Report()
+    progress = RepairProgress(ctx.database)
     unfinished_position = await progress.load_position()
     for corpus in CORPORA:
         position: PostingsRef | None = max(unfinished_position or corpus.start, corpus.start)
@@ -128,11 +129,11 @@ class CorpusRepair:
         for start in range(0, len(refs), PAGE):
             page = refs[start : start + PAGE]
             snapshots = await self._store.load_postings(page)
-            unchanged_postings = {
-                ref: snapshots.get(ref)
-                for ref in page
-                if getattr(snapshots.get(ref), "update_time", None) == suspects[ref]
-            }
+            unchanged_postings: dict[PostingsRef, Document | None] = {}
+            for ref in page:
+                snapshot = snapshots.get(ref)  # None if the postings are missing
+                if (snapshot.update_time if snapshot else None) == suspects[ref]:
+                    unchanged_postings[ref] = snapshot
             corrections = _find_corrections(rebuilt, unchanged_postings)
             for count, is_removal in (("mended", False), ("removed", True)):
                 postings = {

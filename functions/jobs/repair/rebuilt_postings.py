@@ -173,7 +173,8 @@ class RebuiltPostings:
             self._dropped.pop(ref, None)
             self._spellings.pop(ref, None)
             self._days.pop(ref, None)
-        self._entry_count, self.end_at = size, refs[-1]
+        self._entry_count = size
+        self.end_at = refs[-1]
 
     def _build_facet_fields(self, ref: PostingsRef, spelling: str | None) -> dict[str, str]:
         spellings = self._spellings[ref]

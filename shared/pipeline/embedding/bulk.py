@@ -134,7 +134,7 @@ class BulkRun:
             the next run continues it.
 
         Raises:
-            CarrelError: The provider, Cloud Storage or the database is down or configured wrongly.
+            CarrelError: The provider, Cloud Storage or the database is down or misconfigured.
         """
         task = await self._load_unfinished_task() or await self._begin_task()
         if task is None:
@@ -215,19 +215,20 @@ class BulkRun:
         """Write the texts of pending passages, up to the limits of one job."""
         rows = 0
 
-        async def blocks() -> AsyncIterator[bytes]:
+        async def build_blocks() -> AsyncIterator[bytes]:
             nonlocal rows
             size = 0
             async for page in self._store.iterate_pending_until(
                 task.until, self._services.max_rows
             ):
-                yield (block := b"".join(map(self._build_request, page)))
+                block = b"".join(map(self._build_request, page))
+                yield block
                 rows += len(page)
                 size += len(block)
                 if size >= MAX_BYTES:
                     return
 
-        await self._services.files.write(f"{task.name}/input.jsonl", blocks())
+        await self._services.files.write(f"{task.name}/input.jsonl", build_blocks())
         return replace(task, rows=rows)
 
     def _build_request(self, chunk: PendingChunk) -> bytes:
@@ -246,13 +247,16 @@ class BulkRun:
         if state is None:
             return False
         if state.progress is BatchProgress.FAILED:
-            return await self._fail(task, f"The batch job ended as {state.code}.")
+            await self._abandon(task, f"The batch job ended as {state.code}.")
+            return False
         output = await self._fetch(task)
         if output is None:
             return False
+        # If most texts got no vector, the job failed, and the texts are not the cause.
         if 2 * output.vectors < (task.rows or 0):
             reason = f"The batch job made {output.vectors} vectors of {task.rows} texts."
-            return await self._fail(task, reason)
+            await self._abandon(task, reason)
+            return False
         for chunk in output.rejected:
             await defer_chunk(STEP, chunk, _NO_VECTOR, self._context, self._report)
         await self._save(replace(task, stored=True))
@@ -313,14 +317,13 @@ class BulkRun:
         output.unreadable += len(answers) - len(rows)
         output.rejected += rejected[: MAX_REJECTED - len(output.rejected)]
 
-    async def _fail(self, task: BulkTask, reason: str) -> bool:
-        """Abandon a job, and return False. Its passages stay pending."""
+    async def _abandon(self, task: BulkTask, reason: str) -> None:
+        """Report a failed job, and delete its task. Its passages stay pending."""
         log.error("bulk_failed", job=task.job, failures=self._failures + 1)
         self._report.failures.append(Failure(str(task.job), reason))
         self._report.finished = False
         await self._services.files.delete(task.name)
         await self._store.save(BulkState(None, self._failures + 1))
-        return False
 
     async def _save(self, task: BulkTask) -> BulkTask:
         await self._store.save(BulkState(task, self._failures))

@@ -21,7 +21,7 @@ async def embed_chunks(ctx: Context, budget: Budget, report: Report) -> None:
     """Embed pending passages, in bulk if that is configured.
 
     Raises:
-        CarrelError: The provider or the database is down, or configured wrongly.
+        CarrelError: The provider or the database is down, or misconfigured.
     """
     services = make_bulk_services(ctx.settings)
     if services is None:
@@ -39,7 +39,7 @@ async def embed_in_bulk(
     """Embed pending passages in bulk while there are enough of them, and the rest online.
 
     Raises:
-        CarrelError: The provider, Cloud Storage or the database is down, or configured wrongly.
+        CarrelError: The provider, Cloud Storage or the database is down, or misconfigured.
     """
     run = BulkRun(services, ctx, budget, report)
     while await run.process_task():
@@ -52,7 +52,7 @@ async def embed_online(ctx: Context, budget: Budget, report: Report) -> None:
     """Embed pending passages with online requests.
 
     Raises:
-        CarrelError: The provider or the database is down, or configured wrongly.
+        CarrelError: The provider or the database is down, or misconfigured.
     """
 
     async def load_page() -> Sequence[PendingChunk]:

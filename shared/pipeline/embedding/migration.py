@@ -25,6 +25,7 @@ from shared.runtime.job import Failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shared.ai.embedding import Vector
     from shared.index.embedding_space import SpaceMigration
     from shared.pipeline.embedding.migration_repository import EmbeddedCorpus, UnembeddedDocument
     from shared.runtime.context import Context
@@ -66,7 +67,7 @@ async def continue_migration(
     """Continue a migration until it is complete or the time is up.
 
     Raises:
-        CarrelError: The embedding provider or the database is down, or configured wrongly.
+        CarrelError: The embedding provider or the database is down, or misconfigured.
     """
     run = _MigrationRun(migration, ctx, budget, report, ReembeddingStore(ctx.database))
     report.finished = await run.clear()
@@ -147,10 +148,11 @@ class _MigrationRun:
         return True
 
     async def _clear_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
+        """Delete the old vectors of a page; a `PageStep`."""
         return await self.store.clear_page(corpus, after, self.migration, self.ctx.clock())
 
     async def _embed_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        """Embed the documents of a page that have no vector.
+        """Embed the documents of a page that have no vector; a `PageStep`.
 
         The page is read again until none is left, because documents may be edited in the meantime.
         A document that the model rejects stays without a vector, so that only its words find it.
@@ -166,19 +168,16 @@ class _MigrationRun:
     async def _embed(self, documents: Sequence[UnembeddedDocument]) -> set[str]:
         """Embed documents, and return the ids of those that the model rejects."""
         outcomes = await embed_texts([document.text for document in documents], self.ctx)
-        pairs = list(zip(documents, outcomes, strict=True))
-        for document, outcome in pairs:
+        embedded: list[tuple[UnembeddedDocument, Vector]] = []
+        rejected: set[str] = set()
+        for document, outcome in zip(documents, outcomes, strict=True):
             if isinstance(outcome, CarrelError):
                 path = document.snapshot.reference.path
                 self.report.failures.append(Failure.of(path, outcome))
-        embedded = [
-            (document, outcome)
-            for document, outcome in pairs
-            if not isinstance(outcome, CarrelError)
-        ]
+                rejected.add(document.snapshot.id)
+            else:
+                embedded.append((document, outcome))
         stored = await self.store.store_vectors(embedded, self.ctx.embedder.model)
         self.report.counts["embedded"] += stored
         self.budget.progress(stored)
-        return {
-            document.snapshot.id for document, outcome in pairs if isinstance(outcome, CarrelError)
-        }
+        return rejected

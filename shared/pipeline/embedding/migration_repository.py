@@ -113,13 +113,13 @@ class ReembeddingStore:
             The documents, and the last path of the page, or None at the end.
         """
         page = await self._load_page(corpus, after)
-        documents = [
-            UnembeddedDocument(document, text)
-            for document in page
-            if corpus.text_to_embed
-            and "embedding_model" not in _get_data(document)
-            and (text := corpus.text_to_embed(document.id, _get_data(document)))
-        ]
+        documents: list[UnembeddedDocument] = []
+        for document in page:
+            data = _get_data(document)
+            if corpus.text_to_embed is None or "embedding_model" in data:
+                continue
+            if text := corpus.text_to_embed(document.id, data):
+                documents.append(UnembeddedDocument(document, text))
         return documents, _get_position(page)
 
     async def store_vectors(
@@ -162,6 +162,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 def _clear_passage(
     data: DocumentData, _migration: SpaceMigration, now: datetime
 ) -> dict[str, Any] | None:
+    """Build the update that queues a passage for a new vector, unless it is deleted or queued."""
     is_pending = "embedding_model" not in data and "embed" in data.get("pending", {})
     if "deleted_at" in data or is_pending:
         return None
@@ -184,11 +185,9 @@ def _clear_workspace_document(
     """
     model, dimension = migration.target
     embedding_job = data.get("making", {})
-    complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
-    if (
-        not complete
-        or (embedding_job.get("model"), embedding_job.get("dimension")) == migration.target
-    ):
+    is_complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
+    space = (embedding_job.get("model"), embedding_job.get("dimension"))
+    if not is_complete or space == migration.target:
         return None
     job_update = {"making": {**embedding_job, "model": model, "dimension": dimension}}
     queue_update = {"status": DocumentStatus.WAITING.value, "next_at": now, "tries": 0}
@@ -235,6 +234,7 @@ CORPORA: Final = (
 
 
 def _get_position(page: Sequence[DocumentSnapshot[Any]]) -> str | None:
+    """Return the last path of a page, or None if the page is not full, which is the end."""
     return page[-1].reference.path if len(page) == PAGE_SIZE else None
 
 

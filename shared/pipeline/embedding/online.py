@@ -56,7 +56,7 @@ async def embed_texts(texts: Sequence[str], ctx: Context) -> list[Vector | Carre
         The vector of each text, or the error.
 
     Raises:
-        CarrelError: The provider is down or configured wrongly.
+        CarrelError: The provider is down or misconfigured.
     """
 
     async def embed(batch: Sequence[str]) -> Sequence[Vector]:
@@ -98,7 +98,7 @@ async def _embed_page(
     page: Sequence[PendingChunk], ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Embed a page batch by batch, and store each batch while the next one is embedded."""
-    storing = asyncio.create_task(asyncio.sleep(0))
+    storing = asyncio.create_task(asyncio.sleep(0))  # no batch is being stored yet
     try:
         for batch in _split_into_batches(page, ctx.embedder.batch_size):
             if budget.spent:

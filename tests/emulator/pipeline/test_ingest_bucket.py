@@ -5,6 +5,7 @@ A file of JSON Lines contains records; each becomes a source, which another file
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -230,6 +231,16 @@ async def test_a_book_marked_as_deleted_is_removed(
     upload(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
     await run_ingest(app)
     assert await read_chunk_texts(ctx) == ["Book 8."]
+
+
+async def test_text_of_a_book_outranks_an_earlier_empty_record(
+    app: App, ctx: Context, storage: Storage
+) -> None:
+    deleted = {"user_book_id": 7, "title": "A", "is_deleted": True, "highlights": []}
+    present = {"user_book_id": 7, "title": "A", "highlights": [{"text": REEF}]}
+    upload(storage, "export.json", json.dumps([deleted, present]))
+    await run_ingest(app)
+    assert await read_chunk_texts(ctx) == [REEF]
 
 
 UNCONFIRMED = (

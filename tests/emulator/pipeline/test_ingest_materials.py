@@ -216,6 +216,15 @@ async def test_a_text_that_the_model_refuses_fails_and_delays_no_other(
     assert (await extract_result(app, QUERY, document=DOCUMENT_ID))["status"] == "ready"
 
 
+async def test_a_refused_text_counts_as_progress(app: App, fake: FakeOpenAI) -> None:
+    fake.rejected_words = make_paragraph(35)
+    await extract_result(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=make_text(30, first=100))
+    steps: list[int] = []
+    await ingest_materials(make_job_context(app), Budget(math.inf, steps.append))
+    assert sum(steps) == 2
+
+
 async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
     """The provider sends an invalid answer to one text only."""
     await extract_result(app, QUERY, materials=TEXT)

@@ -10,7 +10,7 @@ import pytest
 
 from functions.jobs.ingest.batches import MAX_CHARACTERS, chunk_in_batches
 from functions.jobs.ingest.job import ingest
-from functions.jobs.ingest.readers.json_lines import LINE_BYTES
+from functions.jobs.ingest.readers.json_lines import MAX_LINE_BYTES
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES as MAX_EXPORT
 from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
@@ -171,7 +171,7 @@ def test_an_oversized_file_is_not_opened(
 
 
 def test_an_oversized_line_is_skipped(tmp_path: Path) -> None:
-    long_line = format_json_lines({"id": "1", "text": "x" * 2 * LINE_BYTES})
+    long_line = format_json_lines({"id": "1", "text": "x" * 2 * MAX_LINE_BYTES})
     short_line = format_json_lines({"id": "2", "text": "Reef early."})
     path = write_file(tmp_path, "docs.jsonl", long_line + short_line + long_line)
     reason = "is larger than 8 MB: split it"

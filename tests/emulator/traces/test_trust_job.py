@@ -11,12 +11,19 @@ import asyncio
 import random
 from collections import Counter
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from functions.jobs.purge.job import purge
-from functions.jobs.trust.job import JOB, MAX_CLOCK_SKEW, ROUND_INTERVAL, count_pending, trust
+from functions.jobs.trust.job import (
+    JOB,
+    MAX_CLOCK_SKEW,
+    ROUND_INTERVAL,
+    count_pending,
+    recount_votes,
+)
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.job import AlreadyRunning, Report, run_job
@@ -93,7 +100,7 @@ async def damage(app: App, chance: random.Random) -> None:
 async def count_documents_written(app: App) -> int:
     """Run the job, and return how many documents it writes."""
     meter = Meter()
-    assert (await trust(app.context(Caller(), meter), make_ample_budget())).failures == []
+    assert (await recount_votes(app.context(Caller(), meter), make_ample_budget())).failures == []
     return meter.documents_written
 
 
@@ -103,11 +110,11 @@ async def count_documents_written(app: App) -> int:
 async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     await contribute_and_vote(app, chance)
-    await trust(make_job_context(app), make_ample_budget())
+    await recount_votes(make_job_context(app), make_ample_budget())
     await damage(app, chance)
     clock.now += ROUND_INTERVAL
 
-    report = await trust(make_job_context(app), make_ample_budget())
+    report = await recount_votes(make_job_context(app), make_ample_budget())
     assert report.finished
     assert report.failures == []
     assert report.counts["busy"] == 0
@@ -122,54 +129,62 @@ async def test_missing_record_is_restored(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 3)
     await app.connection.client.document("contributors/anna").delete()
-    assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(records=1))
+    assert await recount_votes(make_job_context(app), make_ample_budget()) == Report(
+        Counter(records=1)
+    )
     await assert_tallies(app)
 
 
 async def test_recent_votes_are_recounted_between_rounds(app: App, clock: SettableClock) -> None:
     voted_id, other_id = [await contribute(app, number, "anna") for number in range(2)]
-    await trust(make_job_context(app), make_ample_budget())
+    await recount_votes(make_job_context(app), make_ample_budget())
     clock.advance(days=1)
     await vote(app, voted_id, "ben")
     for trace_id in (voted_id, other_id):
         await set_fields(make_job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(tallies=1))
+    assert await recount_votes(make_job_context(app), make_ample_budget()) == Report(
+        Counter(tallies=1)
+    )
     traces = await read_app_documents(app, "traces")
     assert traces[voted_id]["tally"]["upvotes"] == 1
     assert traces[other_id]["tally"]["upvotes"] == 40
 
     clock.now += ROUND_INTERVAL
-    assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(tallies=1))
+    assert await recount_votes(make_job_context(app), make_ample_budget()) == Report(
+        Counter(tallies=1)
+    )
     await assert_tallies(app)
 
 
 async def test_vote_committed_late_is_recounted(app: App, clock: SettableClock) -> None:
     """The time of the vote is before a run, and its commit is after that run."""
     trace_id = await contribute(app, 0, "anna")
-    await trust(make_job_context(app), make_ample_budget())
+    await recount_votes(make_job_context(app), make_ample_budget())
     clock.advance(days=1)
-    await trust(make_job_context(app), make_ample_budget())
+    await recount_votes(make_job_context(app), make_ample_budget())
     clock.now -= MAX_CLOCK_SKEW / 2
     await vote(app, trace_id, "ben")
     await set_fields(make_job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     clock.now += MAX_CLOCK_SKEW
-    assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(tallies=1))
+    assert await recount_votes(make_job_context(app), make_ample_budget()) == Report(
+        Counter(tallies=1)
+    )
 
 
 async def test_idle_run_costs_few_reads(app: App, clock: SettableClock) -> None:
     for number in range(6):
         await add_votes(app, await contribute(app, number, f"user{number}"), 3)
     clock.advance(hours=1)
-    await trust(make_job_context(app), make_ample_budget())
+    await recount_votes(make_job_context(app), make_ample_budget())
     clock.advance(days=1)
-    await trust(make_job_context(app), make_ample_budget())
+    await recount_votes(make_job_context(app), make_ample_budget())
 
     for _ in range(2):
         clock.advance(days=1)
         meter = Meter()
         ctx = app.context(Caller(), meter)
         assert await count_pending(ctx) == 0
-        assert await trust(ctx, make_ample_budget()) == Report()
+        assert await recount_votes(ctx, make_ample_budget()) == Report()
         assert meter.documents_written == 0
         assert meter.documents_read <= MAX_IDLE_READS
 
@@ -179,7 +194,7 @@ async def test_vote_before_a_correction_is_kept(
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 2)
-    await trust(make_job_context(app), make_ample_budget())
+    await recount_votes(make_job_context(app), make_ample_budget())
     wrong_sums: dict[str, dict[str, Any]] = {
         f"traces/{trace_id}": {"tally": {"upvotes": 9}},
         "contributors/anna": {"up": 9},
@@ -195,10 +210,12 @@ async def test_vote_before_a_correction_is_kept(
         racing_app = WatchedApp(
             settings, call_before(1, vote_once), clock=clock, embedder=WordEmbedder()
         )
-        assert (await trust(make_job_context(racing_app), make_ample_budget())).counts["busy"] == 1
+        assert (await recount_votes(make_job_context(racing_app), make_ample_budget())).counts[
+            "busy"
+        ] == 1
         await racing_app.aclose()
         clock.now += ROUND_INTERVAL
-        await trust(make_job_context(app), make_ample_budget())
+        await recount_votes(make_job_context(app), make_ample_budget())
         await assert_tallies(app)
     assert (await read_app_documents(app, "traces"))[trace_id]["tally"]["upvotes"] == 4
 
@@ -210,7 +227,7 @@ async def test_runs_during_votes_lose_no_vote(app: App, clock: SettableClock) ->
     async def run_repeatedly() -> None:
         for _ in range(6):
             clock.now += ROUND_INTERVAL
-            await trust(make_job_context(app), make_ample_budget())
+            await recount_votes(make_job_context(app), make_ample_budget())
 
     async def vote_and_damage() -> None:
         for number in range(10):
@@ -224,7 +241,7 @@ async def test_runs_during_votes_lose_no_vote(app: App, clock: SettableClock) ->
 
     await asyncio.gather(run_repeatedly(), vote_and_damage())
     clock.now += ROUND_INTERVAL
-    await trust(make_job_context(app), make_ample_budget())
+    await recount_votes(make_job_context(app), make_ample_budget())
     await assert_tallies(app)
     tallies = [data["tally"] for data in (await read_app_documents(app, "traces")).values()]
     assert [tally["upvotes"] + tally["downvotes"] for tally in tallies] == [10] * 3
@@ -240,7 +257,7 @@ async def test_unreadable_votes_do_not_block_other_traces(app: App) -> None:
     await set_fields(make_job_context(app), f"traces/{broken_id}/votes/carl", {"vote": "sideways"})
     record = (await read_app_documents(app, "contributors"))["anna"]
 
-    report = await trust(make_job_context(app), make_ample_budget())
+    report = await recount_votes(make_job_context(app), make_ample_budget())
     assert [failure.name for failure in report.failures] == [f"traces/{broken_id}"]
     assert report.counts == Counter(tallies=2)
     assert (await read_app_documents(app, "contributors"))["anna"] == record
@@ -257,10 +274,10 @@ async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: Settab
     expected_record = {"up": 2, "down": 3, "erased_down": 3}
     for _ in range(2):  # while its votes are still there, and after
         assert (await read_app_documents(app, "contributors"))["anna"] == expected_record
-        assert await trust(make_job_context(app), make_ample_budget()) == Report()
+        assert await recount_votes(make_job_context(app), make_ample_budget()) == Report()
         await purge(make_job_context(app), make_ample_budget())
         clock.now += ROUND_INTERVAL
-    assert await trust(make_job_context(app), make_ample_budget()) == Report()
+    assert await recount_votes(make_job_context(app), make_ample_budget()) == Report()
 
 
 async def test_run_without_time_recounts_one_contributor(app: App, clock: SettableClock) -> None:
@@ -268,11 +285,25 @@ async def test_run_without_time_recounts_one_contributor(app: App, clock: Settab
         await add_votes(app, await contribute(app, number, PEOPLE[number]), 2)
     await damage(app, random.Random(3))  # noqa: S311 - no secret
     for _ in range(3):
-        assert not (await trust(make_job_context(app), make_spent_budget())).finished
-    assert (await trust(make_job_context(app), make_spent_budget())).finished
+        assert not (await recount_votes(make_job_context(app), make_spent_budget())).finished
+    assert (await recount_votes(make_job_context(app), make_spent_budget())).finished
     await assert_tallies(app)
     clock.advance(days=1)
     assert await count_pending(make_job_context(app)) == 0
+
+
+async def test_run_without_time_stops_although_the_clock_went_back(
+    app: App, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.traces.vote_recount.VOTES_PAGE_SIZE", 1)
+    trace_ids = [await contribute(app, number, "anna") for number in range(3)]
+    await recount_votes(make_job_context(app), make_ample_budget())
+    for trace_id in trace_ids:
+        await add_votes(app, trace_id, 1)
+        await set_fields(make_job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 7}})
+    clock.now -= timedelta(hours=1)
+    report = await recount_votes(make_job_context(app), make_spent_budget())
+    assert (report.counts, report.finished) == ({"tallies": 1}, False)
 
 
 async def test_run_killed_after_any_commit_is_continued(
@@ -292,7 +323,7 @@ async def test_run_killed_after_any_commit_is_continued(
         while True:
             killed_app = WatchedApp(settings, commit_and_die, clock=clock, embedder=WordEmbedder())
             try:
-                await trust(make_job_context(killed_app), make_ample_budget())
+                await recount_votes(make_job_context(killed_app), make_ample_budget())
             except DiedError:
                 deaths += 1
             else:
@@ -309,7 +340,7 @@ async def test_concurrent_runs_exclude_each_other(app: App) -> None:
 
 
 async def test_run_without_traces_does_nothing(app: App, clock: SettableClock) -> None:
-    assert await trust(make_job_context(app), make_ample_budget()) == Report()
+    assert await recount_votes(make_job_context(app), make_ample_budget()) == Report()
     clock.advance(days=1)
     assert await count_documents_written(app) == 0
     assert await count_pending(make_job_context(app)) == 0

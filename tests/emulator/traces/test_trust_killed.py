@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from functions.jobs.trust.job import ROUND_INTERVAL, trust
+from functions.jobs.trust.job import ROUND_INTERVAL, recount_votes
 from infra.build.discovery import ROOT
 from shared.runtime.context import App
 from tests.emulator.traces.test_trust_job import contribute_and_vote, damage
@@ -49,7 +49,7 @@ async def test_run_after_repeated_kills_repairs_all_sums(settings: Settings, pro
         assert run_until_killed(project, commits) == -signal.SIGKILL
 
     clock.now += ROUND_INTERVAL
-    report = await trust(make_job_context(app), make_ample_budget())
+    report = await recount_votes(make_job_context(app), make_ample_budget())
     assert report.finished
     assert report.failures == []
     await assert_tallies(app)

@@ -171,3 +171,9 @@ def test_an_export_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
     assert read_problems(path) == [
         ("export.jsonl", "is an export of another Carrel version: update this installation")
     ]
+
+
+def test_header_that_is_not_an_object_is_reported(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "export.jsonl", '["carrel_export"]\n')
+    [(_, reason)] = read_problems(path)
+    assert reason.startswith("is an export of another Carrel version")

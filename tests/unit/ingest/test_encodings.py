@@ -142,7 +142,7 @@ def test_an_invalid_byte_is_replaced(tmp_path: Path, lines: int, byte: bytes) ->
     assert read_only_source(path).text == f"{text}ein \ufffd fremdes Byte"
     assert [reason for _, reason in read_warnings(path)] == [
         "is not UTF-8 and was read as cp1252; if letters are wrong, save it as UTF-8",
-        "has bytes that are not cp1252 in 1 places, which were replaced with \ufffd",
+        "has bytes that are not cp1252 in 1 place, which were replaced with \ufffd",
     ]
 
 
@@ -152,5 +152,5 @@ def test_an_invalid_byte_is_replaced(tmp_path: Path, lines: int, byte: bytes) ->
 def test_utf_8_with_invalid_bytes_stays_utf_8(tmp_path: Path, content: bytes) -> None:
     path = write_file(tmp_path, "note.txt", content)
     assert read_only_source(path).text == content.decode("utf-8-sig", "replace")
-    reason = "has bytes that are not UTF-8 in 1 places, which were replaced with \ufffd"
+    reason = "has bytes that are not UTF-8 in 1 place, which were replaced with \ufffd"
     assert read_warnings(path) == [("note.txt", reason)]

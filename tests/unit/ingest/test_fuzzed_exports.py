@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers import text_files
-from functions.jobs.ingest.readers.decoding import SourceFile
 from functions.jobs.ingest.readers.kindle import clippings, notebook
 from functions.jobs.ingest.readers.reading import read_entries
 from functions.jobs.ingest.readers.readwise import csv_export, export
+from functions.jobs.ingest.readers.source_file import SourceFile, Unreadable
 from shared.knowledge.source import Source
 from tests.support.source_files import read_only_source, read_warnings, write_file
 
@@ -55,7 +55,7 @@ def _encode(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-def read_content(folder: Path, name: str, content: bytes) -> list[Source | str]:
+def read_content(folder: Path, name: str, content: bytes) -> list[Source | Unreadable]:
     """Return the sources in a file, and an error message for each item that cannot be read."""
     path = write_file(folder, name, content)
     return [entry for _, entry in read_entries(SourceFile(path, name, "fuzzed", name))]
@@ -77,7 +77,7 @@ def test_the_example_of_a_format_is_read_without_warnings(
 @example(content=b"---\ntitle: a: b\n- [\ntags: #x\n---\n[a]\n[a]: /b\n&#0;<br>[^1]")
 def test_a_damaged_file_gives_sources_or_messages(folder: Path, name: str, content: bytes) -> None:
     for entry in read_content(folder, name, content):
-        assert isinstance(entry, Source | str)
+        assert isinstance(entry, Source | Unreadable)
         if isinstance(entry, Source):
             assert entry.text.encode()  # no half surrogates
             assert all(section.text for section in entry.sections)

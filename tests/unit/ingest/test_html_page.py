@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.html.page import MAX_BYTES, MAX_ELEMENTS, make_article_source
+from functions.jobs.ingest.readers.source_file import Unreadable
 from tests.support.epub_files import make_epub
 from tests.support.pdf_files import make_pdf
 from tests.support.source_files import read_only_source, read_problems, read_sources, write_file

@@ -175,7 +175,7 @@ def test_a_truncated_utf_16_file_is_reported(tmp_path: Path) -> None:
     )
     ((name, reason),) = read_problems(path)
     assert name == "docs.jsonl"
-    assert reason.startswith("is not UTF-16, as its byte order mark says: ")
+    assert reason.startswith("has a UTF-16 byte order mark, but is not UTF-16: ")
 
 
 def test_a_file_is_read_lazily(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.ingest.links.page import FETCH_RULES, fetch_source
-from functions.jobs.ingest.readers.decoding import Unreadable
+from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.public_url import PublicUrl
 from shared.core.safe_fetch import SafeFetch
 from shared.links.model import Link, derive_link_source_id

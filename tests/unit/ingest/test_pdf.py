@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.pdf import document, program
 from functions.jobs.ingest.readers.pdf.chapters import find_chapters
 from functions.jobs.ingest.readers.pdf.document import make_pdf_source
+from functions.jobs.ingest.readers.source_file import Unreadable
 from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
 

@@ -86,7 +86,7 @@ def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -
     assert read_only_source(path).text == "one\ntwo\nthree\tfour"
 
 
-UNKNOWN_ENCODING = "is not text in an encoding that is recognized: save it as UTF-8"
+UNKNOWN_ENCODING = "is in an encoding that is not recognized: save it as UTF-8"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ UNKNOWN_ENCODING = "is not text in an encoding that is recognized: save it as UT
         ("a\0b".encode("utf-16"), "is not text: there is a NUL character at position 1"),
         (
             "ab".encode("utf-16")[:-1],
-            "is not UTF-16, as its byte order mark says: truncated data; save it as UTF-8",
+            "has a UTF-16 byte order mark, but is not UTF-16: truncated data; save it as UTF-8",
         ),
     ],
 )

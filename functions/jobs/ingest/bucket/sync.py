@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from functions.jobs.ingest.batches import chunk_in_batches, save_batch
 from functions.jobs.ingest.bucket.contents import ObjectContents, read_sources
-from functions.jobs.ingest.bucket.state import BucketState, is_multi_record
+from functions.jobs.ingest.bucket.state import UNREAD, BucketState, is_multi_record
 from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, ObjectUnreadable
 from functions.jobs.ingest.missing_sources import MissingSources
-from functions.jobs.ingest.readers.decoding import SourceFile
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.reading import (
     count_kinds,
@@ -29,6 +28,7 @@ from functions.jobs.ingest.readers.reading import (
     get_extension,
 )
 from functions.jobs.ingest.readers.readwise.export import is_book
+from functions.jobs.ingest.readers.source_file import SourceFile
 from shared.knowledge.followed_files import FileState, FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.runtime.job import Failure
@@ -54,13 +54,13 @@ _CONCURRENCY: Final = 8
 async def sync_bucket(
     address: str, ctx: Context, budget: Budget, report: Report, *, forgets_all: bool = False
 ) -> None:
-    """Update the knowledge base from the files below a prefix, thirty files at a time.
+    """Update the knowledge base from the files below a prefix, a batch at a time.
 
     A record that cannot be read is reported, and all sources that were read from its file before
     are kept. If more than a third of the files or sources is missing, the run reports a failure and
     forgets nothing.
 
-    The sources of a file are recorded before any of them is written. So the next run completes a
+    The sources of a file are recorded before any of them is written, so the next run completes a
     killed run, even if the file has changed in the meantime.
 
     Args:
@@ -96,7 +96,14 @@ async def sync_bucket(
 
 
 class _SyncRun:
-    """A run, with the objects and sources that it has read so far."""
+    """A run, with what it has read so far.
+
+    Attributes:
+        _read_names: The names of the objects that were read.
+        _new_states: The states of objects that have lost sources. They are stored at the end of the
+            run, when the lost sources are forgotten.
+        _emptied_ids: The ids of records without text. They are never an alarming loss.
+    """
 
     def __init__(
         self,
@@ -112,14 +119,14 @@ class _SyncRun:
         self._objects = objects
         self._state = state
         self._read_names: set[str] = set()
-        self._settled: dict[str, FileState] = {}
-        self._emptied: set[str] = set()
+        self._new_states: dict[str, FileState] = {}
+        self._emptied_ids: set[str] = set()
 
     async def complete(self, listing: Mapping[str, ListedObject], *, forgets_all: bool) -> None:
         """Read new objects, then forget the sources that no object contains any longer."""
         for names in _split_into_batches(self._state.list_unread(), listing):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
-                await self._read(names, listing, Path(folder))
+                await self._read_and_save(names, listing, Path(folder))
             if not self._report.finished:
                 return
         await self._forget_missing(forgets_all=forgets_all)
@@ -127,28 +134,29 @@ class _SyncRun:
     async def _forget_missing(self, *, forgets_all: bool) -> None:
         """Forget the sources of deleted objects and records, unless they are too many."""
         counts = self._state.count_missing(
-            self._settled,
-            lambda source_id: source_id in self._emptied or self._is_excluded(source_id),
+            self._new_states,
+            lambda source_id: source_id in self._emptied_ids or self._is_excluded(source_id),
         )
         if counts.is_alarming and not forgets_all:
             self._report.failures.append(counts.make_alarm(self._objects.address, _CONFIRMATION))
             return
         dropped: list[str] = []
-        for name, state in self._settled.items():
+        for name, state in self._new_states.items():
             dropped += set(self._state.get(name).ids).difference(state.ids)
             self._state.put(name, state)
-        await self._release(dropped)
+        # States are stored after their sources are forgotten, so that a killed run is completed.
+        await self._forget_unless_shared(dropped)
         await self._state.store()
         for names in _split_into_blocks(self._state.list_deleted()):
             if self._is_out_of_time():
                 return
             ids = [source_id for name in names for source_id in self._state.get(name).ids]
             for name in names:
-                self._state.forget(name)
-            await self._release(ids)
+                self._state.remove(name)
+            await self._forget_unless_shared(ids)
             await self._state.store()
 
-    async def _read(
+    async def _read_and_save(
         self, names: Sequence[str], listing: Mapping[str, ListedObject], folder: Path
     ) -> None:
         """Read some objects, and save their sources."""
@@ -169,7 +177,7 @@ class _SyncRun:
             ):
                 self._mark_broken(source.source_id, reason, objects)
         for contents in objects:
-            self._settle(contents)
+            self._update_state(contents)
         await self._state.store()
 
     async def _download(
@@ -181,7 +189,7 @@ class _SyncRun:
         async def download(number: int, name: str) -> Path | None:
             path = folder / f"{number}{PurePosixPath(name).suffix}"
             if reason := explain_excess(name, listing[name].size):
-                self._fail(name, reason)
+                self._report_failure(name, reason)
                 return None
             try:
                 async with slots:
@@ -189,7 +197,7 @@ class _SyncRun:
             except ObjectChanged:  # the next run reads the new generation
                 return None
             except ObjectUnreadable as error:
-                self._fail(name, str(error))
+                self._report_failure(name, str(error))
                 return None
             return path
 
@@ -204,54 +212,60 @@ class _SyncRun:
 
     async def _read_contents(self, name: str, listed: ListedObject, path: Path) -> ObjectContents:
         """Read a file, report its problems, and record its sources before they are saved."""
-        file = SourceFile(path, name, self._objects.collection, key=name)
+        file = SourceFile(path, name, self._objects.collection, relative_path=name)
         contents = ObjectContents(name, listed.generation, file)
         await asyncio.to_thread(contents.read, self._is_excluded)
-        self._state.claim(name, contents.ids)
+        self._state.register_sources(name, contents.record_names)
         self._read_names.add(name)
-        for record, reason in contents.broken + contents.duplicates:
-            self._fail(record, reason)
+        for record_name, reason in contents.broken + contents.duplicates:
+            self._report_failure(record_name, reason)
         self._report.warnings += [self._make_failure(*warning) for warning in contents.warnings]
         return contents
 
     def _mark_broken(self, source_id: str, reason: str, objects: Sequence[ObjectContents]) -> None:
         """Treat a record that cannot be saved like one that cannot be read."""
         for contents in objects:
-            if record := contents.ids.get(source_id):
-                contents.broken.append((record, reason))
-                self._fail(record, reason)
+            if record_name := contents.record_names.get(source_id):
+                contents.broken.append((record_name, reason))
+                self._report_failure(record_name, reason)
 
-    def _settle(self, contents: ObjectContents) -> None:
-        """Record the sources of an object that was read.
+    def _update_state(self, contents: ObjectContents) -> None:
+        """Set the state of an object whose sources were saved.
 
         Sources that it no longer contains are forgotten at the end of the run. Until then, the
         object counts as unread, so that the next run finds these sources if this run is killed. If
         a record of the object is broken, all its previous sources are kept.
         """
         previous = self._state.get(contents.name).ids
-        ids = dict.fromkeys([*previous, *contents.ids] if contents.broken else contents.ids)
+        present = contents.record_names
+        ids = dict.fromkeys([*previous, *present] if contents.broken else present)
         state = FileState(contents.generation, tuple(ids))
-        self._emptied |= contents.emptied
+        self._emptied_ids |= contents.emptied_ids
         if dropped := [source_id for source_id in previous if source_id not in ids]:
-            self._settled[contents.name] = state
-            state = FileState(0, (*ids, *dropped))
+            self._new_states[contents.name] = state
+            state = FileState(UNREAD, (*ids, *dropped))
         self._state.put(contents.name, state)
-        shared = self._state.find_holders(contents.ids) if is_multi_record(contents.name) else {}
-        for name, common in shared.items():
+        if is_multi_record(contents.name):
+            self._warn_of_shared_records(contents)
+
+    def _warn_of_shared_records(self, contents: ObjectContents) -> None:
+        """Warn of other objects that contain the same records."""
+        for name, ids in self._state.find_objects_with(contents.record_names).items():
             if name != contents.name and self._state.is_current(name):
-                warning = _describe_shared_records(name, len(common))
+                warning = _describe_shared_records(name, len(ids))
                 self._report.warnings.append(self._make_failure(contents.name, warning))
 
-    async def _release(self, ids: Sequence[str]) -> None:
-        """Forget those of the given sources that no object contains any longer.
+    async def _forget_unless_shared(self, ids: Sequence[str]) -> None:
+        """Forget the given sources, except those that another object still contains.
 
         If another object still contains a source, the stored text may come from the object that
         lost the source. So the next run reads the other object again, unless this run has read it.
         """
-        holders = self._state.find_holders(ids) if ids else {}
-        for name in filter(self._state.is_current, holders.keys() - self._read_names):
-            self._state.put(name, replace(self._state.get(name), generation=0))
-        missing = sorted(set(ids).difference(*holders.values()))
+        ids_by_object = self._state.find_objects_with(ids) if ids else {}
+        for name in ids_by_object.keys() - self._read_names:
+            if self._state.is_current(name):
+                self._state.put(name, replace(self._state.get(name), generation=UNREAD))
+        missing = sorted(set(ids).difference(*ids_by_object.values()))
         await MissingSources(self._context, self._report).forget(
             [source_id for source_id in missing if not self._is_excluded(source_id)]
         )
@@ -266,7 +280,7 @@ class _SyncRun:
             self._report.finished = False
         return not self._report.finished
 
-    def _fail(self, name: str, reason: str) -> None:
+    def _report_failure(self, name: str, reason: str) -> None:
         self._report.failures.append(self._make_failure(name, reason))
 
     def _make_failure(self, name: str, reason: str) -> Failure:

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from functions.jobs.ingest.readers.decoding import MEGABYTE, SourceFile, Unreadable
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import find_format_by_name
+from functions.jobs.ingest.readers.source_file import MEGABYTE, SourceFile, Unreadable
 from shared.core.http import parse_media_type
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import FetchRules
@@ -114,6 +114,11 @@ def _is_temporary(error: DocumentRejected) -> bool:
 
 
 def _read(link: Link, document: FetchedDocument) -> Source:
+    """Read a page as a file of its type.
+
+    Raises:
+        Unreadable: The type is not read, or the page does not contain exactly one text.
+    """
     # One name for all pages, because some formats are recognized by a word in a file's name.
     extension = _choose_extension(document)
     file_format = _get_page_format(extension)
@@ -123,11 +128,15 @@ def _read(link: Link, document: FetchedDocument) -> Source:
     with TemporaryDirectory(prefix="carrel-link-") as folder:
         path = Path(folder) / f"page{extension}"
         path.write_bytes(_to_utf8(document))
-        key = f"{name or document.url.host}{extension}"
         file = SourceFile(
-            path, link.url, "link", key, assigned_source_id=link.source_id, url=document.url.text
+            path,
+            link.url,
+            "link",
+            f"{name or document.url.host}{extension}",
+            assigned_source_id=link.source_id,
+            url=document.url.text,
         )
-        sources = [build() for _, build in file_format.read(file)]
+        sources = [record.read() for record in file_format.read(file)]
     if len(sources) != 1:
         raise Unreadable("has no text")
     return replace(
@@ -173,6 +182,7 @@ def _to_utf8(document: FetchedDocument) -> bytes:
 
 
 def _choose_url(canonical: str | None, final: PublicUrl) -> str:
+    """Return the canonical URL, if it is on the host that sent the page, or else the final URL."""
     try:
         url = PublicUrl.of_link(canonical or final.text)
     except DocumentRejected:
@@ -181,6 +191,7 @@ def _choose_url(canonical: str | None, final: PublicUrl) -> str:
 
 
 def _build_overrides(link: Link, source: Source) -> Mapping[str, Any]:
+    """Return the fields that the user set: the title, and the user's tags before the page's own."""
     overrides: dict[str, Any] = {"title": link.title} if link.title else {}
     if link.tags:
         overrides["tags"] = tuple(dict.fromkeys([*link.tags, *source.tags]))

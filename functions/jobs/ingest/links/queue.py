@@ -12,8 +12,8 @@ from functions.jobs.ingest.links.page import (
     describe_rejection,
     fetch_source,
 )
-from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
+from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.errors import InvalidInput
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import SafeFetch
@@ -42,8 +42,8 @@ async def fetch_links(
     """Fetch the links that are due, one after the other.
 
     After a temporary failure, later runs try a link again until it has failed `MAX_TRIES` times.
-    Any other failure marks the link as failed at once. If a run is killed after it stored a page
-    and before it updated the link, the next run fetches the page again and finds it unchanged.
+    Any other failure marks the link as failed immediately. If a run is killed after it stored a
+    page and before it updated the link, the next run fetches the page again and finds it unchanged.
 
     Args:
         ctx: The context of the run.

@@ -8,7 +8,7 @@ and mistakes many encodings of Latin and Cyrillic letters for each other.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 _RUSSIAN: Final = "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"
 _ALPHABETS: Final = {
@@ -95,30 +95,53 @@ _MIN_KANA: Final = 0.2
 """The minimum share of kana in Japanese texts."""
 
 
+class _Score(NamedTuple):
+    """How well a text fits an encoding and a language. The lowest score is best.
+
+    Attributes:
+        faults: The number of characters that do not fit.
+        is_shouting: Whether most letters are capitals.
+        is_sparse: Whether the text uses less than half of the language's letters.
+        order: The place of the encoding in `ENCODINGS`.
+        encoding: The encoding.
+    """
+
+    faults: int
+    is_shouting: bool
+    is_sparse: bool
+    order: int
+    encoding: str
+
+
 def detect_by_alphabet(data: bytes) -> str | None:
     """Return the encoding in which a text fits the alphabet of a language best, or None."""
     sample = data[:_SAMPLE_BYTES]
-    count = len(sample) - len(sample.decode("ascii", "ignore"))
-    # Of two encodings with equally few faults, the text is rather not in capitals, and rather in a
-    # language of whose letters it uses half: Hungarian fits the alphabet of Portuguese, too.
-    scores: list[tuple[int, bool, bool, int, str]] = []
+    non_ascii_count = len(sample) - len(sample.decode("ascii", "ignore"))
+    scores: list[_Score] = []
     for order, (encoding, group) in enumerate(ENCODINGS.items()):
         text = sample.decode(encoding, "replace")
         is_shouting = 2 * sum(map(str.isupper, text)) > sum(map(str.isalpha, text))
         for letters in _ALPHABETS.get(group, ()):
             faults = _count_faults(text, frozenset(letters), is_latin=group in LATIN)
+            # Hungarian fits the alphabet of Portuguese, too, but uses few of its letters.
             is_sparse = 2 * len(set(letters).intersection(text)) < len(letters)
-            scores.append((faults, is_shouting, is_sparse, order, encoding))
-    faults, is_shouting, *_, encoding = min(scores)
+            scores.append(_Score(faults, is_shouting, is_sparse, order, encoding))
+    best = min(scores)
     japanese = next((name for name in _JAPANESE if _is_japanese(data, name)), None)
     # Katakana in cp932 look like capitals in other encodings.
-    if faults > _MAX_FAULTS * count or (is_shouting and japanese):
+    if best.faults > _MAX_FAULTS * non_ascii_count or (best.is_shouting and japanese):
         return japanese
-    return encoding
+    return best.encoding
 
 
 def _count_faults(text: str, letters: frozenset[str], *, is_latin: bool) -> int:
-    """Return how many characters that are not ASCII do not fit."""
+    """Count the characters outside ASCII that do not fit a language.
+
+    Args:
+        text: The decoded text.
+        letters: The letters of the language outside ASCII, in lower case.
+        is_latin: Whether words of the language contain ASCII letters, too.
+    """
     faults = 0
     before = " "
     for position, character in enumerate(text):
@@ -149,6 +172,7 @@ def _is_ascii_letter(character: str) -> bool:
 
 
 def _is_japanese(data: bytes, encoding: str) -> bool:
+    """Return whether a text is valid in a Japanese encoding, and has enough kana."""
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:

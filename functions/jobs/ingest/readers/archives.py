@@ -13,7 +13,7 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.decoding import MEGABYTE, Unreadable
+from functions.jobs.ingest.readers.source_file import MEGABYTE, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,7 @@ _RATIO_FROM: Final = 1 * MEGABYTE
 _MAX_DIRECTORY: Final = 4 * MEGABYTE
 """Enough for a directory of 10,000 entries with names of 350 bytes. `zipfile` reads all of it."""
 _END: Final = struct.Struct("<4s4H2LH")
+"""The layout of the end record, which follows the directory of an archive."""
 _END_MARK, _ZIP64_MARK = b"PK\x05\x06", b"PK\x06\x07"
 _ZIP64_LOCATOR_SIZE: Final = 20
 """The size of the record before the end record of a Zip64 archive, in bytes."""
@@ -114,7 +115,7 @@ def _check_directory(path: Path) -> None:
     start = tail.rfind(_END_MARK)
     if start < 0 or len(tail) < start + _END.size:
         raise Unreadable("is not a ZIP archive, or was cut off: download it again")
-    _, _, _, _, _, directory_size, _, _ = _END.unpack_from(tail, start)
+    *_, directory_size, _directory_offset, _comment_size = _END.unpack_from(tail, start)
     locator = tail[max(0, start - _ZIP64_LOCATOR_SIZE) : start]
     if directory_size > _MAX_DIRECTORY or locator.startswith(_ZIP64_MARK):
         raise Unreadable(_TOO_MANY)

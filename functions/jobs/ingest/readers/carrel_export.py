@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import UTC
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +20,9 @@ from pydantic import (
     ValidationError,
 )
 
-from functions.jobs.ingest.readers.decoding import Record, Unreadable, decode, parse_json
+from functions.jobs.ingest.readers.decoding import decode_utf8
+from functions.jobs.ingest.readers.source_file import Record, Unreadable
+from functions.jobs.ingest.readers.validation import parse_json
 from shared.knowledge.export_lines import FORMAT, HEADER_FIELD
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import (
@@ -36,11 +38,15 @@ from shared.runtime.schemas import DocumentId
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Line = tuple[int, Any]
-    """The number of a line, and its value; an `Unreadable` if the line is not JSON."""
-
 _SOURCE_FIELDS: Final = TypeAdapter(SourceFields)
 _Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
+
+
+class _Line(NamedTuple):
+    """The number of a line, and its JSON value, or why the line cannot be read."""
+
+    number: int
+    value: Any | Unreadable
 
 
 class _Exported(BaseModel):
@@ -117,24 +123,25 @@ def read_records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -
     Raises:
         Unreadable: Another version of Carrel wrote the file.
     """
-    if parse_json(decode(header)).get(HEADER_FIELD) != FORMAT:
+    version = parse_json(decode_utf8(header))
+    if not isinstance(version, dict) or version.get(HEADER_FIELD) != FORMAT:
         raise Unreadable("is an export of another Carrel version: update this installation")
-    group: list[Line] = []
+    group: list[_Line] = []  # a line with the source, the lines of its chunks, and their number
     for number, line in lines:
         value = _parse(line)
         if group and isinstance(value, dict) and "source" in value:
-            yield f"{name} line {group[0][0]}", partial(_build_source, group)
+            yield Record(f"{name} line {group[0].number}", partial(_build_source, group))
             group = []
-        group.append((number, value))
+        group.append(_Line(number, value))
     if group:
-        yield f"{name} line {group[0][0]}", partial(_build_source, group)
+        yield Record(f"{name} line {group[0].number}", partial(_build_source, group))
 
 
-def _parse(line: bytes) -> Any:
-    """Parse a line, and reject half of a surrogate pair, which UTF-8 cannot encode."""
+def _parse(line: bytes) -> Any | Unreadable:
+    """Parse a line. Half of a surrogate pair, which UTF-8 cannot encode, is rejected."""
     try:
-        value = parse_json(decode(line.rstrip()))
-        if b"\\u" in line:
+        value = parse_json(decode_utf8(line.rstrip()))
+        if b"\\u" in line:  # only an escape can be half of a pair
             json.dumps(value, ensure_ascii=False).encode()
     except Unreadable as error:
         return error
@@ -143,13 +150,13 @@ def _parse(line: bytes) -> Any:
     return value
 
 
-def _build_source(group: list[Line]) -> Source:
+def _build_source(group: list[_Line]) -> Source:
     """Build a source from its lines.
 
     Raises:
         Unreadable: A line is missing or not valid.
     """
-    values = [_require_object(number, value) for number, value in group]
+    values = [_require_object(line) for line in group]
     first, *chunks = values
     end = chunks.pop() if chunks else {}
     if end.get("chunks") != len(chunks) or not chunks:
@@ -174,12 +181,12 @@ def _build_source(group: list[Line]) -> Source:
     )
 
 
-def _require_object(number: int, value: Any) -> dict[str, Any]:
-    if isinstance(value, Unreadable):
-        raise Unreadable(f"line {number} {value}")
-    if not isinstance(value, dict):
-        raise Unreadable(f"line {number} is not a JSON object")
-    return value
+def _require_object(line: _Line) -> dict[str, Any]:
+    if isinstance(line.value, Unreadable):
+        raise Unreadable(f"line {line.number} {line.value}")
+    if not isinstance(line.value, dict):
+        raise Unreadable(f"line {line.number} is not a JSON object")
+    return line.value
 
 
 def _to_section(chunk: _Chunk) -> Section:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import PurePath
 
-    from functions.jobs.ingest.readers.decoding import Record, SourceFile
+    from functions.jobs.ingest.readers.source_file import Record, SourceFile
 
 
 BEGINNING_BYTES: Final = 64_000

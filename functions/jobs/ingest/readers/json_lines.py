@@ -1,4 +1,4 @@
-"""Reads JSON Lines: one document per line, as in BEIR's `corpus.jsonl`, or a Carrel export."""
+"""Reads JSON Lines: a Carrel export, or a document on each line, as in BEIR's `corpus.jsonl`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING, Final
 from pydantic import AliasChoices, Field
 
 from functions.jobs.ingest.readers import carrel_export
-from functions.jobs.ingest.readers.decoding import (
+from functions.jobs.ingest.readers.decoding import UTF16_MARKS, decode_utf8, explain_utf16_error
+from functions.jobs.ingest.readers.fields import DATES, Block, DocumentMetadata, Line, to_headline
+from functions.jobs.ingest.readers.formats import Format, Identity
+from functions.jobs.ingest.readers.source_file import (
     MEGABYTE,
-    UTF16_MARKS,
     Record,
     SourceFile,
     Unreadable,
-    check_size,
-    decode,
-    explain_utf16_error,
-    parse_json,
-    validate,
-    warn_of_faults,
+    describe_excess,
 )
-from functions.jobs.ingest.readers.fields import DATES, Block, DocumentMetadata, Line, to_headline
-from functions.jobs.ingest.readers.formats import Format, Identity
+from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 
@@ -33,13 +29,14 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 256 * MEGABYTE
 """The maximum size of a file. Lines are read one by one, but in the cloud the file is in memory."""
-LINE_BYTES: Final = 8 * MEGABYTE
-_MAX_OPENING: Final = 80
-"""The maximum length of a title that is taken from the beginning of a text, in characters."""
+MAX_LINE_BYTES: Final = 8 * MEGABYTE
+"""The maximum size of a line, and so of the part of a file that is in memory while it is parsed."""
+_MAX_TITLE_FROM_TEXT: Final = 80
+"""The length to which the beginning of a text is cut to be its title, in characters."""
 
 
 class _Document(DocumentMetadata):
-    """The document on a line."""
+    """The document on a line. `source` is the origin, such as `kindle`."""
 
     id: Block = Field(validation_alias=AliasChoices("id", "_id"), min_length=1)
     text: Block = ""
@@ -49,7 +46,9 @@ class _Document(DocumentMetadata):
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
-    """Yield the documents of a file, line by line; blank lines are skipped.
+    """Yield the documents of a file, line by line, or the sources if it is a Carrel export.
+
+    Blank lines are skipped.
 
     Raises:
         Unreadable: The file has a UTF-16 byte order mark and cannot be decoded, or it is an export
@@ -60,41 +59,57 @@ def read_records(file: SourceFile) -> Iterator[Record]:
         for number, line in enumerate(_read_lines(file.path), start=1)
         if line.strip()
     )
-    try:
+    try:  # each line of a file in UTF-16 is decoded when it is read
         first = next(lines, None)
-        if first and carrel_export.is_header(first[1]):
-            yield from carrel_export.read_records(file.name, first[1], lines)
+        if first is None:
             return
-        for number, line in chain([first] if first else [], lines):
-            yield f"{file.name} line {number}", partial(_parse_source, line, file.collection)
+        _, first_line = first
+        if carrel_export.is_header(first_line):
+            yield from carrel_export.read_records(file.name, first_line, lines)
+            return
+        for number, line in chain([first], lines):
+            parse = partial(_parse_source, line, file.collection)
+            yield Record(f"{file.name} line {number}", parse)
     except UnicodeDecodeError as error:
         raise Unreadable(explain_utf16_error(error)) from error
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file, encoded in UTF-8."""
+    """Yield the lines of a file. Lines in UTF-16 become UTF-8; the others are not decoded."""
     with path.open("rb") as file:
         if file.read(2) not in UTF16_MARKS:
             file.seek(0)
             yield from _cut_lines(file.readline)
             return
+    # As in UTF-8, only \n ends a line.
     with path.open(encoding="utf-16", newline="\n") as text:
+        # This size counts characters, so the bytes may exceed it, and the parser rejects the line.
         yield from _cut_lines(lambda size: text.readline(size).encode())
 
 
 def _cut_lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield lines, cutting those that are too long just beyond the limit, so that they stay so."""
-    while line := readline(LINE_BYTES + 1):
+    """Yield lines.
+
+    A line that is too long is cut one byte after the limit, so memory stays bounded, and the parser
+    still rejects it.
+    """
+    while line := readline(MAX_LINE_BYTES + 1):
         rest = line
-        while len(rest) > LINE_BYTES and not rest.endswith(b"\n"):
-            rest = readline(LINE_BYTES + 1)
+        while len(rest) > MAX_LINE_BYTES and not rest.endswith(b"\n"):
+            rest = readline(MAX_LINE_BYTES + 1)
         yield line
 
 
 def _parse_source(line: bytes, collection: str) -> Source:
-    if reason := check_size(len(line), LINE_BYTES):
+    """Read the document on a line.
+
+    Raises:
+        Unreadable: The line is too long or is not JSON, or a field is missing or not valid.
+    """
+    if reason := describe_excess(len(line), MAX_LINE_BYTES):
         raise Unreadable(reason)
-    document, faults = validate(_Document, parse_json(decode(line.rstrip())), DATES)
+    value = parse_json(decode_utf8(line.rstrip()))
+    document, faults = validate(_Document, value, optional=DATES)
     if not document.text:
         raise Unreadable("has no text")
     section = Section(
@@ -105,12 +120,12 @@ def _parse_source(line: bytes, collection: str) -> Source:
     )
     return Source(
         source_id=safe_id(f"{collection}-{document.id}"),
-        title=to_headline(document.title or "") or to_headline(document.text, _MAX_OPENING),
+        title=to_headline(document.title or "") or to_headline(document.text, _MAX_TITLE_FROM_TEXT),
         origin=document.source or "jsonl",
         tags=document.tags,
         **document.source_fields,
         sections=(section,),
-        warnings=warn_of_faults(faults),
+        warnings=describe_faults(faults),
     )
 
 
@@ -120,9 +135,9 @@ FORMAT: Final = Format(
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
-        "id, _id": "the id of the source, behind the name of the folder",
+        "id, _id": "the id of the source, prefixed with the name of the folder",
         "text": "the passages",
-        "title": "the title; else how the text begins",
+        "title": "the title; by default, the beginning of the text",
         "author": "the author",
         "tags": "tags",
         "category": "the category",

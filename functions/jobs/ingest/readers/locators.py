@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Locator
 
 PARAGRAPH: Final = "\n\n"
+"""What separates two paragraphs."""
 
 
 def join_texts(

@@ -11,12 +11,6 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import json_lines, text_files
-from functions.jobs.ingest.readers.decoding import (
-    SourceFile,
-    Unreadable,
-    check_size,
-    derive_file_source_id,
-)
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import list_files_below
@@ -26,18 +20,25 @@ from functions.jobs.ingest.readers.kindle import clippings, notebook
 from functions.jobs.ingest.readers.links import LinkResolver, Vaults
 from functions.jobs.ingest.readers.pdf import document
 from functions.jobs.ingest.readers.readwise import csv_export, export
+from functions.jobs.ingest.readers.source_file import (
+    SourceFile,
+    Unreadable,
+    derive_file_source_id,
+    describe_excess,
+)
 from functions.jobs.ingest.roots import find_root, register
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
+from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.readers.formats import Format
     from functions.jobs.ingest.readers.links import Vault
+    from functions.jobs.ingest.readers.source_file import Record
     from functions.jobs.ingest.roots import Registration
     from shared.knowledge.roots import Root
-    from shared.knowledge.source import Source
 
 FORMATS: Final = (
     clippings.FORMAT,
@@ -92,7 +93,7 @@ class FileListing:
             below the folder.
         registration: The registration of the folder in the knowledge base.
         problems: The folders, links and exports that are not read. Files are checked later.
-        others: The number of files in other formats, by extension; "" is no extension.
+        others: The number of files in other formats, by extension; "" for files without one.
         is_export: Whether the folder is a Carrel export, whose sources have their own ids.
         source_ids: The known ids of text files' sources, by absolute path.
         is_single: Whether a file was given.
@@ -168,8 +169,9 @@ def detect_format(file: SourceFile) -> Format | None:
     A file that cannot be opened has the fallback format, too.
     """
     name = PurePosixPath(file.name)
-    special = [candidate for candidate in FORMATS if candidate.recognizes]
-    special = [candidate for candidate in special if candidate.matches_name(name)]
+    special = [
+        candidate for candidate in FORMATS if candidate.recognizes and candidate.matches_name(name)
+    ]
     if special:
         beginning = _read_beginning(file.path)
         for candidate in special:
@@ -315,8 +317,8 @@ def read_files(
     for name in listing.files:
         for record_name, entry in read_entries(make_source_file(name, listing)):
             record = to_one_line(record_name)
-            if isinstance(entry, str):
-                yield InputProblem(record, entry)
+            if isinstance(entry, Unreadable):
+                yield InputProblem(record, str(entry))
             elif without_books and export.is_book(entry.source_id):
                 continue
             elif entry.source_id in record_names:
@@ -347,7 +349,7 @@ def _find_earlier_records(listing: FileListing) -> dict[str, str]:
     records: dict[str, str] = {}
     for file in files:
         for name, entry in read_entries(make_source_file(file, earlier)):
-            if not isinstance(entry, str):
+            if isinstance(entry, Source):
                 records.setdefault(entry.source_id, to_one_line(f"{root.path.name}/{name}"))
     return records
 
@@ -380,33 +382,33 @@ def describe_duplicate(first: str) -> str:
 
 
 def explain_excess(name: str, size: int) -> str | None:
-    """Return why a file with this name and size in bytes is too large to read, or None."""
+    """Return why a file with this name is too large to read, or None. `size` is in bytes."""
     file_format = find_format_by_name(PurePosixPath(name))
-    return check_size(size, file_format.max_bytes) if file_format else None
+    return describe_excess(size, file_format.max_bytes) if file_format else None
 
 
-def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
+def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
     """Yield the name of each record, with its source or the reason why it cannot be read."""
     try:
         if file.path.exists() and not file.path.is_file():
-            yield file.name, "is not a regular file"
+            yield file.name, Unreadable("is not a regular file")
             return
         if file_format := detect_format(file):
-            for name, build in file_format.read(file):
-                yield name, _build(build)
+            for record in file_format.read(file):
+                yield record.name, _read(record)
     except Unreadable as error:
-        yield file.name, str(error)
+        yield file.name, error
     except OSError as error:
-        yield file.name, _explain_os_error(error)
+        yield file.name, Unreadable(_explain_os_error(error))
 
 
-def _build(build: Callable[[], Source]) -> Source | str:
+def _read(record: Record) -> Source | Unreadable:
     try:
-        return build()
+        return record.read()
     except Unreadable as error:
-        return str(error)
+        return error
     except OSError as error:
-        return _explain_os_error(error)
+        return Unreadable(_explain_os_error(error))
 
 
 def _explain_os_error(error: OSError) -> str:

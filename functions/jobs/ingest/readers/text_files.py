@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from functions.jobs.ingest.readers.decoding import (
-    MEGABYTE,
-    Record,
-    SourceFile,
-    Unreadable,
-    derive_file_source_id,
-    read_any_text,
-    validate,
-)
+from functions.jobs.ingest.readers.decoding import read_any_text
 from functions.jobs.ingest.readers.fields import (
     MAX_TAGS,
     DocumentMetadata,
@@ -33,6 +25,14 @@ from functions.jobs.ingest.readers.front_matter import match_front_matter, parse
 from functions.jobs.ingest.readers.kindle import clippings
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkResolver
 from functions.jobs.ingest.readers.markdown import CODE, read_markdown, replace_wikilinks
+from functions.jobs.ingest.readers.source_file import (
+    MEGABYTE,
+    Record,
+    SourceFile,
+    Unreadable,
+    derive_file_source_id,
+)
+from functions.jobs.ingest.readers.validation import validate
 from shared.knowledge.source import Section, Source
 from shared.text.markup import WIKILINK, to_plain_line, wikilink_target
 
@@ -92,21 +92,26 @@ class _Document:
 
 def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a file."""
-    yield file.name, partial(_read_source, file)
+    yield Record(file.name, partial(_read_source, file))
 
 
 def _read_source(file: SourceFile) -> Source:
-    path = PurePosixPath(file.key)
+    """Read a file as one source.
+
+    Raises:
+        Unreadable: The file cannot be decoded, has no text, or contains Kindle clippings.
+        OSError: The file cannot be opened.
+    """
+    path = PurePosixPath(file.relative_path)
     content, warnings = read_any_text(file.path, MAX_BYTES)
     document = _split_front_matter(clean(content))
     metadata, text = document.metadata, document.text
     warnings += document.warnings
     is_markdown = path.suffix.lower() != ".txt"
-    in_vault = False
+    resolver = file.link_resolver or _make_download_resolver(file)
+    in_vault = is_markdown and resolver.vault is not None
     links_to: tuple[str, ...] = ()
     if is_markdown:
-        resolver = file.link_resolver or _make_download_resolver(file)
-        in_vault = resolver.vault is not None
         markdown = read_markdown(text, in_vault=in_vault)
         markdown.wikilinks = document.wikilinks + markdown.wikilinks
         text, links_to = markdown.text.strip(), resolver.resolve(markdown)
@@ -140,7 +145,7 @@ def _make_download_resolver(file: SourceFile) -> LinkResolver:
             return None
         return derive_file_source_id(file.collection, str(linked_file))
 
-    return LinkResolver(PurePosixPath(file.key), get_source_id)
+    return LinkResolver(PurePosixPath(file.relative_path), get_source_id)
 
 
 def _split_front_matter(text: str) -> _Document:

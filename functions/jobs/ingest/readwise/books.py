@@ -1,4 +1,4 @@
-"""Assembles books from the pages of an export, which may split and repeat books."""
+"""Assembles books from the pages of an export. A book may be split over pages, and repeated."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.ingest.batches import chunk_source
-from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.readwise.export import (
     derive_book_source_id,
     parse_book_name,
     parse_source,
 )
+from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.knowledge.ingestion import ChunkedSource
 
 if TYPE_CHECKING:
@@ -100,8 +100,10 @@ class BookParts:
 
 def read_books(
     changes: Mapping[str, BookChange], parts: Mapping[str, BookParts]
-) -> dict[str, ChunkedSource | str]:
-    """Chunk each changed book, or return why it cannot be read. A megabyte takes a second.
+) -> dict[str, ChunkedSource | Unreadable]:
+    """Chunk each changed book, or return why it cannot be read.
+
+    Blocks for about a second per megabyte: call it in a thread.
 
     Args:
         changes: The listed changes, by book id.
@@ -113,7 +115,9 @@ def read_books(
     }
 
 
-def _read_book(book_id: str, change: BookChange, parts: BookParts | None) -> ChunkedSource | str:
+def _read_book(
+    book_id: str, change: BookChange, parts: BookParts | None
+) -> ChunkedSource | Unreadable:
     """Chunk a book, or return why it cannot be read.
 
     A book or highlight that is merely missing from the answer does not count as deleted.
@@ -121,13 +125,13 @@ def _read_book(book_id: str, change: BookChange, parts: BookParts | None) -> Chu
     if parts is None and change.deleted:
         return ChunkedSource.deleted(derive_book_source_id(book_id))
     if parts is None:
-        return "was requested, but is missing from the answer"
+        return Unreadable("was requested, but is missing from the answer")
     if change.has_highlights and parts.highlights == {} and not parts.book.get("is_deleted"):
-        return "was sent without the highlights that were listed"
+        return Unreadable("was sent without the highlights that were listed")
     try:
         return chunk_source(parse_source(parts.assemble()))
     except Unreadable as error:
-        return str(error)
+        return error
 
 
 def _is_present(highlight: Any) -> bool:
@@ -136,13 +140,16 @@ def _is_present(highlight: Any) -> bool:
 
 
 def _get_key(highlight: Any) -> str:
-    """Return the id of a highlight, or its whole text if it has none."""
+    """Return what identifies a highlight: its id, or else all its fields."""
     has_id = isinstance(highlight, dict) and highlight.get("id") is not None
     return f"id {highlight['id']}" if has_id else repr(highlight)
 
 
 def _parse_updated_at(highlight: Any) -> float:
-    """Return when a highlight last changed, in seconds since 1970; infinity if it is not given."""
+    """Return when a highlight last changed, in seconds since 1970.
+
+    Without a valid time, return infinity: of such versions, the one on the latest page is used.
+    """
     try:
         return datetime.fromisoformat(highlight["updated_at"]).timestamp()
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES
+from functions.jobs.ingest.readers.source_file import MEGABYTE
 from shared.core.errors import CarrelError, InvalidInput, RateLimited, Unavailable
 from shared.core.http import parse_retry_after, read_limited, retry_with_backoff
 

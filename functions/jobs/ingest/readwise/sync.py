@@ -16,9 +16,10 @@ from functions.jobs.ingest.batches import save_sources
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.readwise.export import (
     count_unknown_fields,
+    describe_unknown_fields,
     parse_book_name,
-    warn_of_unknown,
 )
+from functions.jobs.ingest.readers.source_file import Unreadable
 from functions.jobs.ingest.readwise.books import (
     BookChange,
     BookParts,
@@ -48,26 +49,30 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 MARGIN: Final = timedelta(minutes=10)
-"""A run reads changes from this long before the last run began, because some appear late."""
+"""A run lists changes from this long before the last run began, because some appear late."""
+_BEFORE_ALL_IDS: Final = ""
+"""The `done` id of a run that has saved no book yet. It sorts before every id."""
 _MAX_REASON: Final = 200
 """The maximum length of the stored reason why a book could not be read, in characters."""
 _LISTING: Final = "the list of changes"
 
 
 async def sync_readwise(ctx: Context, budget: Budget, report: Report) -> None:
-    """Bring the knowledge base up to date with the library, thirty books at a time.
+    """Bring the knowledge base up to date with the library, a batch of books at a time.
 
-    A book that cannot be read is reported, and the next runs retry it up to five times; the other
-    books are saved. After a run that ends early or is killed, the next run lists the changes again
-    and skips the batches of thirty books that were saved.
+    A book that cannot be read is reported, and the next runs retry it until it is dead-lettered;
+    the other books are saved. After a run that ends early or is killed, the next run lists the
+    changes again and skips the batches that were saved, unless the list was incomplete.
 
     Raises:
         InvalidInput: Readwise rejects the access token.
         Unavailable: Readwise does not answer.
     """
     token = ctx.settings.readwise_token
-    if token is None or budget.spent:
-        report.finished = token is None
+    if token is None:
+        return
+    if budget.spent:
+        report.finished = False
         return
     sync = ReadwiseSync(ctx.database)
     url = ctx.settings.readwise_url
@@ -77,7 +82,7 @@ async def sync_readwise(ctx: Context, budget: Budget, report: Report) -> None:
             await run.sync_changes(await sync.load_progress())
         except OutOfTime:
             report.finished = False
-        run.warn_of_unknown_fields()
+        run.report_unknown_fields()
 
 
 @dataclass(slots=True)
@@ -86,17 +91,18 @@ class _Changes:
 
     Attributes:
         books: The changed books, by id.
-        began_at: When Readwise sent the first page, by its own clock.
-        missing: How many more books or highlights the first page announced than the pages contain.
+        began_at: When Readwise sent the first page, by Readwise's clock.
+        unlisted_count: The number of books or highlights that the first page announced and that no
+            page contains. If there are any, the list is incomplete.
     """
 
     books: dict[str, BookChange]
     began_at: datetime
-    missing: int = 0
+    unlisted_count: int = 0
 
 
 class _SyncRun:
-    """A run, with the unknown fields that it has found so far."""
+    """One run. It counts the fields that Carrel does not know, over all pages."""
 
     def __init__(
         self,
@@ -116,50 +122,66 @@ class _SyncRun:
     async def sync_changes(self, progress: SyncProgress) -> None:
         """List the changes and process them, from where the last run stopped.
 
-        If the list lacks items, the changed books are read, but the next run starts where this run
-        did, so that it lists everything again.
-
         Args:
-            progress: The progress as it is stored.
+            progress: The stored progress.
         """
         changes = await self._list_changes(progress.updated_after)
         if progress.under_way and not changes.books:
+            # The unfinished run listed changes, so this list cannot be right.
             reason = "is empty, although a run is unfinished; the next run requests it again"
-            self._fail(_LISTING, reason)
+            self._report_failure(_LISTING, reason)
             return
-        if changes.missing:
-            self._fail(
+        if changes.unlisted_count:
+            self._report_failure(
                 _LISTING,
-                f"lacks {changes.missing} of its announced items; the next run requests it again",
+                f"lacks {changes.unlisted_count} of its announced items;"
+                " the next run requests it again",
             )
         retries = {book_id: BookChange(book.name) for book_id, book in progress.retryable.items()}
-        changed = retries | changes.books
-        if not changed:
-            return
-        stored_progress = progress
-        unfinished = progress.under_way or UnfinishedRun(changes.began_at, "")
-        progress = replace(progress, under_way=unfinished)
-        last_done = _numeric_key(unfinished.done)
-        remaining = sorted(
-            (book_id for book_id in changed if _numeric_key(book_id) > last_done), key=_numeric_key
-        )
+        # A listed change replaces a retry, because it also says whether the book was deleted.
+        changes.books = retries | changes.books
+        # Without a change, nothing is stored: listing from an earlier time costs no more.
+        if changes.books:
+            await self._process_changes(changes, progress)
+
+    async def _process_changes(self, changes: _Changes, progress: SyncProgress) -> None:
+        """Process the changes that an unfinished run has not saved, and store the progress.
+
+        If the list is incomplete, the next run starts where this run did, and lists everything
+        again. So neither the saved batches nor the end of the run are recorded, only failed books.
+        """
+        run = progress.under_way or UnfinishedRun(changes.began_at, _BEFORE_ALL_IDS)
+        is_complete = changes.unlisted_count == 0
+        failed_books = progress.missed
+        last_done = _numeric_key(run.done)
+        remaining = [
+            book_id
+            for book_id in sorted(changes.books, key=_numeric_key)
+            if _numeric_key(book_id) > last_done
+        ]
         for start in range(0, len(remaining), BATCH_SIZE):
             if self._budget.spent:
                 self._report.finished = False
                 return
-            batch = {book_id: changed[book_id] for book_id in remaining[start : start + BATCH_SIZE]}
-            progress = await self._process(batch, progress, unfinished.began_at)
-            if start + BATCH_SIZE < len(remaining) and not changes.missing:
-                await self._sync.store(progress)
-        if changes.missing:
-            await self._sync.store(replace(stored_progress, missed=progress.missed))
+            book_ids = remaining[start : start + BATCH_SIZE]
+            batch = {book_id: changes.books[book_id] for book_id in book_ids}
+            failed_books = await self._process_batch(batch, failed_books)
+            is_last = book_ids[-1] == remaining[-1]  # then the end of the run is stored instead
+            if is_complete and not is_last:
+                unfinished = replace(run, done=book_ids[-1])
+                await self._sync.store(
+                    SyncProgress(progress.updated_after, failed_books, unfinished)
+                )
+        if is_complete:
+            progress = SyncProgress(_choose_next_start(progress, failed_books, run), failed_books)
         else:
-            await self._sync.store(_complete_progress(progress, unfinished.began_at))
+            progress = replace(progress, missed=failed_books)
+        await self._sync.store(progress)
 
-    def warn_of_unknown_fields(self) -> None:
-        """Name the fields that Readwise added to its export, once for the whole run."""
-        for warning in warn_of_unknown(self._unknown_fields):
-            self._report.warnings.append(_make_failure("fields", warning))
+    def report_unknown_fields(self) -> None:
+        """Warn of the fields that Readwise added to its export, once for the whole run."""
+        for warning in describe_unknown_fields(self._unknown_fields):
+            self._report.warnings.append(_make_problem("fields", warning))
 
     async def _list_changes(self, updated_after: datetime | None) -> _Changes:
         """List the changed books.
@@ -169,63 +191,56 @@ class _SyncRun:
         """
         books: dict[str, BookChange] = {}
         first: ExportPage | None = None
-        without_id = highlights = 0
+        unidentified_count = highlight_count = 0
         async for page in self._client.request_pages(updated_after=updated_after):
             first = first or page
             for book in page.books:
-                highlights += count_highlights(book)
+                highlight_count += count_highlights(book)
                 if (book_id := parse_book_id(book)) is None:
-                    without_id += 1
-                    self._fail(
-                        parse_book_name(book) or "a book", "has no id by which to request it"
-                    )
+                    unidentified_count += 1
+                    name = parse_book_name(book) or "a book"
+                    self._report_failure(name, "has no id, so it cannot be requested")
                     continue
                 change = make_book_change(book_id, book)
                 books[book_id] = books[book_id].merge(change) if book_id in books else change
         if first is None:
             return _Changes(books, self._context.clock())
-        received = max(len(books) + without_id, highlights)
+        # Whichever is counted, the list is complete if either number reaches the announced one.
+        received = max(len(books) + unidentified_count, highlight_count)
         return _Changes(books, first.sent_at, max(0, first.count - received))
 
-    async def _process(
-        self, batch: Mapping[str, BookChange], progress: SyncProgress, began_at: datetime
-    ) -> SyncProgress:
-        """Read and save some books, and return the new progress."""
-        parts = await self._request_books(batch)
-        self._unknown_fields += count_unknown_fields(part.assemble() for part in parts.values())
-        reasons = await self._save(await asyncio.to_thread(read_books, batch, parts))
+    async def _process_batch(
+        self, batch: Mapping[str, BookChange], failed_before: Mapping[str, FailedBook]
+    ) -> dict[str, FailedBook]:
+        """Read and save some books, and return the failed books of this and earlier batches."""
+        parts_by_book = await self._request_books(batch)
+        self._unknown_fields += count_unknown_fields(
+            parts.assemble() for parts in parts_by_book.values()
+        )
+        reasons = await self._save(await asyncio.to_thread(read_books, batch, parts_by_book))
         self._budget.progress(len(batch))
-        failed = {
-            book_id: book for book_id, book in progress.missed.items() if book_id not in reasons
-        }
+        failed = {book_id: book for book_id, book in failed_before.items() if book_id not in batch}
         for book_id, reason in reasons.items():
-            if reason is not None:
-                name = batch[book_id].name
-                self._fail(name, reason)
-                failed[book_id] = _make_failed_book(name, reason, progress.missed.get(book_id))
-        return replace(progress, missed=failed, under_way=UnfinishedRun(began_at, list(batch)[-1]))
+            name = batch[book_id].name
+            self._report_failure(name, reason)
+            failed[book_id] = _make_failed_book(name, reason, failed_before.get(book_id))
+        return failed
 
-    async def _save(self, books: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
-        """Save the readable books.
-
-        Args:
-            books: Each book, or the reason why it cannot be read.
-
-        Returns:
-            For each book, the reason why it was not saved, or None if it was saved.
-        """
-        sources = [book for book in books.values() if not isinstance(book, str)]
+    async def _save(self, books: Mapping[str, ChunkedSource | Unreadable]) -> dict[str, str]:
+        """Save the readable books, and return why the others were not saved, by book id."""
+        sources = [book for book in books.values() if not isinstance(book, Unreadable)]
         refused = await save_sources(sources, self._context, self._report)
         self._report.counts["read"] += len(sources) - len(refused)
-        self._report.warnings += [
-            _make_failure(chunked.source.title, warning)
-            for chunked in sources
-            for warning in chunked.source.warnings
-        ]
-        return {
-            book_id: book if isinstance(book, str) else refused.get(book.source.source_id)
-            for book_id, book in books.items()
-        }
+        for chunked in sources:
+            for warning in chunked.source.warnings:
+                self._report.warnings.append(_make_problem(chunked.source.title, warning))
+        reasons: dict[str, str] = {}
+        for book_id, book in books.items():
+            if isinstance(book, Unreadable):
+                reasons[book_id] = str(book)
+            elif book.source.source_id in refused:
+                reasons[book_id] = refused[book.source.source_id]
+        return reasons
 
     async def _request_books(self, batch: Mapping[str, BookChange]) -> dict[str, BookParts]:
         """Request some books, and assemble each from all pages."""
@@ -236,11 +251,12 @@ class _SyncRun:
                     parts.setdefault(book_id, BookParts()).add(book)
         return parts
 
-    def _fail(self, name: str, reason: str) -> None:
-        self._report.failures.append(_make_failure(name, reason))
+    def _report_failure(self, name: str, reason: str) -> None:
+        self._report.failures.append(_make_problem(name, reason))
 
 
-def _make_failure(name: str, reason: str) -> Failure:
+def _make_problem(name: str, reason: str) -> Failure:
+    """Return an item for a report's failures or warnings."""
     return Failure(f"Readwise: {to_one_line(name)}", to_one_line(reason))
 
 
@@ -250,7 +266,7 @@ def _numeric_key(book_id: str) -> tuple[int, str]:
 
 
 def _make_failed_book(name: str, reason: str, previous: FailedBook | None) -> FailedBook:
-    """Return the record of a failed book with one more try.
+    """Return the record of a failed book, with this attempt counted.
 
     A dead-lettered book is read only after it has changed, so its tries are counted from 1 again.
     """
@@ -258,24 +274,27 @@ def _make_failed_book(name: str, reason: str, previous: FailedBook | None) -> Fa
     return FailedBook(name, to_headline(reason, _MAX_REASON), tries + 1)
 
 
-def _complete_progress(progress: SyncProgress, began_at: datetime) -> SyncProgress:
-    """Return the progress after a complete run.
+def _choose_next_start(
+    progress: SyncProgress, failed_books: Mapping[str, FailedBook], run: UnfinishedRun
+) -> datetime | None:
+    """Return the time from which the run after a complete run lists changes.
 
-    If more books failed than the progress can name, the next run reads all changes again.
+    The stored failed books are cut off at a maximum. With that many books, some may therefore be
+    unknown, and the next run lists the same changes again.
     """
-    if len(progress.missed) >= MAX_FAILED_BOOKS:
-        return replace(progress, under_way=None)
-    return SyncProgress(began_at - MARGIN, progress.missed)
+    if len(failed_books) >= MAX_FAILED_BOOKS:
+        return progress.updated_after
+    return run.began_at - MARGIN
 
 
 async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
-    """Load up to `limit` of the books that were given up until they change."""
+    """Load up to `limit` of the books that are not retried until they change."""
     books = await ReadwiseSync(ctx.database).load_dead_letters()
     return [Failure(f"Readwise: {book.name}", book.reason) for book in books[:limit]]
 
 
 async def _retry(ctx: Context) -> int:
-    """Queue all dead-lettered books for the next run; return how many they are."""
+    """Queue all dead-lettered books for the next run, and return their number."""
     return await ReadwiseSync(ctx.database).retry()
 
 

@@ -380,7 +380,7 @@ async def test_a_book_without_an_id_is_reported(
     readwise.put_book(7, "Reef early.")
     readwise.put_book(8, "Knead well.", user_book_id=None)
     report = await run_ingest(app)
-    assert report.failures == [Failure("Readwise: Book 8", "has no id by which to request it")]
+    assert report.failures == [Failure("Readwise: Book 8", "has no id, so it cannot be requested")]
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 

@@ -342,7 +342,7 @@ async def test_control_characters_are_removed_and_bidi_marks_stay(
         7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067"
     )
     readwise.put_book(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
-    reason = "has no id by which to request it"
+    reason = "has no id, so it cannot be requested"
     assert (await run_ingest(app)).failures == [Failure("Readwise: Oars 2J", reason)]
     assert await read_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()

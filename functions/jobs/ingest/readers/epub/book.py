@@ -11,16 +11,9 @@ import re
 from functools import partial
 from html.entities import html5
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from functions.jobs.ingest.readers.archives import open_archive
-from functions.jobs.ingest.readers.decoding import (
-    MEGABYTE,
-    Record,
-    SourceFile,
-    Unreadable,
-    check_size,
-)
 from functions.jobs.ingest.readers.epub.package import (
     EPUB_TYPE,
     find_elements,
@@ -34,6 +27,13 @@ from functions.jobs.ingest.readers.html.decoding import decode_html
 from functions.jobs.ingest.readers.html.formulas import replace_formulas
 from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.locators import PARAGRAPH
+from functions.jobs.ingest.readers.source_file import (
+    MEGABYTE,
+    Record,
+    SourceFile,
+    Unreadable,
+    describe_excess,
+)
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
@@ -83,20 +83,29 @@ _IGNORED_TYPES: Final = frozenset(
         "toc",
     ]
 )
+"""The values of `epub:type` on elements that are not running text."""
 _IGNORED_ROLES: Final = frozenset(f"doc-{role}" for role in _IGNORED_TYPES)
+"""The ARIA roles of such elements."""
 _CHAPTER_HEADINGS: Final = frozenset({"h1", "h2"})
 _HEADING: Final = re.compile("h[1-6]")
 _ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
 
+class _ChapterText(NamedTuple):
+    """The text of a section, and the title of its chapter, if there is one."""
+
+    chapter: str | None
+    text: str
+
+
 def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a book."""
-    yield file.name, partial(_make_source, file)
+    yield Record(file.name, partial(_make_source, file))
 
 
 def _make_source(file: SourceFile) -> Source:
-    if reason := check_size(file.path.stat().st_size, MAX_BYTES):
+    if reason := describe_excess(file.path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     with open_archive(file.path) as archive:
         _refuse_protected(archive)
@@ -107,15 +116,15 @@ def _make_source(file: SourceFile) -> Source:
     metadata = package.metadata
     return Source(
         source_id=file.source_id,
-        title=to_headline(metadata.title or PurePosixPath(file.key).stem) or "Untitled",
+        title=to_headline(metadata.title or PurePosixPath(file.relative_path).stem) or "Untitled",
         **{**metadata.source_fields, "category": "books"},
         sections=tuple(
             Section(
-                text,
-                locators=((0, Locator(chapter=chapter)),) if chapter else (),
+                section.text,
+                locators=((0, Locator(chapter=section.chapter)),) if section.chapter else (),
                 written_at=metadata.date or file.modified_at,
             )
-            for chapter, text in sections
+            for section in sections
         ),
         warnings=warnings,
     )
@@ -133,12 +142,12 @@ def _refuse_protected(archive: Archive) -> None:
 
 def _read_sections(
     archive: Archive, package: Package
-) -> tuple[list[tuple[str | None, str]], tuple[str, ...]]:
-    """Return each section's chapter title and text, and warnings about unreadable documents.
+) -> tuple[list[_ChapterText], tuple[str, ...]]:
+    """Return the sections, and warnings about documents that cannot be read.
 
     Without a table of contents, headings of the first two levels begin chapters.
     """
-    sections: list[tuple[str | None, str]] = []
+    sections: list[_ChapterText] = []
     warnings: list[str] = []
     chapter: str | None = None
     characters = 0
@@ -154,7 +163,7 @@ def _read_sections(
             blocks, titles, titles.get("", chapter), has_toc=bool(package.chapters)
         )
         sections += added
-        characters += sum(len(text) for _, text in added)
+        characters += sum(len(section.text) for section in added)
         if characters > MAX_CHARACTERS:
             raise Unreadable(f"has more than {MAX_CHARACTERS // 1_000_000} million characters")
     if warnings and not sections:
@@ -164,7 +173,7 @@ def _read_sections(
 
 def _split_chapters(
     blocks: Sequence[Block], titles: dict[str, str], chapter: str | None, *, has_toc: bool
-) -> tuple[list[tuple[str | None, str]], str | None]:
+) -> tuple[list[_ChapterText], str | None]:
     """Split a document at its chapters. Headings alone belong to the chapter below them.
 
     Args:
@@ -174,9 +183,9 @@ def _split_chapters(
         has_toc: Whether the book has a table of contents.
 
     Returns:
-        The chapter titles and texts of the sections, and the chapter that goes on at the end.
+        The sections, and the chapter that goes on at the end.
     """
-    sections: list[tuple[str | None, str]] = []
+    sections: list[_ChapterText] = []
     texts: list[str] = []
     has_prose = False
     for block in blocks:
@@ -186,18 +195,23 @@ def _split_chapters(
             title = to_headline(block.text)
         if title and title != chapter:
             if has_prose:
-                sections.append((chapter, PARAGRAPH.join(texts)))
+                sections.append(_ChapterText(chapter, PARAGRAPH.join(texts)))
                 texts, has_prose = [], False
             chapter = title
         if text := clean(block.text).strip():
             texts.append(text)
             has_prose = has_prose or not _HEADING.fullmatch(block.tag)
     if texts:
-        sections.append((chapter, PARAGRAPH.join(texts)))
+        sections.append(_ChapterText(chapter, PARAGRAPH.join(texts)))
     return sections, chapter
 
 
 def _read_document(data: bytes) -> Iterator[Block]:
+    """Yield the blocks of a document.
+
+    Raises:
+        Unreadable: The document is neither XHTML nor HTML.
+    """
     from lxml import etree
 
     try:

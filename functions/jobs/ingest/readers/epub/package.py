@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from posixpath import dirname, normpath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
-from functions.jobs.ingest.readers.decoding import Unreadable, validate
 from functions.jobs.ingest.readers.fields import DocumentMetadata, to_headline
 from functions.jobs.ingest.readers.html.blocks import get_local_name
+from functions.jobs.ingest.readers.source_file import Unreadable
+from functions.jobs.ingest.readers.validation import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from functions.jobs.ingest.readers.archives import Archive
     from functions.jobs.ingest.readers.html.blocks import Element
@@ -70,6 +71,28 @@ class _LinkTarget:
     fragment: str
 
 
+class _ManifestItem(NamedTuple):
+    """A file that the package lists.
+
+    Attributes:
+        path: The path in the archive.
+        media_type: The declared media type.
+        is_nav: Whether it is the table of contents of EPUB 3.
+    """
+
+    path: str
+    media_type: str | None
+    is_nav: bool
+
+
+class _TocEntry(NamedTuple):
+    """An entry of a table of contents: its level, from 1, its link, and its title."""
+
+    level: int
+    href: str | None
+    title: str
+
+
 def read_package(archive: Archive) -> Package:
     """Read the package document, which the container names, and the table of contents.
 
@@ -86,38 +109,41 @@ def read_package(archive: Archive) -> Package:
         raise Unreadable("is not an EPUB: its container names no package document")
     package = parse_xml(archive.read(path))
     base = dirname(path)
-    manifest = {item.get("id"): item for item in find_elements(package, "item")}
-    paths = {item_id: _resolve(base, item.get("href")).path for item_id, item in manifest.items()}
-    ignored = {
+    manifest = {
+        item.get("id"): _ManifestItem(
+            _resolve(base, item.get("href")).path,
+            item.get("media-type"),
+            is_nav="nav" in (item.get("properties") or "").split(),
+        )
+        for item in find_elements(package, "item")
+    }
+    covers_and_tocs = {
         _resolve(base, reference.get("href")).path
         for reference in find_elements(package, "reference")
         if (reference.get("type") or "").lower() in _IGNORED_GUIDE_TYPES
     }
-    nav_paths = {
-        paths[item_id]
-        for item_id, item in manifest.items()
-        if "nav" in (item.get("properties") or "").split()
-    }
-    ncx_paths = [
-        paths[item_id]
-        for item_id, item in manifest.items()
-        if item.get("media-type") == _NCX_MEDIA_TYPE
-    ]
-    documents = tuple(
-        dict.fromkeys(
-            paths[item_id]
-            for reference in find_elements(package, "itemref")
-            if (item_id := reference.get("idref")) in manifest
-            and reference.get("linear") != "no"
-            and manifest[item_id].get("media-type") in _DOCUMENT_MEDIA_TYPES
-            and paths[item_id] not in ignored | nav_paths
-        )
-    )
+    nav_paths = {item.path for item in manifest.values() if item.is_nav}
+    ncx_paths = [item.path for item in manifest.values() if item.media_type == _NCX_MEDIA_TYPE]
+    documents = _list_documents(package, manifest, ignored=covers_and_tocs | nav_paths)
     if len(documents) > _MAX_DOCUMENTS:
         raise Unreadable(f"has more than {_MAX_DOCUMENTS:,} documents")
     return Package(
         _read_metadata(package), documents, _read_chapters(archive, [*nav_paths, *ncx_paths])
     )
+
+
+def _list_documents(
+    package: Element, manifest: Mapping[str | None, _ManifestItem], ignored: Collection[str]
+) -> tuple[str, ...]:
+    """Return the paths of the documents in the order of the spine, each once."""
+    paths: dict[str, None] = {}
+    for reference in find_elements(package, "itemref"):
+        item = manifest.get(reference.get("idref"))
+        if item is None or reference.get("linear") == "no" or item.path in ignored:
+            continue
+        if item.media_type in _DOCUMENT_MEDIA_TYPES:
+            paths[item.path] = None
+    return tuple(paths)
 
 
 def _read_metadata(package: Element) -> DocumentMetadata:
@@ -190,35 +216,35 @@ def _read_chapters(archive: Archive, paths: list[str]) -> dict[str, dict[str, st
             continue
         chapters: dict[str, dict[str, str]] = {}
         levels: dict[_LinkTarget, int] = {}
-        for level, href, title in _iterate_toc(tree):
-            target = _resolve(dirname(path), href)
-            if title and level > levels.get(target, 0):
-                levels[target] = level
-                chapters.setdefault(target.path, {})[target.fragment] = title
+        for entry in _iterate_toc(tree):
+            target = _resolve(dirname(path), entry.href)
+            if entry.title and entry.level > levels.get(target, 0):
+                levels[target] = entry.level
+                chapters.setdefault(target.path, {})[target.fragment] = entry.title
         if chapters:
             return chapters
     return {}
 
 
-def _iterate_toc(tree: Element) -> Iterator[tuple[int, str | None, str]]:
-    """Yield the level, the link and the title of each chapter in a table of contents.
+def _iterate_toc(tree: Element) -> Iterator[_TocEntry]:
+    """Yield the entries of a table of contents, except those below `_CHAPTER_LEVELS`.
 
-    The table is a navigation document (EPUB 3) or an NCX (EPUB 2). Levels are counted from 1, and
-    entries below `_CHAPTER_LEVELS` are left out.
+    The table is a navigation document (EPUB 3) or an NCX (EPUB 2).
     """
     for point in find_elements(tree, "navPoint"):
         label = next(find_elements(point, "text"), None)
         content = next((child for child in point if get_local_name(child) == "content"), None)
         level = 1 + _count_ancestors(point, "navPoint")
         if level <= _CHAPTER_LEVELS and label is not None and content is not None:
-            yield level, content.get("src"), to_headline(label.text or "")
+            yield _TocEntry(level, content.get("src"), to_headline(label.text or ""))
     for nav in find_elements(tree, "nav"):
         # A `nav` without a type counts as the table of contents.
         if "toc" in (nav.get(EPUB_TYPE) or "toc").split():
             for link in find_elements(nav, "a"):
                 level = max(1, _count_ancestors(link, "ol"))
                 if level <= _CHAPTER_LEVELS:
-                    yield level, link.get("href"), to_headline("".join(link.itertext()))
+                    title = to_headline("".join(link.itertext()))
+                    yield _TocEntry(level, link.get("href"), title)
 
 
 def _count_ancestors(element: Element, name: str) -> int:

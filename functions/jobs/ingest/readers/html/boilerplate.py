@@ -46,6 +46,7 @@ _CLASSES_BY_TAG: Final = {"sup": "reference", "ol": "references", "div": "toc"}
 _CONTAINERS: Final = frozenset({"html", "body", "main", "article"})
 """Elements that may contain the article are kept, whatever their classes are."""
 _ROLES: Final = frozenset({"doc-backlink", "doc-noteref"})
+"""The ARIA roles of note marks, and of the links from notes back to the text."""
 _LINE_NUMBERS: Final = frozenset(
     [
         *("blob-num", "gutter", "hljs-ln-numbers", "lineno", "linenodiv", "linenos", "linenumber"),
@@ -55,11 +56,13 @@ _LINE_NUMBERS: Final = frozenset(
 )
 """The classes of elements with line numbers. Some programs give the code the same classes."""
 _NUMBERS: Final = re.compile(r"[\d\s]*")
+"""Matches a text without words: line numbers, or nothing."""
 _HIDDEN: Final = re.compile(
     r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE
 )
 """The value of `style` by which an element is invisible."""
 _NO_PROSE: Final = frozenset({"a", "head", "nav", "noscript", "script", "style", "template"})
+"""Elements whose text does not count as prose."""
 _CODE_LINES: Final = frozenset({"blob-code", "hljs-ln-code"})
 """The classes of table cells with a line of code, on GitHub and by highlight.js."""
 _CODE: Final = frozenset({"pre", "code"})
@@ -156,9 +159,10 @@ def _unwrap_code(table: Element) -> None:
     """
     is_in_code = any(get_local_name(parent) in _CODE for parent in table.iterancestors())
     rows = [list(row) for row in table.iter("tr")]
+    last_cells = [row[-1] for row in rows if row]
     code_cells = [cell for row in rows for cell in row if not _NUMBERS.fullmatch(_get_text(cell))]
-    if is_in_code or _CODE_LINES & {name for row in rows for name in _iterate_classes(row[-1:])}:
-        text = "\n".join(_get_text(cell) for row in rows for cell in row[-1:])
+    if is_in_code or not _CODE_LINES.isdisjoint(_iterate_classes(last_cells)):
+        text = "\n".join(map(_get_text, last_cells))
     elif code_cells and len(code_cells) <= len(rows) and all(map(_is_preformatted, code_cells)):
         text = "\n".join(_get_text(pre) for cell in code_cells for pre in cell.iter("pre"))
     else:

@@ -6,7 +6,8 @@ import re
 from html import unescape
 from typing import Final
 
-from functions.jobs.ingest.readers.decoding import Unreadable, decode_legacy
+from functions.jobs.ingest.readers.decoding import DecodedText, decode_legacy
+from functions.jobs.ingest.readers.source_file import Unreadable
 
 _DECLARED_ENCODING: Final = re.compile(
     rb"""<(?:meta|\?xml)\b[^>]{0,200}?\b(?:charset|encoding)\s*=\s*["']?([\w.:-]{1,40})""",
@@ -26,6 +27,7 @@ _UNKNOWN_ENCODING: Final = (
     "is in an encoding that is not recognized, and was read as windows-1252; if letters are wrong,"
     " save it as UTF-8"
 )
+"""The warning about a page whose encoding is not recognized."""
 _TAG: Final = re.compile(rb"<[^<>]*>")
 _REFERENCE: Final = re.compile(r"&#(?:x[0-9a-f]{1,8}|[0-9]{1,8});?", re.IGNORECASE)
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -39,47 +41,51 @@ _BYTE_ORDER_MARKS: Final = {
 }
 
 
-def decode_html(html: bytes) -> tuple[str, tuple[str, ...]]:
+def decode_html(html: bytes) -> DecodedText:
     """Decode a page by its byte order mark, as valid UTF-8, by its declaration, or by a guess.
 
     Valid UTF-8 outranks a declaration, because a server or a program that converts pages to UTF-8
     often leaves the former declaration in them. Text in another encoding is hardly ever valid
-    UTF-8.
-
-    Returns:
-        The text without characters that XML does not allow, and a warning if the encoding was
-        guessed.
+    UTF-8. Characters that XML does not allow are removed from the text.
     """
     text, warnings = _decode(html)
-    return _NOT_XML.sub("", _REFERENCE.sub(_replace_reference, text)), warnings
+    text = _NOT_XML.sub("", _REFERENCE.sub(_replace_reference, text))
+    return DecodedText(text, warnings)
 
 
-def _decode(html: bytes) -> tuple[str, tuple[str, ...]]:
-    marks = (name for mark, name in _BYTE_ORDER_MARKS.items() if html.startswith(mark))
-    mark = next(marks, None)
-    if mark is None and not html.isascii():
+def _decode(html: bytes) -> DecodedText:
+    marked_encoding = next(
+        (name for mark, name in _BYTE_ORDER_MARKS.items() if html.startswith(mark)), None
+    )
+    if marked_encoding is None and not html.isascii():
         try:
-            return html.decode("utf-8"), ()
+            return DecodedText(html.decode("utf-8"))
         except UnicodeDecodeError:
             pass
     declaration = _DECLARED_ENCODING.search(html[:_SNIFFED_BYTES])
-    declared = declaration[1].decode("ascii") if declaration else None
-    for name in filter(None, (mark, declared, "utf-8")):
-        # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
-        is_latin1 = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
-        codec = "windows-1252" if is_latin1 else _WIDER_CODECS.get(name.lower(), name)
+    declared_encoding = declaration[1].decode("ascii") if declaration else None
+    for name in filter(None, (marked_encoding, declared_encoding, "utf-8")):
         try:
-            text = html.decode(codec, "replace")
+            text = html.decode(_choose_codec(name), "replace")
         except (LookupError, UnicodeError):
             continue
         invalid = text.count(_REPLACEMENT)
         valid = sum(not character.isascii() for character in text) - invalid
-        if 2 * invalid <= valid:  # a stray byte in a page of this encoding
-            return text.removeprefix("\ufeff"), ()
+        if 2 * invalid <= valid:  # a page in this encoding may contain a few stray bytes
+            return DecodedText(text.removeprefix("\ufeff"))
     try:
         return decode_legacy(html, _TAG.sub(b"\n", html))
     except Unreadable:
-        return html.decode("windows-1252", "replace"), (_UNKNOWN_ENCODING,)
+        return DecodedText(html.decode("windows-1252", "replace"), (_UNKNOWN_ENCODING,))
+
+
+def _choose_codec(label: str) -> str:
+    """Return the codec for pages that declare an encoding by this label."""
+    label = label.lower()
+    # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
+    if label in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}:
+        return "windows-1252"
+    return _WIDER_CODECS.get(label, label)
 
 
 def _replace_reference(reference: re.Match[str]) -> str:

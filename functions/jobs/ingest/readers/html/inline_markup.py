@@ -55,6 +55,7 @@ def _replace_superscript(element: Element) -> None:
 
 
 def _is_note_mark(element: Element, text: str, before: str) -> bool:
+    """Return whether a superscript leads to a note, by its text and the text before it."""
     if _is_link(element, text):
         return bool(_LINKED_MARK.fullmatch(text))
     if not _UNLINKED_MARK.fullmatch(text) or not before:
@@ -93,6 +94,7 @@ def _get_text(element: Element) -> str:
 
 
 def _replace_quotation(element: Element) -> None:
+    """Put a quotation in the marks that a browser shows, unless it has its own."""
     text = "".join(element.itertext()).strip()
     if text and text[0] not in _QUOTATION_MARKS:
         element.text = f"“{element.text or ''}"

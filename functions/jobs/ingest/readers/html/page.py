@@ -11,14 +11,6 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.ingest.readers.decoding import (
-    MEGABYTE,
-    Record,
-    SourceFile,
-    Unreadable,
-    check_size,
-    validate,
-)
 from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html.blocks import read_blocks
@@ -28,6 +20,14 @@ from functions.jobs.ingest.readers.html.formulas import replace_formulas
 from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.html.title import choose_title, find_titles
 from functions.jobs.ingest.readers.locators import join_texts
+from functions.jobs.ingest.readers.source_file import (
+    MEGABYTE,
+    Record,
+    SourceFile,
+    Unreadable,
+    describe_excess,
+)
+from functions.jobs.ingest.readers.validation import validate
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ _SAVED_FROM: Final = re.compile(
 
 def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a page."""
-    yield file.name, partial(_make_source, file)
+    yield Record(file.name, partial(_make_source, file))
 
 
 def make_article_source(
@@ -102,7 +102,7 @@ def make_article_source(
     Raises:
         Unreadable: The page has no article, or is too large.
     """
-    if reason := check_size(len(html), MAX_BYTES):
+    if reason := describe_excess(len(html), MAX_BYTES):
         raise Unreadable(reason)
     for beginning, kind in _OTHER_KINDS.items():
         if html.startswith(beginning):
@@ -132,19 +132,24 @@ def _make_source(file: SourceFile) -> Source:
     return make_article_source(
         _read(file),
         source_id=file.source_id,
-        title=PurePosixPath(file.key).stem,
+        title=PurePosixPath(file.relative_path).stem,
         url=file.url,
         written_at=file.modified_at,
     )
 
 
 def _read(file: SourceFile) -> bytes:
-    if reason := check_size(file.path.stat().st_size, MAX_BYTES):
+    if reason := describe_excess(file.path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     return file.path.read_bytes()
 
 
 def _parse(text: str) -> Any:
+    """Parse a page, and prepare it for the extraction of the article.
+
+    Raises:
+        Unreadable: The page is empty, is not HTML, or has too many elements.
+    """
     from lxml import etree
     from lxml import html as lxml_html
 
@@ -171,6 +176,9 @@ def _extract(tree: Any, url: str | None) -> Any:
     trafilatura's default mode keeps whole articles, with tables and formatting, and falls back to
     other extractors if the result is short. Comments are left out. The date is the publication date
     that the page declares; it is not guessed from the text.
+
+    Raises:
+        Unreadable: The page has no article, or hardly anything but links.
     """
     from trafilatura.core import bare_extraction
 
@@ -223,6 +231,7 @@ def _join_authors(text: str) -> str | None:
 
 
 def _find_language(tree: Any) -> str | None:
+    """Return the language that the page declares."""
     root = tree.getroottree().getroot()
     language: str | None = root.get("lang")
     return language or root.get("{http://www.w3.org/XML/1998/namespace}lang")

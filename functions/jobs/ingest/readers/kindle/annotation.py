@@ -83,6 +83,7 @@ _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _DAY: Final = re.compile(r"\b(\d{1,2})(?:er|[º°])?(?!\w)")
 """A day. In French and Italian, the first of a month is an ordinal number: `1er août`."""
 _HALF_DAY_HOURS: Final = 12
+"""The number of hours on a clock with `am` and `pm`."""
 _AFTERNOON: Final = frozenset({"p", "下午"})
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
 """A suffix of a company's or a person's name, which may follow a comma: `Helm, Inc.`."""

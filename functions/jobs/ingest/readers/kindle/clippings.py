@@ -14,17 +14,9 @@ import unicodedata
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from functions.jobs.ingest.readers.decoding import (
-    MEGABYTE,
-    UTF16_MARKS,
-    Record,
-    SourceFile,
-    Unreadable,
-    check_size,
-    read_any_text,
-)
+from functions.jobs.ingest.readers.decoding import UTF16_MARKS, DecodedText, read_any_text
 from functions.jobs.ingest.readers.fields import clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.kindle.annotation import (
@@ -37,6 +29,13 @@ from functions.jobs.ingest.readers.kindle.annotation import (
     parse_position,
 )
 from functions.jobs.ingest.readers.kindle.merging import make_sections
+from functions.jobs.ingest.readers.source_file import (
+    MEGABYTE,
+    Record,
+    SourceFile,
+    Unreadable,
+    describe_excess,
+)
 from shared.core.ids import safe_id
 from shared.knowledge.source import Source
 
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_BYTES: Final = 32 * MEGABYTE
+"""The maximum size of a file."""
 NAME: Final = "My Clippings.txt"
 _SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$|\0", re.MULTILINE)
 """The end of an entry: a line of equals signs, or a damaged block as in `_read_text`."""
@@ -67,11 +67,41 @@ _PARTS: Final = re.compile(r"\s*[|\uff5c]\s*")
 _LIMIT: Final = re.compile(r"<[^<>\n]{10,200}>")
 """The placeholder for the text when the publisher's limit on copied text is reached."""
 _UNNAMED: Final = "Untitled"
+_FAULTS: Final = {
+    "empty": "without text; left out",
+    "limit": "without text: the publisher's limit on clippings was reached; left out",
+    "language": f"with a heading that is not in {LANGUAGES}; kept as a highlight",
+    "date": "with a date that cannot be read; kept without a date",
+}
+"""What is wrong with entries, in the words of a warning."""
+
+
+class _Entry(NamedTuple):
+    """An entry of the file.
+
+    Attributes:
+        line: The line on which it begins, from 1.
+        title: The line with the title and the author.
+        heading: The line with kind, position and date, such as `- Your Highlight on page 7 | ...`.
+        text: The highlight or the note.
+    """
+
+    line: int
+    title: str
+    heading: str
+    text: str
 
 
 @dataclass(slots=True)
 class _BookEntries:
-    """The entries of a book, with the number of entries that have each fault."""
+    """The entries of a book.
+
+    Attributes:
+        title: The title.
+        author: The author, if the title line names one.
+        annotations: The highlights and notes.
+        faults: The number of entries with each fault, by a key of `_FAULTS`.
+    """
 
     title: str
     author: str | None
@@ -91,49 +121,49 @@ def read_records(file: SourceFile) -> Iterator[Record]:
         Unreadable: The file has no clippings.
     """
     text, file_warnings = _read_text(file)
-    entries: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    faulty: list[int] = []
-    for line, (title_line, heading, content) in _split_entries(text):
-        if heading.startswith("-"):
-            entries[title_line].append((heading, content))
+    entries: dict[str, list[_Entry]] = defaultdict(list)
+    lines_without_heading: list[int] = []
+    for entry in _split_entries(text):
+        if entry.heading.startswith("-"):
+            entries[entry.title].append(entry)
         else:
-            faulty.append(line)
+            lines_without_heading.append(entry.line)
     if not entries:
         raise Unreadable(f"is not a Kindle's {NAME}: rename it to have it read as text")
-    for line in faulty:
-        yield f"{file.name} line {line}", _refuse_without_heading
+    for line in lines_without_heading:
+        yield Record(f"{file.name} line {line}", _refuse_without_heading)
     for source_id, book in _group_by_book(entries).items():
         if book.annotations or book.faults:
-            yield (
+            yield Record(
                 f"{file.name}: {to_headline(book.title, 80)}",
                 partial(_build_source, source_id, book, file_warnings),
             )
-            file_warnings = ()
+            file_warnings = ()  # only the first book reports them
 
 
-def _read_text(file: SourceFile) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a file, and warnings.
+def _read_text(file: SourceFile) -> DecodedText:
+    """Read a file that may be damaged.
 
     If a Kindle is unplugged while it writes, it leaves blocks of NUL bytes in the file. Each block
     becomes one NUL character in the text.
     """
     data = b""
-    if not check_size(file.path.stat().st_size, MAX_BYTES):
+    if not describe_excess(file.path.stat().st_size, MAX_BYTES):
         data = file.path.read_bytes()
     if b"\0" not in data or data.startswith(UTF16_MARKS):
         text, warnings = read_any_text(file.path, MAX_BYTES)
-        return clean(text), warnings
+        return DecodedText(clean(text), warnings)
     parts = re.split("\0+", data.decode("utf-8-sig", "replace"))
     count = len(parts) - 1
     warning = (
         f"has {count:,} damaged {'block' if count == 1 else 'blocks'} of NUL bytes, as after"
         " unplugging; an entry there may be incomplete"
     )
-    return "\0".join(map(clean, parts)), (warning,)
+    return DecodedText("\0".join(map(clean, parts)), (warning,))
 
 
-def _split_entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
-    """Yield the line on which each entry begins, with its title, its heading and its text."""
+def _split_entries(text: str) -> Iterator[_Entry]:
+    """Yield the entries of a text. What an incomplete entry lacks is empty."""
     line, start = 1, 0
     for end in [*_SEPARATOR.finditer(text), None]:
         entry = text[start : end.start() if end else None]
@@ -141,37 +171,41 @@ def _split_entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
         if parts[0]:
             blank = len(entry) - len(entry.lstrip("\ufeff \t\n"))
             title, heading, content = (part.strip() for part in (*parts, "", "")[:3])
-            yield line + entry.count("\n", 0, blank), (title, heading, content)
+            yield _Entry(line + entry.count("\n", 0, blank), title, heading, content)
         if end:
             line += text.count("\n", start, end.end())
             start = end.end()
 
 
-def _group_by_book(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _BookEntries]:
-    """Group the headings and texts of entries, given by title line, into books by source id."""
+def _group_by_book(entries: Mapping[str, list[_Entry]]) -> dict[str, _BookEntries]:
+    """Convert entries by title line to books by source id."""
     books: dict[str, _BookEntries] = {}
-    for title_line, parts in entries.items():
+    for title_line, entries_of_title in entries.items():
         title, author = _parse_title(title_line)
         book = books.setdefault(_make_source_id(title, author), _BookEntries(title, author))
-        for heading, content in parts:
-            _add(book, heading, content)
+        for entry in entries_of_title:
+            _add(book, entry)
     return books
 
 
-def _add(book: _BookEntries, heading: str, content: str) -> None:
-    """Add an entry to its book. Bookmarks are left out."""
-    *places, date = _PARTS.split(heading)
+def _add(book: _BookEntries, entry: _Entry) -> None:
+    """Add an entry to its book. Bookmarks and empty notes are left out."""
+    *places, date = _PARTS.split(entry.heading)
     kind = parse_kind(" ".join(places) or date)
-    if kind is AnnotationKind.BOOKMARK or (not content and kind is not AnnotationKind.HIGHLIGHT):
+    is_highlight = kind is AnnotationKind.HIGHLIGHT
+    if kind is AnnotationKind.BOOKMARK or (not entry.text and not is_highlight):
         return
-    if not content or _LIMIT.fullmatch(content):
-        book.faults["limit" if content else "empty"] += 1
+    if not entry.text or _LIMIT.fullmatch(entry.text):
+        book.faults["limit" if entry.text else "empty"] += 1
         return
     added_at = parse_datetime(date)
-    book.faults["language"] += kind is None
-    book.faults["date"] += added_at is None and kind is not None
-    position = parse_position(heading)
-    book.annotations.append(Annotation(kind, content, position, added_at))
+    # A date in an unknown language cannot be read either. That is one fault, not two.
+    if kind is None:
+        book.faults["language"] += 1
+    elif added_at is None:
+        book.faults["date"] += 1
+    position = parse_position(entry.heading)
+    book.annotations.append(Annotation(kind, entry.text, position, added_at))
 
 
 def _parse_title(line: str) -> tuple[str, str | None]:
@@ -192,7 +226,7 @@ def _refuse_without_heading() -> Source:
 
 
 def _build_source(source_id: str, book: _BookEntries, file_warnings: tuple[str, ...]) -> Source:
-    warnings = (*_iterate_warnings(book.faults), *file_warnings)
+    warnings = (*_describe_faults(book.faults), *file_warnings)
     if not book.annotations:
         raise Unreadable(f"has no text: {'; '.join(warnings)}")
     return Source(
@@ -206,14 +240,8 @@ def _build_source(source_id: str, book: _BookEntries, file_warnings: tuple[str, 
     )
 
 
-def _iterate_warnings(faults: Counter[str]) -> Iterator[str]:
-    reasons = {
-        "empty": "without text; left out",
-        "limit": "without text: the publisher's limit on clippings was reached; left out",
-        "language": f"with a heading that is not in {LANGUAGES}; kept as a highlight",
-        "date": "with a date that cannot be read; kept without a date",
-    }
-    for name, reason in reasons.items():
+def _describe_faults(faults: Counter[str]) -> Iterator[str]:
+    for name, reason in _FAULTS.items():
         if count := faults[name]:
             yield f"{count:,} {'entry' if count == 1 else 'entries'} {reason}"
 

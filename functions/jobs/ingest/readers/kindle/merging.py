@@ -37,12 +37,11 @@ def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
     joined to the highlight at its location.
     """
     highlights = _Highlights()
-    order = {id(item): index for index, item in enumerate(annotations)}
-    longest_first = sorted(annotations, key=lambda item: len(item.text), reverse=True)
-    for annotation in longest_first:
+    indexed = sorted(enumerate(annotations), key=lambda item: len(item[1].text), reverse=True)
+    for index, annotation in indexed:  # longest first
         if annotation.kind is not AnnotationKind.NOTE:
-            highlights.add(annotation, order[id(annotation)])
-    notes: dict[int, list[Annotation]] = defaultdict(list)
+            highlights.add(annotation, index)
+    notes: dict[int, list[Annotation]] = defaultdict(list)  # by the index of their highlight
     unattached: list[tuple[int, Annotation]] = []
     for index, note in enumerate(annotations):
         if note.kind is AnnotationKind.NOTE:
@@ -51,10 +50,9 @@ def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
                 unattached.append((index, note))
             else:
                 notes[target].append(note)
-    entries = [(index, item, notes[index]) for index, item in highlights.by_index.items()]
-    entries += [(index, note, []) for index, note in _drop_superseded(unattached)]
+    entries = [*highlights.by_index.items(), *_drop_superseded(unattached)]
     entries.sort(key=lambda entry: _reading_order_key(entry[1].position, entry[0]))
-    return [make_section(item, _keep_latest(attached)) for _, item, attached in entries]
+    return [make_section(item, _keep_latest(notes.get(index, ()))) for index, item in entries]
 
 
 class _Highlights:
@@ -95,17 +93,14 @@ class _Highlights:
         location, page = note.position.first_location, note.position.page
         if location is None and page is None:
             return None
-        overlapping = [
-            (
-                abs((highlight.position.last_location or 0) - (location or 0)),
-                abs(other_index - index),
-                other_index,
-            )
-            for other_index in self._iterate_near(note.position)
-            if _may_overlap((highlight := self.by_index[other_index]).position, note.position)
-            and (location is not None or page == highlight.position.page)
-        ]
-        return min(overlapping)[-1] if overlapping else None
+        candidates: list[tuple[int, int, int]] = []
+        for other_index in self._iterate_near(note.position):
+            position = self.by_index[other_index].position
+            is_on_page = location is not None or page == position.page
+            if is_on_page and _may_overlap(position, note.position):
+                distance = abs((position.last_location or 0) - (location or 0))
+                candidates.append((distance, abs(other_index - index), other_index))
+        return min(candidates)[-1] if candidates else None
 
     def _iterate_near(self, position: Position) -> Iterator[int]:
         """Yield the indexes of the highlights in the buckets of a position."""

@@ -11,15 +11,9 @@ from dataclasses import replace
 from functools import partial
 from html import unescape
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from functions.jobs.ingest.readers.decoding import (
-    MEGABYTE,
-    Record,
-    SourceFile,
-    Unreadable,
-    read_text,
-)
+from functions.jobs.ingest.readers.decoding import read_unicode_text
 from functions.jobs.ingest.readers.fields import clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.kindle.annotation import (
@@ -30,14 +24,14 @@ from functions.jobs.ingest.readers.kindle.annotation import (
     parse_kind,
     parse_position,
 )
+from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile, Unreadable
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    AnnotationWithNotes = tuple[Annotation, list[Annotation]]
-
 MAX_BYTES: Final = 16 * MEGABYTE
+"""The maximum size of a file."""
 _TITLE, _AUTHORS, _CHAPTER = "booktitle", "authors", "sectionheading"
 _HEADING, _TEXT = "noteheading", "notetext"
 _CLASSES: Final = frozenset(
@@ -47,13 +41,23 @@ _MARKS: Final = tuple(
     re.compile(rf"<\w+[^<>]{{0,200}}\bclass\s*=\s*[\"'](?:{names})[\"']".encode(), re.IGNORECASE)
     for names in (_TITLE, f"notebookfor|{_CHAPTER}|{_HEADING}")
 )
+"""The elements by which a notebook is recognized: the book's title, and another that only notebooks
+have."""
 _TAG: Final = re.compile(r"<[^<>]*>")
 _CLASS: Final = re.compile(r"\bclass\s*=\s*[\"']([^\"'<>]*)", re.IGNORECASE)
 _PAGE_ALONE: Final = re.compile(r"\w+\s+\d+")
+"""A page, such as `Page 4`, in place of a chapter's title."""
 _CHARACTERS_PER_LOCATION: Final = 100
 """The assumed number of characters in a location, from which a highlight's end is estimated."""
 _SLACK: Final = 10
 """A note may be at most this many locations after the estimated end of its highlight."""
+
+
+class _AnnotationWithNotes(NamedTuple):
+    """A highlight with the notes about it, or a lone note."""
+
+    annotation: Annotation
+    notes: list[Annotation]
 
 
 def recognizes(beginning: bytes) -> bool:
@@ -63,14 +67,14 @@ def recognizes(beginning: bytes) -> bool:
 
 def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a file."""
-    yield file.name, partial(_read_source, file)
+    yield Record(file.name, partial(_read_source, file))
 
 
 def _read_source(file: SourceFile) -> Source:
-    text = read_text(file.path, MAX_BYTES)
+    text = read_unicode_text(file.path, MAX_BYTES)
     parts = _parse_parts(text)
-    fields = dict(reversed(parts))
-    title = fields.get(_TITLE) or PurePosixPath(file.key).stem
+    fields = dict(reversed(parts))  # the first element of each class wins
+    title = fields.get(_TITLE) or PurePosixPath(file.relative_path).stem
     sections = [
         replace(make_section(annotation, notes), written_at=file.modified_at)
         for annotation, notes in _join_notes(list(_parse_annotations(parts)))
@@ -156,18 +160,15 @@ def _parse_annotation(heading: str, section: str, text: str) -> Annotation:
     return Annotation(kind, text, position, chapter=to_headline(chapter or section) or None)
 
 
-def _join_notes(annotations: Sequence[Annotation]) -> list[AnnotationWithNotes]:
+def _join_notes(annotations: Sequence[Annotation]) -> list[_AnnotationWithNotes]:
     """Join each note to the highlight before it, unless the note is too far away."""
-    joined: list[AnnotationWithNotes] = []
+    joined: list[_AnnotationWithNotes] = []
     for annotation in annotations:
-        if (
-            annotation.kind is AnnotationKind.NOTE
-            and joined
-            and _is_about(annotation, joined[-1][0])
-        ):
-            joined[-1][1].append(annotation)
+        is_note = annotation.kind is AnnotationKind.NOTE
+        if is_note and joined and _is_about(annotation, joined[-1].annotation):
+            joined[-1].notes.append(annotation)
         else:
-            joined.append((annotation, []))
+            joined.append(_AnnotationWithNotes(annotation, []))
     return joined
 
 

@@ -42,18 +42,19 @@ def find_chapters(
 
 
 def _place_titles(titles: Sequence[str], lines: Sequence[str]) -> dict[int, str]:
+    """Return the titles on a page by the line at which they begin, as `find_chapters` does."""
     placed: dict[int, str] = {}
-    late: dict[int, str] = {}
+    title_after_page: str | None = None
     start = 0
     for title in titles:
         index = _find_line(title, lines, start)
         if index is None and placed:
-            late = {len(lines): title}
+            title_after_page = title
         else:
             start = index or 0
             placed[start] = title
-            late = {}
-    return placed | late
+            title_after_page = None
+    return placed | ({len(lines): title_after_page} if title_after_page else {})
 
 
 def _find_line(title: str, lines: Sequence[str], start: int) -> int | None:

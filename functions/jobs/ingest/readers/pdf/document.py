@@ -18,13 +18,6 @@ from pathlib import PurePosixPath
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.ingest.readers.decoding import (
-    MEGABYTE,
-    Record,
-    SourceFile,
-    Unreadable,
-    check_size,
-)
 from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.locators import PARAGRAPH
@@ -33,6 +26,13 @@ from functions.jobs.ingest.readers.pdf.chapters import find_chapters
 from functions.jobs.ingest.readers.pdf.hyphens import count_spellings, join_words
 from functions.jobs.ingest.readers.pdf.metadata import parse_date, parse_metadata
 from functions.jobs.ingest.readers.pdf.running_heads import remove_running_heads
+from functions.jobs.ingest.readers.source_file import (
+    MEGABYTE,
+    Record,
+    SourceFile,
+    Unreadable,
+    describe_excess,
+)
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _SLOW: Final = f"takes longer than {MAX_SECONDS:.0f} seconds to read: split it"
 
 def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a PDF."""
-    yield file.name, partial(_make_source, file)
+    yield Record(file.name, partial(_make_source, file))
 
 
 def make_pdf_source(
@@ -86,7 +86,7 @@ def make_pdf_source(
         Unreadable: The file is too large, encrypted, damaged or a scan.
         OSError: The file cannot be opened.
     """
-    if reason := check_size(path.stat().st_size, MAX_BYTES):
+    if reason := describe_excess(path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     contents = _run_program(path)
     pages: list[str] = contents["pages"]
@@ -116,7 +116,7 @@ def _make_source(file: SourceFile) -> Source:
     return make_pdf_source(
         file.path,
         source_id=file.source_id,
-        title=PurePosixPath(file.key).stem,
+        title=PurePosixPath(file.relative_path).stem,
         url=file.url,
         written_at=file.modified_at,
     )
@@ -174,9 +174,11 @@ def _join_pages(
     parts: list[str] = []
     locators: list[tuple[int, Locator]] = []
     chapter: str | None = None
-    offset, previous = 0, ""
+    offset = 0
+    previous = ""  # the line before
     for number, (lines, titles) in enumerate(zip(pages, chapters, strict=True), start=1):
-        is_first, after_blank = True, False
+        is_first = True
+        after_blank = False
         for index, line in enumerate(lines or [""]):
             chapter = titles.get(index, chapter)
             if not line:
@@ -193,7 +195,8 @@ def _join_pages(
             if is_first or begins_chapter:
                 locator = Locator(page=number, chapter=chapter, url=_build_page_url(url, number))
                 locators.append((offset - len(line), locator))
-            is_first, after_blank, previous = False, False, line
+            is_first = after_blank = False
+            previous = line
         chapter = titles.get(len(lines), chapter)
     return "".join(parts), tuple(locators)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MARK: Final = "\ufffe"
+"""The character that PDFium writes for a hyphen at the end of a line."""
 _LINE_END_HYPHEN: Final = re.compile(f"-?{_MARK}\r?\n?")
 """How PDFium writes a hyphen at the end of a line, and the line break."""
 _WORD: Final = re.compile(r"\w+")

@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from functions.jobs.ingest.readers.decoding import validate
 from functions.jobs.ingest.readers.fields import DocumentMetadata, clean
+from functions.jobs.ingest.readers.validation import validate
 
 _DATE: Final = re.compile(
     r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?'?|Z.*)?"

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import sys
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +87,9 @@ def _read(path: str) -> dict[str, Any]:
     count = len(document)
     if count > MAX_PAGES:
         raise _Refusal(f"has {count:,} pages, more than {MAX_PAGES:,}: split it")
-    pages, annotations, characters = [], [], 0
+    pages: list[str] = []
+    annotations: list[dict[str, Any]] = []
+    characters = 0
     for index in range(count):
         text, on_page = _read_page(document, index)
         characters += len(text) + sum(len(item["text"]) + len(item["note"]) for item in on_page)
@@ -155,15 +156,25 @@ def _read_annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
         finally:
             pdfium.FPDFPage_CloseAnnot(annotation)
         if item["text"].strip() or item["note"].strip():
-            left, _, _, top = boxes[0]
-            placed.append(((-top, left), item))
+            placed.append(((-boxes[0].top, boxes[0].left), item))
     return [item for _, item in sorted(placed, key=lambda entry: entry[0])]
 
 
-_Box = tuple[float, float, float, float]
-"""The left, bottom, right and top of a rectangle, in points from the page's lower left corner."""
-_Character = tuple[float, float, int]
-"""The y and x coordinates of a character's centre, in points, and its index on the page."""
+class _Box(NamedTuple):
+    """A rectangle, in points from the page's lower left corner."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+class _Character(NamedTuple):
+    """The centre of a character, in points, and its number on the page; sorted by height."""
+
+    y: float
+    x: float
+    number: int
 
 
 def _read_boxes(annotation: Any) -> list[_Box]:
@@ -176,12 +187,12 @@ def _read_boxes(annotation: Any) -> list[_Box]:
         if pdfium.FPDFAnnot_GetAttachmentPoints(annotation, index, quad):
             xs = quad.x1, quad.x2, quad.x3, quad.x4
             ys = quad.y1, quad.y2, quad.y3, quad.y4
-            boxes.append((min(xs), min(ys), max(xs), max(ys)))
+            boxes.append(_Box(min(xs), min(ys), max(xs), max(ys)))
     if boxes:
         return boxes
     own = pdfium.FS_RECTF()
     pdfium.FPDFAnnot_GetRect(annotation, own)
-    return [(own.left, own.bottom, own.right, own.top)]
+    return [_Box(own.left, own.bottom, own.right, own.top)]
 
 
 def _locate_characters(text_page: Any) -> list[_Character]:
@@ -194,7 +205,7 @@ def _locate_characters(text_page: Any) -> list[_Character]:
 
     box = pdfium.FS_RECTF()
     return sorted(
-        ((box.bottom + box.top) / 2, (box.left + box.right) / 2, index)
+        _Character((box.bottom + box.top) / 2, (box.left + box.right) / 2, index)
         for index in range(text_page.count_chars())
         if pdfium.FPDFText_IsGenerated(text_page.raw, index) != 1
         and pdfium.FPDFText_GetLooseCharBox(text_page.raw, index, box)
@@ -203,10 +214,13 @@ def _locate_characters(text_page: Any) -> list[_Character]:
 
 def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
     """Return the text of the characters whose centre is in a rectangle."""
-    left, bottom, right, top = box
-    first = bisect_left(characters, (bottom,))
-    end = bisect_right(characters, (top, math.inf))
-    indexes = sorted(index for _, x, index in characters[first:end] if left < x < right)
+    first = bisect_left(characters, box.bottom, key=_get_height)
+    end = bisect_right(characters, box.top, key=_get_height)
+    indexes = sorted(
+        character.number
+        for character in characters[first:end]
+        if box.left < character.x < box.right
+    )
     runs: list[list[int]] = []
     for index in indexes:
         if runs and index - runs[-1][-1] <= 1 + _MAX_ADDED:
@@ -216,7 +230,12 @@ def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> st
     return "\r\n".join(text_page.get_text_range(run[0], run[-1] - run[0] + 1) for run in runs)
 
 
+def _get_height(character: _Character) -> float:
+    return character.y
+
+
 def _read_string(annotation: Any, key: bytes) -> str:
+    """Return a text in an annotation's dictionary, such as `Contents`."""
     import pypdfium2.raw as pdfium
 
     return _read_utf16(lambda *buffer: pdfium.FPDFAnnot_GetStringValue(annotation, key, *buffer))

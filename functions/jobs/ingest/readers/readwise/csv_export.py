@@ -13,28 +13,21 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from functions.jobs.ingest.readers.decoding import (
-    Record,
-    SourceFile,
-    Unreadable,
-    read_any_text,
-    warn_of_faults,
-)
+from functions.jobs.ingest.readers.decoding import read_any_text
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.readwise import export
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES, make_source, parse_book
+from functions.jobs.ingest.readers.source_file import Record, SourceFile, Unreadable
+from functions.jobs.ingest.readers.validation import Fault, describe_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from functions.jobs.ingest.readers.decoding import Location
+    from functions.jobs.ingest.readers.validation import Location
     from shared.knowledge.source import Source
-
-    Row = tuple[int, dict[str, str]]
-    """The line on which a row begins, and its cells by column."""
 
 TITLE, AUTHOR, TEXT, ASIN = "Book Title", "Book Author", "Highlight", "Amazon Book ID"
 BOOK_TAGS: Final = "Document tags"
@@ -62,16 +55,25 @@ COLUMNS: Final = (
 )
 _REST: Final = ""
 """The key under which a row's cells beyond the last column of the header are stored."""
-_OTHER: Final = "is not Readwise's CSV export, whose columns are {}: convert it to .md or .jsonl"
+_OTHER_COLUMNS: Final = (
+    "is not Readwise's CSV export, whose columns are {}: convert it to .md or .jsonl"
+)
 _CUT_OFF: Final = "unexpected end of data"
 """The message of the csv module for a file that ends within quotes."""
 _DELIMITERS: Final = ",;\t"
 """Readwise writes commas; a spreadsheet may save the file with another delimiter."""
 
 
+class Row(NamedTuple):
+    """A highlight: the line on which its row begins, and its cells by column."""
+
+    line: int
+    cells: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class _CsvRow:
-    """A row of the file.
+    """A row of the file, before its columns are known.
 
     Attributes:
         line: The line on which the row begins.
@@ -87,6 +89,13 @@ class _CsvRow:
     is_balanced: bool = True
 
 
+class _InvalidRow(NamedTuple):
+    """The line of a row that is not valid CSV, and the reason."""
+
+    line: int
+    reason: str
+
+
 def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file, in the order of their first rows.
 
@@ -96,41 +105,46 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     text, encoding_warnings = read_any_text(file.path, MAX_BYTES)
     books: dict[str, list[Row]] = defaultdict(list)
     unknown: Counter[str] = Counter()
-    for line, row in _read_rows(text):
-        if isinstance(row, str):
-            yield f"{file.name} line {line}", partial(_fail, row)
+    for row in _read_rows(text):
+        if isinstance(row, _InvalidRow):
+            yield Record(f"{file.name} line {row.line}", partial(_refuse, row.reason))
             continue
-        unknown.update(name for name in row.keys() - {*COLUMNS, _REST} if row[name])
-        if row[_REST].strip():
-            yield f"{file.name} line {line}", partial(_fail, "has more cells than the header")
-        elif not to_one_line(row[TITLE]):
-            yield f"{file.name} line {line}", partial(_fail, f"has no {TITLE}")
+        unknown.update(name for name in row.cells.keys() - {*COLUMNS, _REST} if row.cells[name])
+        if reason := _find_fault(row.cells):
+            yield Record(f"{file.name} line {row.line}", partial(_refuse, reason))
         else:
-            books[_make_book_id(row)].append((line, row))
-    warnings = [*encoding_warnings, *export.warn_of_unknown(unknown)]
+            books[_make_book_id(row.cells)].append(row)
+    warnings = [*encoding_warnings, *export.describe_unknown_fields(unknown)]
     for book_id, rows in books.items():
         build = partial(_build_source, book_id, rows)
-        name = f"{file.name}: {to_headline(rows[0][1][TITLE], 80)}"
-        yield name, partial(export.with_file_warnings, warnings, build)
+        name = f"{file.name}: {to_headline(rows[0].cells[TITLE], 80)}"
+        yield Record(name, partial(export.add_file_warnings, warnings, build))
 
 
-def _make_book_id(row: Mapping[str, str]) -> str:
+def _find_fault(cells: Mapping[str, str]) -> str | None:
+    """Return why the cells of a row are not a highlight, or None."""
+    if cells[_REST].strip():
+        return "has more cells than the header"
+    return None if to_one_line(cells[TITLE]) else f"has no {TITLE}"
+
+
+def _make_book_id(cells: Mapping[str, str]) -> str:
     """Return the id of a row's book, ignoring case."""
-    title, author = to_one_line(row[TITLE]), to_one_line(row.get(AUTHOR, ""))
+    title, author = to_one_line(cells[TITLE]), to_one_line(cells.get(AUTHOR, ""))
     digest = hashlib.sha256(f"{title}\0{author}".casefold().encode())
     return f"csv-{digest.hexdigest()[:16]}"
 
 
-def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """Yield the line of each row that is not blank, with the cells by column or the row's fault.
+def _read_rows(text: str) -> Iterator[Row | _InvalidRow]:
+    """Yield the rows that are not blank.
 
     Column names that differ from Readwise's only in case are accepted. After a row that is not
     valid CSV, such as one with an unpaired quotation mark, reading continues with the next row that
     has all columns.
 
     Raises:
-        Unreadable: The file has other columns, or ends within a cell. In the latter case, the last
-            books may lack highlights, which would be forgotten.
+        Unreadable: The file has other columns, or ends within a cell. The last books of such a file
+            may lack highlights, which would be forgotten.
     """
     rows = _parse_rows(text)
     header = next(rows, _CsvRow(1))
@@ -138,22 +152,23 @@ def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str] | str]]:
     names = map(to_one_line, header.cells)
     columns = [spellings.get(name.casefold(), name) for name in names]
     if not {TEXT, TITLE} <= set(columns):
-        raise Unreadable(_OTHER.format(", ".join(COLUMNS)))
-    damaged: list[_CsvRow] = []
+        raise Unreadable(_OTHER_COLUMNS.format(", ".join(COLUMNS)))
+    damaged: list[_CsvRow] = []  # the rows to skip, up to the next row that is whole
     for row in rows:
         if row.error or (damaged and not (row.is_balanced and len(row.cells) == len(columns))):
             damaged.append(row)
             continue
         if damaged:
-            yield damaged[0].line, _describe_damage(damaged[0], row.line - 1)
+            yield _skip(damaged[0], row.line - 1)
             damaged.clear()
         if any(cell.strip() for cell in row.cells):
             cells, rest = row.cells[: len(columns)], "".join(row.cells[len(columns) :])
-            yield row.line, dict(zip_longest(columns, cells, fillvalue=""), **{_REST: rest})
+            by_column = dict(zip_longest(columns, cells, fillvalue=""), **{_REST: rest})
+            yield Row(row.line, by_column)
     if any(row.error == _CUT_OFF for row in damaged):
         raise Unreadable(f"is cut off in the row at line {damaged[0].line}: export it again")
     if damaged:
-        yield damaged[0].line, _describe_damage(damaged[0], damaged[-1].line)
+        yield _skip(damaged[0], damaged[-1].line)
 
 
 def _parse_rows(text: str) -> Iterator[_CsvRow]:
@@ -178,49 +193,50 @@ def _parse_rows(text: str) -> Iterator[_CsvRow]:
         start = first + 1
 
 
-def _describe_damage(row: _CsvRow, last_line: int) -> str:
+def _skip(row: _CsvRow, last_line: int) -> _InvalidRow:
+    """Return the report of a row that is not valid CSV, and of the skipped lines after it."""
     left_out = f"; left out up to line {last_line}" if last_line > row.line else ""
-    return f"is not valid CSV: {row.error}{left_out}"
+    return _InvalidRow(row.line, f"is not valid CSV: {row.error}{left_out}")
 
 
-def _fail(reason: str) -> Source:
+def _refuse(reason: str) -> Source:
     raise Unreadable(reason)
 
 
 def _build_source(book_id: str, rows: Sequence[Row]) -> Source:
     """Build the source of a book from its rows."""
-    asin = next((row[ASIN].strip() for _, row in rows if row.get(ASIN, "").strip()), None)
-    tags = [row.get(BOOK_TAGS, "") for _, row in rows]
-    highlights = [
-        {"id": line}
-        | {
-            field: row[column]
-            for field, column in _HIGHLIGHT_FIELDS.items()
-            if row.get(column, "").strip()
-        }
-        for line, row in rows
-    ]
+    asins = (row.cells.get(ASIN, "").strip() for row in rows)
+    asin = next(filter(None, asins), None)
+    tags = [row.cells.get(BOOK_TAGS, "") for row in rows]
     raw = {
         "user_book_id": book_id,
-        "title": rows[0][1][TITLE],
-        "author": rows[0][1].get(AUTHOR),
+        "title": rows[0].cells[TITLE],
+        "author": rows[0].cells.get(AUTHOR),
         "source": "kindle" if asin else "readwise",
         "category": "books" if asin else None,
         "asin": asin,
         "book_tags": ",".join(tags),
-        "highlights": highlights,
+        "highlights": [_build_highlight(row) for row in rows],
     }
     book, faults = parse_book(raw)
-    return make_source(
-        book, warn_of_faults([((_locate_fault(fault, rows),), reason) for fault, reason in faults])
-    )
+    located = [Fault((_locate_fault(fault.location, rows),), fault.message) for fault in faults]
+    return make_source(book, describe_faults(located))
+
+
+def _build_highlight(row: Row) -> dict[str, Any]:
+    """Return a highlight as the JSON export has it. Its line sorts it, in place of an id."""
+    highlight: dict[str, Any] = {"id": row.line}
+    for field_name, column in _HIGHLIGHT_FIELDS.items():
+        if (cell := row.cells.get(column, "")).strip():
+            highlight[field_name] = cell
+    return highlight
 
 
 def _locate_fault(location: Location, rows: Sequence[Row]) -> str:
     """Return the line and the column of a fault: `line 7: Highlighted at`."""
     match location:
         case ("highlights", int(index), str(field), *_):
-            return f"line {rows[index][0]}: {_HIGHLIGHT_FIELDS.get(field, field)}"
+            return f"line {rows[index].line}: {_HIGHLIGHT_FIELDS.get(field, field)}"
     return ".".join(map(str, location))
 
 

@@ -23,16 +23,7 @@ from urllib.parse import urlencode
 
 from pydantic import Field
 
-from functions.jobs.ingest.readers.decoding import (
-    MEGABYTE,
-    Record,
-    SourceFile,
-    Unreadable,
-    parse_json,
-    read_text,
-    validate,
-    warn_of_faults,
-)
+from functions.jobs.ingest.readers.decoding import read_unicode_text
 from functions.jobs.ingest.readers.fields import (
     DATES,
     Block,
@@ -45,13 +36,15 @@ from functions.jobs.ingest.readers.fields import (
     to_headline,
 )
 from functions.jobs.ingest.readers.formats import Format, Identity
+from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile, Unreadable
+from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
 from shared.core.ids import safe_id
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from functions.jobs.ingest.readers.decoding import Fault
+    from functions.jobs.ingest.readers.validation import Fault
 
 MAX_BYTES: Final = 64 * MEGABYTE
 """The maximum size of a file or response. Parsing it takes several times as much memory."""
@@ -135,16 +128,16 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     Raises:
         Unreadable: The file is neither.
     """
-    export = parse_json(read_text(file.path, MAX_BYTES))
+    export = parse_json(read_unicode_text(file.path, MAX_BYTES))
     books = export.get("results") if isinstance(export, dict) else export
     if not isinstance(books, list):
         raise Unreadable("is not a Readwise export: neither a list of books nor `results` with one")
-    unknown = warn_of_unknown(count_unknown_fields(books))
+    unknown = describe_unknown_fields(count_unknown_fields(books))
     for number, book in enumerate(books, start=1):
         name = parse_book_name(book) or f"book {number}"
-        yield (
+        yield Record(
             f"{file.name}: {name}",
-            partial(with_file_warnings, unknown, partial(parse_source, book)),
+            partial(add_file_warnings, unknown, partial(parse_source, book)),
         )
 
 
@@ -155,7 +148,7 @@ def is_one_of_several_pages(file: SourceFile) -> bool:
     recognized.
     """
     try:
-        export = parse_json(read_text(file.path, MAX_BYTES))
+        export = parse_json(read_unicode_text(file.path, MAX_BYTES))
     except Unreadable:
         return True
     return isinstance(export, dict) and bool(export.get("nextPageCursor"))
@@ -187,7 +180,7 @@ def parse_source(raw: Any) -> Source:
         Unreadable: A required field of the book is missing or not valid.
     """
     book, faults = parse_book(raw)
-    return make_source(book, warn_of_faults(faults))
+    return make_source(book, describe_faults(faults))
 
 
 def parse_book(raw: Any) -> tuple[Book, list[Fault]]:
@@ -237,8 +230,8 @@ def count_unknown_fields(books: Iterable[Any]) -> Counter[str]:
     return counts
 
 
-def warn_of_unknown(counts: Mapping[str, int]) -> list[str]:
-    """Return the warning about unknown fields, if there are any: `color2 (3 times)`."""
+def describe_unknown_fields(counts: Mapping[str, int]) -> list[str]:
+    """Return a list of at most one warning, such as `... fields ...: color2 (3 times) ...`."""
     if not counts:
         return []
     ordered = sorted(counts.items(), key=lambda field: (-field[1], field[0]))
@@ -248,10 +241,10 @@ def warn_of_unknown(counts: Mapping[str, int]) -> list[str]:
     return [f"the export has fields that Carrel does not know: {shortened}; kept without them"]
 
 
-def with_file_warnings(file_warnings: list[str], build: Callable[[], Source]) -> Source:
+def add_file_warnings(file_warnings: list[str], build: Callable[[], Source]) -> Source:
     """Build a source, and move the warnings about its file to it.
 
-    The list of warnings is emptied, so that only the first source of a file has them.
+    The list is emptied, because only the first source of a file that can be built gets them.
     """
     source = build()
     warnings = (*source.warnings, *file_warnings)
