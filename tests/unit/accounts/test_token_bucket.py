@@ -1,4 +1,7 @@
-"""Token buckets, and their limits when several instances share one."""
+"""A token bucket admits a user's calls at a limited rate, also when several instances share it.
+
+An instance leases a block of tokens from the shared bucket, and spends them locally.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,11 @@ CALLS = st.lists(
     ),
     max_size=200,
 )
+"""Each call comes after a pause, in seconds, to the instance of a number."""
 
 
 def make_empty_bucket(rate: Rate) -> TokenBucket:
+    """Return a bucket from which all tokens were leased at noon."""
     bucket = TokenBucket(rate)
     while bucket.count_tokens(NOON):
         _, bucket = bucket.lease(NOON)
@@ -62,7 +67,7 @@ def test_remainder_smaller_than_a_block_is_leased() -> None:
     assert lease.tokens == 2
 
 
-def test_late_clock_adds_no_tokens() -> None:
+def test_a_clock_that_runs_late_adds_no_tokens() -> None:
     _, bucket = TokenBucket(SIXTY_A_MINUTE).lease(NOON)
     five_seconds_ago = NOON - timedelta(seconds=5)
     assert bucket.count_tokens(five_seconds_ago) == 45
@@ -104,6 +109,7 @@ def test_instances_together_admit_the_guaranteed_number(
             if not local_tokens.spend(now, IDLE):
                 continue
         admission_times.append(now)
+
     for first_index, start in enumerate(admission_times):
         for last_index in range(first_index, len(admission_times)):
             refilled_tokens = rate.capacity * ((admission_times[last_index] - start) / rate.period)
