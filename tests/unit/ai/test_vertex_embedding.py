@@ -1,4 +1,4 @@
-"""The Vertex AI embedder: the real client against a fake server that can fail_to_embed."""
+"""The Vertex AI embedder: the real client against a fake server that can fail."""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ def list_rows_by_cluster(clusters: list[VectorCluster]) -> list[set[int]]:
 
 
 def list_groups_by_cluster(clusters: list[VectorCluster]) -> list[set[int]]:
-    """Return the numbers of the groups in each cluster, which need not have a whole group."""
+    """Return the numbers of the groups in each cluster.
+
+    A cluster may miss vectors of its group that lie far out, but has more than half of them.
+    """
     rows_by_cluster = list_rows_by_cluster(clusters)
     assert all(len(rows) > GROUP_SIZE / 2 for rows in rows_by_cluster)
     return [{row // GROUP_SIZE for row in rows} for rows in rows_by_cluster]
@@ -150,7 +153,7 @@ def test_neighbours_are_the_most_similar_others_in_order() -> None:
 def test_cluster_is_matched_by_common_members() -> None:
     former_clusters = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
     clusters = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
-    # "b" shares two of the three members that it and the first cluster have together.
+    # "b" and the first cluster have three members in total, and share two of them.
     assert match_clusters(clusters, former_clusters) == [
         ClusterMatch("b", 2 / 3),
         ClusterMatch("a", 1.0),
