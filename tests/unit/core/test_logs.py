@@ -1,4 +1,4 @@
-"""The content of log entries."""
+"""A log entry says where an error happened, and contains no text that it did not write itself."""
 
 from __future__ import annotations
 

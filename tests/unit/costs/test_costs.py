@@ -1,4 +1,4 @@
-"""The arithmetic of cloud costs, with simple figures."""
+"""Monthly bills are computed from prices, measured usage and calls a day."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def make_function(name: str, kind: Any, schedule: str = "") -> Function:
 
 @pytest.fixture
 def plan() -> DeploymentPlan:
-    """A plan with a gateway, a search tool, a write tool and a daily job; ten calls a day."""
+    """A plan with a gateway, a search tool, a write tool and a daily job.
+
+    Of ten calls a day, nine search and one writes. All figures of usage are for one call or run.
+    """
     search = CallFigures("search", "search", 9, "read", Usage(read=10, index_reads=2, seconds=0.15))
     write = CallFigures(
         "write", "write", 1, "write", Usage(read=1, written=3, seconds=0.05, embedded=7)
@@ -158,9 +161,11 @@ def test_an_unsupported_schedule_is_rejected(schedule: str) -> None:
 def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
     usual_bill = make_monthly_bill(plan)
     doubled_bill = make_monthly_bill(replace(plan, calls_per_day=20))
-    jobs_read = 5 * DAYS_PER_MONTH
-    read = usual_bill["Firestore reads"].amount - jobs_read
-    assert doubled_bill["Firestore reads"].amount - jobs_read == pytest.approx(2 * read)
+    reads_of_jobs = 5 * DAYS_PER_MONTH
+    reads_of_calls = usual_bill["Firestore reads"].amount - reads_of_jobs
+    assert doubled_bill["Firestore reads"].amount == pytest.approx(
+        reads_of_jobs + 2 * reads_of_calls
+    )
     assert doubled_bill["reads in `access`"].amount == pytest.approx(
         2 * usual_bill["reads in `access`"].amount
     )
@@ -169,10 +174,11 @@ def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
 
 def test_a_day_of_calls_is_the_usual_mix(plan: DeploymentPlan) -> None:
     usage = compute_daily_call_usage(plan)
-    assert usage.read == 91
-    assert usage.index_reads == 18
-    assert usage.written == 3
-    assert usage.embedded == 7
+    searches, writes = 9, 1
+    assert usage.read == searches * 10 + writes * 1
+    assert usage.index_reads == searches * 2
+    assert usage.written == writes * 3
+    assert usage.embedded == writes * 7
 
 
 def test_vector_index_entries_count_as_reads_in_firestore(plan: DeploymentPlan) -> None:
@@ -209,11 +215,11 @@ def test_frequent_calls_share_instances() -> None:
 
 
 def test_three_schedules_are_free() -> None:
-    bills = [
-        make_bill([Item("s", "scheduler", MonthlyAmount.of_month(number))]).cost
-        for number in (3, 4, 11)
+    costs = [
+        make_bill([Item("schedules", "scheduler", MonthlyAmount.of_month(count))]).cost
+        for count in (3, 4, 11)
     ]
-    assert bills == pytest.approx([0.0, 0.1, 0.8])
+    assert costs == pytest.approx([0.0, 0.1, 0.8])
 
 
 def test_point_in_time_recovery_costs_as_much_as_storage(plan: DeploymentPlan) -> None:
@@ -225,7 +231,7 @@ def test_point_in_time_recovery_costs_as_much_as_storage(plan: DeploymentPlan) -
     )
 
 
-def test_without_a_language_model_there_are_no_model_costs(plan: DeploymentPlan) -> None:
+def test_a_plan_without_a_language_model_has_no_model_costs(plan: DeploymentPlan) -> None:
     assert make_ingestion_bill(plan)["language model, input"].cost > 0.0
     assert make_ingestion_bill(replace(plan, has_model=False))["language model, input"].cost == 0.0
 
@@ -240,12 +246,10 @@ def test_new_passages_cost_their_share_of_the_ingestion(plan: DeploymentPlan) ->
 def test_other_sizes_are_interpolated_or_bounded() -> None:
     assert interpolate([10, 20], [20.0, 30.0], 100) == 110.0
     assert interpolate([10, 20], [20.0, 5.0], 100) == 0.0
-    assert [pick_measured_value([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)] == [
-        20.0,
-        20.0,
-        30.0,
-        30.0,
-    ]
+    picked_values = {
+        size: pick_measured_value([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)
+    }
+    assert picked_values == {5: 20.0, 10: 20.0, 20: 30.0, 100: 30.0}
 
 
 def test_document_sizes_follow_firestores_rules() -> None:
@@ -254,15 +258,20 @@ def test_document_sizes_follow_firestores_rules() -> None:
 
 def test_index_entry_sizes_follow_firestores_rules() -> None:
     rules = IndexRules(768, exempt=frozenset({"*"}), composite=[["done", "priority"]])
-    # The name has 6 + 11 + 16 bytes, the values have 1 + 8, the entry 32.
-    assert count_index_bytes("tasks/my_task_id", EXAMPLE_TASK, rules) == 33 + 9 + 32
+    name = len("tasks") + 1 + len("my_task_id") + 1 + 16
+    values = 1 + 8  # a boolean and an integer
+    entry_overhead = 32
+    expected = name + values + entry_overhead
+    assert count_index_bytes("tasks/my_task_id", EXAMPLE_TASK, rules) == expected
 
 
 def test_a_vector_has_one_index_entry_per_facet() -> None:
     rules = IndexRules(768, exempt=frozenset({"*"}), composite=[["facets", "embedding"]])
     chunk = {"facets": ["a", "bc"], "embedding": Vector([0.5])}
     name = len("chunks") + 1 + len("one") + 1 + 16
-    assert count_index_bytes("chunks/one", chunk, rules) == 2 * (name + 32 + 768 * 8) + 2 + 3
+    vector = 768 * 8
+    facets = (len("a") + 1) + (len("bc") + 1)
+    assert count_index_bytes("chunks/one", chunk, rules) == 2 * (name + 32 + vector) + facets
 
 
 def test_a_map_is_indexed_by_field_in_both_directions() -> None:
@@ -297,7 +306,7 @@ def test_comparing_extractions_grows_quadratically() -> None:
     assert reads[1] == pytest.approx(100 * reads[0])
 
 
-def test_emulator_search_times_are_not_used() -> None:
+def test_search_times_on_the_emulator_are_not_used() -> None:
     small_run, large_run = (load_measurements(size).idle["health"] for size in (1_000, 100_000))
     assert large_run.seconds == small_run.seconds
     assert small_run.index_reads < large_run.index_reads
