@@ -1,4 +1,4 @@
-"""Sources as Markdown: names of files, and the rules of the Open Knowledge Format."""
+"""Sources are exported as Markdown files that follow the Open Knowledge Format."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_entry_of_the_index_is_a_link() -> None:
     )  # fmt: skip
 
 
-def test_a_passage_comes_with_its_card_and_its_own_facts() -> None:
+def test_a_passage_is_printed_with_its_card_date_tags_and_link() -> None:
     chunk = replace(
         CHUNK,
         tags=("x", "no", "own"),
@@ -84,6 +84,6 @@ def test_a_passage_comes_with_its_card_and_its_own_facts() -> None:
     )
 
 
-def test_what_two_passages_share_is_printed_once() -> None:
+def test_an_overlap_of_two_passages_is_printed_once() -> None:
     chunk = replace(CHUNK, start=5, end=16, content="Two. Three.")
     assert format_passage(chunk, SOURCE, 9) == "\nThree.\n"

@@ -1,4 +1,4 @@
-"""A folder is replaced as a whole, and only if it is an earlier one."""
+"""An export replaces its target folder as a whole, and only if that is an earlier export."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "manifest"
+"""A folder with a file of this name is an earlier export."""
 KILLED_PROGRAM = """
 import os, signal, sys
 from pathlib import Path
@@ -37,6 +38,11 @@ with replace_folder(target, "manifest", ["*"]) as new:
     (new / "manifest").write_text("second")
     if moment == "before":
         kill()
+"""
+
+"""Arguments: the target, and when the process kills itself.
+
+`before`: before the new folder is renamed; `between`: after the first of two renames.
 """
 
 
@@ -103,7 +109,7 @@ def test_an_error_leaves_the_earlier_folder(tmp_path: Path) -> None:
     assert list_names(tmp_path) == ["export"]
 
 
-def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_an_export_during_another_is_refused(tmp_path: Path) -> None:
     with (
         replace_folder(tmp_path / "export", MANIFEST, ["*"]),
         pytest.raises(Conflict, match="Another"),
@@ -113,7 +119,7 @@ def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "between"])
-def test_a_kill_loses_nothing(tmp_path: Path, moment: str) -> None:
+def test_a_killed_export_leaves_the_earlier_folder(tmp_path: Path, moment: str) -> None:
     target = tmp_path / "export"
     write_export(target, "first")
     process = subprocess.run(

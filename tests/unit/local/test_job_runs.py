@@ -1,4 +1,4 @@
-"""Concurrent jobs of an ingest."""
+"""Jobs run next to an ingest, for the chunks that it has already stored."""
 
 from __future__ import annotations
 
@@ -31,16 +31,19 @@ class CountedRuns(JobRuns):
 
 
 @pytest.mark.parametrize(("bucket", "run_count"), [(None, 2), ("gs://bucket/folder", 1)])
-async def test_deferred_chunk_does_not_repeat_runs(
+async def test_a_deferred_chunk_does_not_repeat_runs(
     monkeypatch: pytest.MonkeyPatch, bucket: str | None, run_count: int
 ) -> None:
-    """One run meets the chunk and one follows the predecessor, or only the latter in bulk."""
+    """One chunk always remains, as it is deferred. A second run follows the reading.
+
+    With a bucket the embedding is done in bulk, so only the run after the reading counts.
+    """
     settings = Settings(embedding_provider="vertex", bulk_bucket=bucket)
     polls, is_read = 0, asyncio.Event()
     if bucket:
         is_read.set()
 
-    async def read() -> None:
+    async def read_sources() -> None:
         await is_read.wait()
 
     async def count_one(_ctx: Context) -> int:
@@ -53,7 +56,7 @@ async def test_deferred_chunk_does_not_repeat_runs(
     monkeypatch.setattr("infra.local.jobs.POLL_SECONDS", 0.001)
     app = App(settings)
     runs = CountedRuns(app)
-    reading = asyncio.create_task(read())
+    reading = asyncio.create_task(read_sources())
     await runs.run_alongside(replace(EMBED, total=count_one), reading, Progress(None))  # type: ignore[arg-type]
     await app.aclose()
     assert runs.run_count == run_count
