@@ -1,4 +1,4 @@
-"""The hosts that the gateway accepts: its public URL, or on loopback, each name of the machine."""
+"""The gateway accepts the host of its public URL; on loopback, each name of the machine."""
 
 from __future__ import annotations
 

@@ -34,12 +34,12 @@ class CountedRuns(JobRuns):
 async def test_a_deferred_chunk_does_not_repeat_runs(
     monkeypatch: pytest.MonkeyPatch, bucket: str | None, run_count: int
 ) -> None:
-    """One chunk always remains, as it is deferred. A second run follows the reading.
+    """A deferred chunk remains after a run; the next run waits for the end of the reading.
 
-    With a bucket the embedding is done in bulk, so only the run after the reading counts.
+    With a bucket, embedding is done in bulk, in one run after the reading.
     """
     settings = Settings(embedding_provider="vertex", bulk_bucket=bucket)
-    polls, is_read = 0, asyncio.Event()
+    poll_count, is_read = 0, asyncio.Event()
     if bucket:
         is_read.set()
 
@@ -47,9 +47,9 @@ async def test_a_deferred_chunk_does_not_repeat_runs(
         await is_read.wait()
 
     async def count_one(_ctx: Context) -> int:
-        nonlocal polls
-        polls += 1
-        if polls == 5:
+        nonlocal poll_count
+        poll_count += 1
+        if poll_count == 5:
             is_read.set()
         return 1
 

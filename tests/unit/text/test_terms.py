@@ -1,4 +1,4 @@
-"""The terms of a text."""
+"""The terms of a text are the stems and character pairs by which it is found."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TEXTS = st.text() | st.lists(st.sampled_from(LATIN + SCRIPTS + SIGNS), min_size=
         ("학교에서", ["학교", "교에", "에서"]),
     ],
 )
-def test_the_terms_of_a_text(text: str, expected: list[str]) -> None:
+def test_a_text_has_the_expected_terms(text: str, expected: list[str]) -> None:
     assert terms(text) == expected
 
 
@@ -98,11 +98,11 @@ def test_stop_words_are_dropped_in_their_language_only(text: str, expected: list
     assert terms(text) == expected
 
 
-def test_words_of_both_lists_are_ambiguous() -> None:
+def test_stop_words_of_both_languages_are_ambiguous() -> None:
     assert AMBIGUOUS >= ENGLISH & GERMAN
 
 
-def test_repetitions_are_kept() -> None:
+def test_repeated_words_give_repeated_terms() -> None:
     assert terms("Cell, cells; CELL") == ["cell"] * 3
 
 
@@ -121,18 +121,18 @@ def test_a_word_that_stems_to_nothing_stays_a_term(word: str) -> None:
 
 
 @given(TEXTS)
-def test_composed_and_decomposed_characters_are_the_same(text: str) -> None:
+def test_composed_and_decomposed_characters_have_the_same_terms(text: str) -> None:
     assert terms(normalize("NFC", text)) == terms(text) == terms(normalize("NFD", text))
 
 
 @given(st.lists(st.sampled_from(LATIN + SCRIPTS)).map(" ".join))
-def test_case_does_not_matter(text: str) -> None:
+def test_a_text_has_the_same_terms_in_upper_and_lower_case(text: str) -> None:
     assert terms(text) == terms(text.upper()) == terms(text.lower())
 
 
 @given(st.lists(st.sampled_from(LATIN + SCRIPTS)))
 def test_query_and_document_give_a_word_the_same_terms(words: list[str]) -> None:
-    """Stop words are left out: which are dropped depends on the other words."""
+    """Stop words are not checked: the other words decide which of them are dropped."""
     all_terms = terms(" ".join(words))
     for word in words:
         if word.casefold() not in ENGLISH | GERMAN:

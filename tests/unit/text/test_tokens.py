@@ -1,4 +1,4 @@
-"""Tokens, estimated without a model's tokenizer."""
+"""Tokens are estimated without a model's tokenizer: words, pieces of long words, characters."""
 
 from __future__ import annotations
 
