@@ -74,6 +74,7 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([ACCESS_SECRET])}
     output = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT)
     loaded: dict[str, str | None] = json.loads(output)
+
     assert UNWANTED[function.kind] & loaded.keys() == set()
     own_files = {Path(path) for path in loaded.values() if path and path.startswith(OWN_FOLDERS)}
     assert own_files - follow_imports(function.main).files == set()
@@ -124,6 +125,7 @@ print(sum(path.endswith("catalog.json") for path in opened))
 """
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([ACCESS_SECRET])}
     command = [sys.executable, "-c", code]
+
     assert subprocess.check_output(command, env=environment) == b"1\n"
 
 

@@ -107,6 +107,7 @@ def test_arguments_with_settings_are_named_settings(folder: str) -> None:
         for file_name, name, annotation in annotated_arguments
         if re.search(r"\bSettings\b", annotation) and name != "settings"
     }
+
     assert other_names == set()
 
 

@@ -79,6 +79,7 @@ def test_each_secret_goes_only_to_functions_that_use_it() -> None:
     secrets = {function.name: {*function.secrets} for function in FUNCTIONS}
     for names in secrets.values():
         names.remove("OTEL_EXPORTER_OTLP_HEADERS")
+
     assert secrets["gateway"] == {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"}
     assert secrets["ingest"] == {"READWISE_TOKEN"}
     embedding_names = {

@@ -158,6 +158,7 @@ def test_an_invalid_row_is_reported(table: str, expected: list[str]) -> None:
 def test_get_chunk_takes_an_id_and_two_options() -> None:
     schema = GET_CHUNK.input.model_json_schema()
     facts = ("type", "default", "minimum", "maximum")
+
     assert schema["required"] == ["chunk_id"]
     expected: dict[str, dict[str, Any]] = {
         "chunk_id": {"type": "string"},
@@ -229,6 +230,7 @@ async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, 
     async with Client(make_server(InlineDispatcher(app), Catalog.load())) as client:
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
     answer = result.structured_content or {}
+
     assert answer["knowledge_card"] == card
     assert answer["cluster"]["cluster_name"] == "Dough"
     assert len(answer["related_chunks"]) == 4

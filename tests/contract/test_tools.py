@@ -122,6 +122,7 @@ def test_every_field_is_described(tool: Tool[Any, Any]) -> None:
         for name, field in iterate_properties(inline_references(model))
         if not field.get("description")
     ]
+
     assert undescribed == []
 
 
@@ -137,6 +138,7 @@ def test_declarations_are_short() -> None:
     }
     table = "\n".join(f"{size:6} {name}" for name, size in sorted(sizes.items()))
     sys.stdout.write(f"{table}\n")
+
     assert {name: size for name, size in sizes.items() if size > 4_000} == {}, sizes
     assert mean(sizes.values()) < 1.6 * 1024, sizes
 
@@ -149,7 +151,7 @@ def test_schemas_have_no_references(tool: Tool[Any, Any], side: str) -> None:
 
 
 @every_tool
-def test_no_argument_is_declared_to_be_repeated_in_a_header(tool: Tool[Any, Any]) -> None:
+def test_no_argument_is_declared_for_a_header(tool: Tool[Any, Any]) -> None:
     """The endpoint does not compare arguments with headers, as the SDK's app does."""
     assert X_MCP_HEADER_KEY not in json.dumps(tool.declaration()["inputSchema"])
 
@@ -201,6 +203,7 @@ def test_a_tool_imports_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> 
     other_packages = {
         name.partition(".")[0] for name in imported_names if not f"{name}.".startswith(own_prefix)
     }
+
     assert other_packages & {*TRANSPORTS, "functions", "infra"} == set()
 
 

@@ -99,6 +99,7 @@ def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
         " the next month (UTC), or ask the operator of this server to raise it:"
         " carrel accounts limit anna AMOUNT"
     )
+
     assert caught.value.message == expected
     assert caught.value.details == {"price": 20_000, "budget_left": 10_000}
 

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible embedder: the real client against a fake server that can fail.
+"""The OpenAI-compatible embedder is tested with its real client and a fake server that can fail.
 
 A caller may bring their own key. Its errors are the caller's, not the operator's.
 """
@@ -101,6 +101,7 @@ async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None
     with FakeOpenAI() as server:
         await embed(server, ["Bees dance."], purpose, base_url=f"{server.base_url}/")
     (call,) = server.calls
+
     assert call.path == "/v1/embeddings"
     assert call.headers["authorization"] == f"Bearer {OPERATORS_KEY}"
     request = {
@@ -121,6 +122,7 @@ async def test_key_and_dimension_are_optional() -> None:
             "api_key": None,
         }
         (vector,) = await embed(server, ["Bees dance."], **options)
+
     assert vector == pytest.approx(compute_expected("Bees dance.", openai.DIMENSION))
     assert server.calls[0].key is None
     assert "dimensions" not in server.calls[0].body
@@ -412,6 +414,7 @@ async def test_a_callers_key_is_sent_over_the_same_connection() -> None:
             await callers_embedder.aclose()
             await embedder.embed(["three"], Purpose.DOCUMENT)
     keys = [OPERATORS_KEY, CALLERS_KEY.get_secret_value(), OPERATORS_KEY]
+
     assert [call.key for call in server.calls] == keys
     assert server.connections == 1
     assert callers_embedder.model == MODEL
@@ -419,9 +422,7 @@ async def test_a_callers_key_is_sent_over_the_same_connection() -> None:
     assert callers_embedder.batch_size == 32
 
 
-async def test_errors_of_a_callers_key_go_to_the_caller(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_errors_of_a_callers_key_go_to_the_caller(capsys: pytest.CaptureFixture[str]) -> None:
     with FakeOpenAI(
         make_error_reply(403, "", f"{PRIVATE_TEXT} {CALLERS_KEY.get_secret_value()}")
     ) as server:

@@ -1,4 +1,4 @@
-"""Batch prediction jobs and their files: Google's clients against fake servers."""
+"""Batch prediction jobs and their files are tested with Google's clients and fake servers."""
 
 from __future__ import annotations
 
@@ -132,6 +132,7 @@ async def test_a_job_is_started_with_the_documented_request(
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     [job] = vertex.jobs.values()
+
     assert job.name == "projects/p/locations/europe-west1/batchPredictionJobs/1000"
     assert name == "projects/p/locations/europe-west1/batchPredictionJobs/1000"
     assert job.request == {
@@ -315,6 +316,7 @@ def test_a_request_has_its_key_and_configuration(offline_batch: VertexBatch) -> 
     }
     content = {"parts": [{"text": "Brot\nund Wein"}]}
     request = {"content": content, "embed_content_config": config}
+
     assert line == {"key": "hash:chunk", "request": request}
     assert offline_batch.make_request_line("k", "a\nb").count(b"\n") == 1
 

@@ -1,4 +1,4 @@
-"""The Vertex AI embedder: the real client against a fake server that can fail."""
+"""The Vertex AI embedder is tested with Google's client and a fake server that can fail."""
 
 from __future__ import annotations
 
@@ -93,6 +93,7 @@ async def test_the_request_has_model_purpose_and_dimension(
     with FakeVertex() as server:
         async with open_embedder(server, model=model) as embedder:
             (vector,) = await embedder.embed(["Bees dance."], purpose)
+
     assert vector == pytest.approx(unit_vector(hash_words("Bees dance.", 8), 8))
     (call,) = server.calls
     assert call.path == (
@@ -239,6 +240,7 @@ async def test_five_failures_open_the_breaker() -> None:
             clock.now += 30
             await embedder.embed(["one", "two"], Purpose.QUERY)
             await embedder.embed(["three"], Purpose.QUERY)
+
     assert caught.value.retry_after == 30
     assert PRIVATE_TEXT not in caught.value.message
     assert len(server.calls) == FAILURE_THRESHOLD + 3

@@ -1,4 +1,4 @@
-"""The Vertex AI generator: the real client against a fake server that can fail."""
+"""The Vertex AI generator is tested with Google's client and a fake server that can fail."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ async def test_a_request_has_instruction_text_and_shape() -> None:
     with FakeVertex() as server:
         await generate_note(server)
     (call,) = server.calls
+
     assert call.path == (
         "/v1beta1/projects/shelf/locations/europe-west4"
         f"/publishers/google/models/{MODEL}:generateContent"
@@ -164,6 +165,7 @@ async def test_instructions_in_a_text_stay_enclosed() -> None:
     opening, _, closing = (
         part["text"].strip("\n") for part in first_call.body["contents"][0]["parts"]
     )
+
     assert first_call.text == hostile_text
     assert closing == opening.replace("[", "[end of ")
     assert closing not in hostile_text
@@ -202,6 +204,7 @@ async def test_the_model_sees_what_is_wrong_with_its_answer() -> None:
     ) as server:
         answer = await generate_note(server)
     _, call = server.calls
+
     assert [turn["role"] for turn in call.body["contents"]] == ["user", "model", "user"]
     assert get_turn_text(call, 1) == json.dumps(INVALID_NOTE)
     assert "words: Tuple should have at most 3 items" in get_turn_text(call, 2)
@@ -242,9 +245,7 @@ async def test_a_failure_counts_the_tokens_of_earlier_answers(
     "reply",
     [make_json_reply(INVALID_NOTE | {"subject": PRIVATE_TEXT}), make_text_reply(PRIVATE_TEXT)],
 )
-async def test_two_invalid_answers_are_an_error_with_token_counts(
-    reply: Reply,
-) -> None:
+async def test_two_invalid_answers_are_an_error_with_token_counts(reply: Reply) -> None:
     with FakeVertex(usual=reply) as server:
         failure = await expect_failure(server)
     assert InvalidAnswer is type(failure)
@@ -307,9 +308,7 @@ async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monoton
     assert failure.retry_after == 10.0
 
 
-async def test_a_missing_model_is_logged_with_advice(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_a_missing_model_is_logged_with_advice(capsys: pytest.CaptureFixture[str]) -> None:
     with FakeVertex() as server:
         failure = await expect_failure(server, model="no-model")
     assert PlatformFault is type(failure)
@@ -354,6 +353,7 @@ async def test_five_failures_open_the_breaker() -> None:
             server.usual = Reply()
             clock.now += 30
             await generator.generate(INSTRUCTION, BEES, Note)
+
     assert len(server.calls) == FAILURE_THRESHOLD + 1
 
 

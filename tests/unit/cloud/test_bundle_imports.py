@@ -56,6 +56,7 @@ def test_third_party_modules_have_full_names() -> None:
 
 def test_data_files_of_a_module_are_included() -> None:
     gateway_files = find_imported_files(find_main_source("gateway"))
+
     assert {
         "functions/gateway/catalog.json",
         "functions/gateway/oauth/page.css",

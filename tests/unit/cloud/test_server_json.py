@@ -1,4 +1,4 @@
-"""`server.json`, by which the MCP Registry and its clients know Carrel.
+"""`server.json` describes Carrel to the MCP Registry and its clients.
 
 `mcp_server.schema.json` is the registry's own, of 2025-12-11, as
 https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json serves it.

@@ -40,11 +40,12 @@ class EchoHandler(BaseHTTPRequestHandler):
     """
 
     protocol_version = "HTTP/1.1"
+    server: LoopbackServer
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"])).decode()
         if self.path == "/late":
-            self.server.closing.wait(10)  # type: ignore[attr-defined]
+            self.server.pause(10)
         if self.path == "/broken":
             self.close_connection = True
             return

@@ -78,9 +78,7 @@ def test_an_existing_name_is_kept_and_stays_unique() -> None:
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=6))
-def test_names_differ_and_have_three_to_six_words(
-    clusters: list[list[str]],
-) -> None:
+def test_names_differ_and_have_three_to_six_words(clusters: list[list[str]]) -> None:
     descriptions = describe_clusters(
         [make_passages(texts) for texts in clusters], [None] * len(clusters)
     )

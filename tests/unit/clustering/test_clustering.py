@@ -48,12 +48,14 @@ def list_groups_by_cluster(clusters: list[VectorCluster]) -> list[set[int]]:
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
 def test_each_group_is_a_cluster(count: int) -> None:
-    assert list_groups_by_cluster(find_clusters(make_groups(count))) == [{n} for n in range(count)]
+    assert list_groups_by_cluster(find_clusters(make_groups(count))) == [
+        {group} for group in range(count)
+    ]
 
 
 def test_outliers_belong_to_no_cluster() -> None:
     vectors = np.concatenate([make_groups(6), make_outliers(5)])
-    assert list_groups_by_cluster(find_clusters(vectors)) == [{n} for n in range(6)]
+    assert list_groups_by_cluster(find_clusters(vectors)) == [{group} for group in range(6)]
 
 
 @settings(max_examples=15)
@@ -102,7 +104,9 @@ def test_too_few_distinct_vectors_make_no_cluster() -> None:
 
 
 def test_large_sets_are_clustered_with_few_eigenvectors() -> None:
-    assert list_groups_by_cluster(find_clusters(make_groups(50))) == [{n} for n in range(50)]
+    assert list_groups_by_cluster(find_clusters(make_groups(50))) == [
+        {group} for group in range(50)
+    ]
 
 
 def test_new_vector_joins_only_a_near_cluster() -> None:
@@ -196,4 +200,5 @@ def test_clusters_match_after_a_tenth_of_members_changes(*, seed: int, adds_memb
         for cluster in find_clusters(vectors[rows_after])
     ]
     matches = match_clusters(clusters, former_clusters)
+
     assert former_clusters.keys() == {match.cluster_id for match in matches if match}

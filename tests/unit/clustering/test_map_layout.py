@@ -101,9 +101,7 @@ def test_neighbours_share_a_cluster_more_often_than_under_pca(
     assert on_map > max(0.85, measure_neighbours_in_cluster(components, numbers))
 
 
-def test_the_map_fills_the_square_and_is_centred(
-    noisy_base: tuple[Matrix, Rows],
-) -> None:
+def test_the_map_fills_the_square_and_is_centred(noisy_base: tuple[Matrix, Rows]) -> None:
     discs, coordinates = draw_map(*noisy_base)
     edges = discs.radii[:, None]
     corners = np.concatenate([coordinates, discs.centres - edges, discs.centres + edges])
@@ -133,9 +131,7 @@ def test_clusters_of_equal_vectors_are_drawn() -> None:
     assert find_clusters(vectors) == []
 
 
-def test_a_new_passage_is_placed_as_in_a_new_drawing(
-    noisy_base: tuple[Matrix, Rows],
-) -> None:
+def test_a_new_passage_is_placed_as_in_a_new_drawing(noisy_base: tuple[Matrix, Rows]) -> None:
     vectors, numbers = noisy_base
     discs, coordinates = draw_map(vectors, numbers)
     centroids = np.stack(

@@ -105,7 +105,7 @@ async def test_an_older_key_was_shown_before(monkeypatch: pytest.MonkeyPatch) ->
         ("a\u202eb", "invisible character"),
     ],
 )
-def test_a_rejected_name_gets_the_true_reason(name: str, reason: str) -> None:
+def test_an_error_for_a_rejected_name_says_why(name: str, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         keys._parse_name(name)  # noqa: SLF001
 

@@ -70,6 +70,7 @@ async def test_a_search_is_paged_up_to_200_hits(
     dispatcher = answer_pages(hit_count)
     async with make_console_client(dispatcher) as client:
         answer = (await client.get("/map/hits?q=bread&tag=food&tag=home")).json()
+
     assert answer["chunk_ids"] == [str(index) for index in range(sent_count)]
     assert answer["has_more"] is has_more
     assert len(dispatcher.calls) == call_count
@@ -157,6 +158,7 @@ async def test_the_map_keeps_filters_and_links_to_the_next_page() -> None:
     ) as client:
         page = parse_page(await client.get("/map?q=bread&cluster=text&cursor=x"))
     [form] = select(page, "form.search")
+
     assert form.attrib["action"] == "/map"
     assert dict(form.form_values()) == {"q": "bread", "cluster": "text"}
     [chip] = select(page, ".chip.on")

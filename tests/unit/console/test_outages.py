@@ -125,6 +125,7 @@ TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", r
 async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: CarrelError) -> None:
     async with make_console_client(FakeDispatcher(lambda *_: error)) as client:
         response = await client.get(path)
+
     # The page `/` shows a search form even if all tools fail.
     assert (response.status_code == error.status) is (path != "/")
     messages = read_texts(parse_page(response), "[role=alert]")

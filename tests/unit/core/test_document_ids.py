@@ -35,7 +35,7 @@ def test_a_valid_name_is_its_own_id(name: str) -> None:
 
 
 @given(names)
-def test_an_id_is_its_own_id(name: str) -> None:
+def test_the_id_of_an_id_is_the_same(name: str) -> None:
     assert safe_id(name) == safe_id(safe_id(name))
 
 

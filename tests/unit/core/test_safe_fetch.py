@@ -59,7 +59,7 @@ PUBLIC_ADDRESSES = [
     "2a00:1450:4001:82a::200e",
     "64:ff9b::8.8.8.8",
 ]
-OTHER_ADDRESSES = [
+NON_PUBLIC_ADDRESSES = [
     "0.0.0.0",  # noqa: S104 - nothing binds to it
     "0.1.2.3",
     "10.0.0.1",
@@ -191,7 +191,7 @@ def test_internet_address_is_public(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.parametrize("address", OTHER_ADDRESSES)
+@pytest.mark.parametrize("address", NON_PUBLIC_ADDRESSES)
 def test_a_special_or_invalid_address_is_not_public(address: str) -> None:
     assert not is_public(address)
 
@@ -263,6 +263,7 @@ async def test_request_has_the_host_name_and_exact_target(
     server.page = Page(b'{"a": 1}', headers={"Cache-Control": "max-age=60"})
     fetch = make_fetcher(server, certificate)
     document = await fetch.get(PublicUrl.parse(f"https://{HOST}{target}"))
+
     assert document.body == b'{"a": 1}'
     assert document.cache_control == "max-age=60"
     [request] = server.requests
@@ -333,7 +334,7 @@ async def test_only_three_addresses_of_a_host_are_tried(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 404, 500, 503])
-async def test_any_other_status_is_refused_without_a_redirect(
+async def test_a_status_other_than_200_is_refused_and_not_followed(
     server: PublicWebServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
@@ -418,6 +419,7 @@ PAGE_RULES = FetchRules(
     max_redirects=2,
     compressed=True,
 )
+"""The rules for pages, which may redirect and be compressed, unlike client documents."""
 
 
 def make_page_fetcher(

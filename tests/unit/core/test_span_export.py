@@ -74,6 +74,7 @@ def test_telemetry_gcp_exports_to_google_with_the_accounts_token(tmp_path: Path)
         )
     [span] = collector.spans
     [headers] = collector.headers
+
     assert span.name == "work"
     assert span.service == "search_kb"
     assert span.resource["gcp.project_id"] == "my-carrel-123"
@@ -89,6 +90,7 @@ def test_headers_for_a_collector_are_sent() -> None:
             OTEL_EXPORTER_OTLP_HEADERS="api-key=k-123",
         )
     [headers] = collector.headers
+
     assert headers["api-key"] == "k-123"
     assert len(collector.spans) == 1
 

@@ -97,14 +97,13 @@ def test_any_combination_of_headers_can_be_parsed(
     )
 
 
-def test_log_lines_of_a_request_have_its_trace(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_log_lines_of_a_request_have_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
     with bind_trace(make_headers(("traceparent", TRACEPARENT)), "shelf"):
         log.info("inside")
     log.info("outside")
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     line_in_context, line_after = lines
+
     assert {
         "logging.googleapis.com/trace": f"projects/shelf/traces/{TRACE_ID}",
         "logging.googleapis.com/spanId": SPAN_ID,

@@ -36,7 +36,6 @@ from benchmarks.costs.tables import write_tables
 from benchmarks.costs.usage import (
     GIB,
     DeploymentPlan,
-    Runs,
     compute_daily_call_usage,
     compute_index_reads,
     estimate_instances,
@@ -60,7 +59,17 @@ EXAMPLE_TASK: Final[dict[str, Any]] = {
 
 def make_price(free: float = 0.0, period: str = "month", per: float = 1.0) -> Price:
     """Return a price of a dollar for a number of units, some of them free."""
-    return Price("Sand", 1.0, per, "grain", free, period, "https://example.com", True, "")  # noqa: FBT003 - a fixture's
+    return Price(
+        title="Sand",
+        amount=1.0,
+        per=per,
+        unit="grain",
+        free=free,
+        every=period,
+        source="https://example.com",
+        verified=True,
+        note="",
+    )
 
 
 def make_function(name: str, kind: Any, schedule: str = "") -> Function:
@@ -149,7 +158,9 @@ def test_prices_apply_to_bundles_of_units() -> None:
     ],
 )
 def test_a_schedule_gives_the_number_of_runs(schedule: str, per_day: int, days: float) -> None:
-    assert parse_schedule(schedule) == Runs(per_day, pytest.approx(days))  # type: ignore[arg-type]
+    runs = parse_schedule(schedule)
+    assert runs.per_day == per_day
+    assert runs.days == pytest.approx(days)
 
 
 @pytest.mark.parametrize("schedule", ["* * * *", "0 3 1 * 1"])
@@ -163,6 +174,7 @@ def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
     doubled_bill = make_monthly_bill(replace(plan, calls_per_day=20))
     reads_of_jobs = 5 * DAYS_PER_MONTH
     reads_of_calls = usual_bill["Firestore reads"].amount - reads_of_jobs
+
     assert doubled_bill["Firestore reads"].amount == pytest.approx(
         reads_of_jobs + 2 * reads_of_calls
     )

@@ -51,6 +51,7 @@ def test_reserved_names_are_avoided(reserved_name: str) -> None:
 def test_front_matter_has_the_fields_of_the_format() -> None:
     head = format_front_matter(SOURCE, "carrel/1.0")
     _, block, body = head.split("---\n", 2)
+
     assert yaml.safe_load(block) == {
         "type": "books",
         "title": SOURCE.title,
@@ -78,6 +79,7 @@ def test_a_passage_is_printed_with_its_card_date_tags_and_link() -> None:
         highlight_url="https://example.com/#1",
         knowledge_card=KnowledgeCard("Sum\nmary.", ("First.",)),
     )
+
     assert format_passage(chunk, SOURCE, 0) == (
         "\nOne. Two.\n\n> 2026-01-31 · tags: own · https://example.com/#1\n"
         "> **Summary:** Sum mary.\n> - First.\n"

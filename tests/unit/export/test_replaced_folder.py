@@ -125,6 +125,7 @@ def test_a_killed_export_leaves_the_earlier_folder(tmp_path: Path, moment: str) 
     process = subprocess.run(
         [sys.executable, "-c", KILLED_PROGRAM, str(target), moment], check=False
     )
+
     assert process.returncode == -signal.SIGKILL
     with pytest.raises(ZeroDivisionError), replace_folder(target, MANIFEST, ["*"]):
         raise ZeroDivisionError

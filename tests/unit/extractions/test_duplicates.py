@@ -116,9 +116,7 @@ def test_an_unmeasured_embedding_model_has_a_higher_threshold() -> None:
     assert find_original(paraphrase, [(original, 0.95)], "another") == original
 
 
-async def test_the_duplicate_with_more_confidence_stays(
-    embedder: LocalEmbedder,
-) -> None:
+async def test_the_duplicate_with_more_confidence_stays(embedder: LocalEmbedder) -> None:
     extractions = await embed_extractions(
         embedder,
         make_extraction(ORIGINAL, 0.6),
@@ -154,7 +152,7 @@ def test_extractions_without_duplicates_all_stay() -> None:
 
 
 @pytest.mark.parametrize("answer", ["No.", "Both", "❌", "Do not."])
-async def test_an_answer_of_common_words_only_equals_itself(
+async def test_an_answer_of_common_words_duplicates_only_itself(
     embedder: LocalEmbedder, answer: str
 ) -> None:
     decision = ORIGINAL.model_copy(update={"recommended_approach": answer})

@@ -1,4 +1,4 @@
-"""Quotes: the stored quote is the passage's own text, and a missing quote is rejected."""
+"""A quote is stored in the passage's own text; one that is not in the passage is rejected."""
 
 from __future__ import annotations
 

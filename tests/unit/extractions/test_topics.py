@@ -105,7 +105,7 @@ def test_an_alias_belongs_to_one_topic() -> None:
     assert len(aliases) == len(set(aliases))
 
 
-def test_the_first_different_topics_are_used() -> None:
+def test_the_first_five_different_topics_are_used() -> None:
     names = [
         "LLM",
         "--",
@@ -118,5 +118,6 @@ def test_the_first_different_topics_are_used() -> None:
         "Yeast",
     ]
     expected = ("large language models", "rye", "wheat", "oats", "salt")
+
     assert canonicalize_topics(names, {}) == expected
     assert len(expected) == MAX_TOPICS

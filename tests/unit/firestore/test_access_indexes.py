@@ -62,4 +62,5 @@ def test_fields_without_queries_are_not_indexed() -> None:
     ]
     for collection, path in unqueried_fields:
         assert file.list_single_field_indexes(collection, path) == frozenset()
+
     assert file.list_single_field_indexes("keys", "user_id")

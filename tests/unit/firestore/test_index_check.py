@@ -1,4 +1,4 @@
-"""The check of an index file says which indexes the queries need, and which none uses."""
+"""The check of an index file names indexes that queries lack, and indexes that none uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check knows Firestore's rules: which queries need a composite index, and which."""
+"""The check follows Firestore's rules about which queries need which composite index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens: only those that this server issued are valid."""
+"""Only access tokens that this server issued are valid."""
 
 from __future__ import annotations
 

@@ -99,6 +99,7 @@ def test_the_extensions_names_are_those_of_the_sdk() -> None:
 async def test_a_client_that_declares_the_extension_gets_apps(version: str) -> None:
     client = await WireClient(WITH_APPS, version, CAPABILITIES).connect()
     capabilities = client.greeting.json()["result"]["capabilities"]
+
     assert list(capabilities["extensions"]) == [apps.EXTENSION]
     tools = (await client.post("tools/list")).json()["result"]["tools"]
     assert {tool["name"]: tool.get("_meta") for tool in tools} == {
@@ -128,7 +129,7 @@ async def test_a_client_without_apps_gets_the_same_bytes(version: str, declarati
     for method, params in REQUESTS.items():
         response = await client.post(method, **params)
         expected = await reference.post(method, **params)
-        assert (method, response.content) == (method, expected.content)
+        assert response.content == expected.content, method
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)

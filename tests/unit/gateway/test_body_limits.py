@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -68,8 +68,15 @@ def make_messages(parts: Iterable[bytes]) -> list[Message]:
     return [*messages[:-1], messages[-1] | {"more_body": False}]
 
 
-async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -> tuple[int, str]:
-    """Send a request; return the status of the response, and its error message."""
+class Reply(NamedTuple):
+    """The status of a response, and its error message, which is empty if the body is accepted."""
+
+    status: int
+    message: str = ""
+
+
+async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -> Reply:
+    """Send a request with a body in these messages."""
     responses: list[Any] = []
     remaining_messages = iter(messages)
 
@@ -88,7 +95,7 @@ async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": encoded_headers}
     await limit(scope, receive, send)
     body = responses[1]["body"]
-    return responses[0]["status"], json.loads(body)["error"]["message"] if body else ""
+    return Reply(responses[0]["status"], json.loads(body)["error"]["message"] if body else "")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,8 @@ async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -
 )
 async def test_a_body_arrives_unchanged(parts: list[bytes]) -> None:
     reader = BodyReader()
-    assert await send_body(BodyLimit(reader, lambda _: 300_000), make_messages(parts)) == (200, "")
+    limit = BodyLimit(reader, lambda _: 300_000)
+    assert await send_body(limit, make_messages(parts)) == Reply(200)
     assert reader.bodies == [b"".join(parts)]
 
 
@@ -109,10 +117,10 @@ async def test_small_parts_are_joined() -> None:
 async def test_body_size_is_limited() -> None:
     reader = BodyReader()
     limit = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
-    too_large = "This request is larger than 1,000 bytes. Send less at once."
-    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 400])) == (200, "")
-    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 401])) == (413, too_large)
-    assert await send_body(limit, make_messages([b"x"]), content_length="1001") == (413, too_large)
+    too_large = Reply(413, "This request is larger than 1,000 bytes. Send less at once.")
+    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 400])) == Reply(200)
+    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 401])) == too_large
+    assert await send_body(limit, make_messages([b"x"]), content_length="1001") == too_large
     assert reader.bodies == [b"x" * 1_000]
 
 
@@ -123,7 +131,7 @@ async def test_the_gateway_does_not_wait_for_a_disconnected_client() -> None:
 
 
 async def test_a_larger_body_limit_allows_more_time(monotonic: MonotonicClock) -> None:
-    def send_unfinished_body(max_bytes: int) -> asyncio.Task[tuple[int, str]]:
+    def send_unfinished_body(max_bytes: int) -> asyncio.Task[Reply]:
         limit = BodyLimit(BodyReader(), lambda _: max_bytes, timeout=60)
         return asyncio.create_task(send_body(limit, make_messages([b"a", b"b"])[:1]))
 
@@ -145,12 +153,12 @@ async def test_a_long_text_is_accepted_but_many_values_are_rejected() -> None:
     reader = BodyReader()
     limit = BodyLimit(reader, lambda _: 3_000_000, find_problem=find_json_problem)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
-    assert await send_body(limit, make_messages([text])) == (200, "")
-    response = await send_body(limit, make_messages([b"[" + b"[]," * 200_000 + b"0]"]))
-    assert response == (
-        400,
-        "This request has more than 50,000 JSON values. Send fewer in one request.",
+
+    assert await send_body(limit, make_messages([text])) == Reply(200)
+    too_many = Reply(
+        400, "This request has more than 50,000 JSON values. Send fewer in one request."
     )
+    assert await send_body(limit, make_messages([b"[" + b"[]," * 200_000 + b"0]"])) == too_many
     assert reader.bodies == [text]
 
 
@@ -207,11 +215,11 @@ async def test_number_of_long_bodies_per_instance_is_limited() -> None:
     status, message = await send_body(limit, make_messages([part, part]))
     assert status == 503
     assert "a few seconds" in message
-    assert await send_body(limit, make_messages([b"{}"])) == (200, "")
+    assert await send_body(limit, make_messages([b"{}"])) == Reply(200)
 
     client_has_left.set()
     await slow_request
-    assert await send_body(limit, make_messages([part])) == (200, "")
+    assert await send_body(limit, make_messages([part])) == Reply(200)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ def test_resource_of_a_registered_tool_is_hidden_from_others() -> None:
         links=Links(items="shelves", uri=SHELF.uri, name="label", in_resource_list=True),
     )
     catalog = Catalog([shelf, shelves])
+
     assert catalog.resource_templates(ANYONE) == []
     assert catalog.resource_listings(ANYONE) == []
     assert catalog.find_completer("shelf", ANYONE) is None

@@ -95,6 +95,7 @@ async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
         make_server(FakeDispatcher(fail_on_call), catalog), mode="2026-07-28"
     ) as client:
         listed_names = [tool.name for tool in (await client.list_tools()).tools]
+
     assert listed_names == ["get_shelf", "list_books", "list_shelves"]
     error_of_disabled = await call_with_error("get_book", catalog)
     error_of_unknown = await call_with_error("get_bock", catalog)

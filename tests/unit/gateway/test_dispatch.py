@@ -244,6 +244,7 @@ async def test_five_failures_in_a_row_open_the_breaker(
             await fail_calls(dispatcher, call_request)
             clock.now += 13
             answer = await dispatcher.call(WRITING_TOOL, call_request)
+
     assert len(server.bodies) == FAILURE_THRESHOLD
     assert answer.error == WireError(
         code="UNAVAILABLE",
@@ -323,6 +324,7 @@ async def test_after_the_pause_one_call_probes_the_function(
             calls = [dispatcher.call(WRITING_TOOL, call_request) for _ in range(4)]
             probe, *other_answers = await asyncio.gather(*calls)
             assert (await dispatcher.call(WRITING_TOOL, call_request)).result
+
     assert probe.result
     assert [answer.error.retry_after for answer in other_answers if answer.error] == [
         PROBE_RETRY_SECONDS

@@ -77,6 +77,7 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "a response": {"jsonrpc": "2.0", "id": 1, "result": {}},
     "an error": {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "m"}},
 }
+"""Messages of valid JSON-RPC, also with unknown methods or wrong parameters."""
 INVALID_MESSAGES: Final[dict[str, Any]] = {
     "a batch": [make_request("tools/list")],
     "null": None,
@@ -90,6 +91,7 @@ INVALID_MESSAGES: Final[dict[str, Any]] = {
     "a notification with wrong params": {"jsonrpc": "2.0", "method": "m", "params": 5},
     "an error without an id": {"jsonrpc": "2.0", "error": {"code": 1, "message": "m"}},
 }
+"""JSON values that are not valid JSON-RPC."""
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 LIST_HEADERS: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
@@ -156,6 +158,7 @@ INVALID_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]
         [("mcp-protocol-version", "2099-01-01")],
     ),
 }
+"""The body and the headers of requests whose headers and `_meta`, the envelope, do not agree."""
 
 
 def make_server(prompt: Prompt = PROMPT) -> Server[Any]:
@@ -173,11 +176,11 @@ def make_endpoint(prompt: Prompt = PROMPT) -> McpEndpoint:
 def attach_owner(app: ASGIApp) -> ASGIApp:
     """Wrap an app so that each request comes from the machine's owner."""
 
-    async def attached(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app_with_owner(scope: Scope, receive: Receive, send: Send) -> None:
         Visitor(Caller.of(LOCAL_USER), rate_limit_key=None).attach(scope)
         await app(scope, receive, send)
 
-    return attached
+    return app_with_owner
 
 
 async def post_to(app: ASGIApp, body: object, headers: list[tuple[str, str]]) -> httpx2.Response:
@@ -298,6 +301,7 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
     async with open_sdk_app() as app:
         sdk_response = await post_content(app, content, request_headers)
     response = await post_content(make_endpoint(), content, request_headers)
+
     assert response.status_code == status
     assert sdk_response.status_code == status
     assert advice in get_rpc_error(response)["message"]
@@ -328,6 +332,7 @@ async def test_an_error_in_a_handler_is_an_internal_error(
     endpoint = make_endpoint(prompt)
     response = await post_to(endpoint, body, make_headers(body, version))
     [line] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
     assert response.status_code == 200
     assert response.json()["id"] == 1
     assert get_rpc_error(response) == {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}

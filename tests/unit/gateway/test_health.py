@@ -40,9 +40,7 @@ async def test_a_healthy_state_is_cached() -> None:
     assert dispatcher.checks == 1
 
 
-async def test_a_failed_dependency_is_noticed_despite_caching(
-    monotonic: MonotonicClock,
-) -> None:
+async def test_a_failed_dependency_is_noticed_despite_caching(monotonic: MonotonicClock) -> None:
     health = HealthEndpoint(FailingDispatcher(), healthy_ttl=60)
     statuses = []
     for _ in range(4):

@@ -69,7 +69,7 @@ async def test_an_internal_error_is_answered_without_details(
     assert PRIVATE_TEXT not in response.text + output.err + output.out
 
 
-async def test_an_error_the_caller_can_act_on_is_answered() -> None:
+async def test_an_error_for_the_caller_is_answered_with_its_message() -> None:
     response = await request_failing_app(
         Unavailable("The database does not answer.", retry_after=4.2)
     )

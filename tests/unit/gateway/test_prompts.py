@@ -192,6 +192,7 @@ async def test_unknown_prompts_and_arguments_are_invalid_parameters(mode: str) -
             await client.get_prompt("x" * 5_000)
         with pytest.raises(MCPError) as missing_argument:
             await client.get_prompt("explore_topic")
+
     assert unknown_prompt.value.code == INVALID_PARAMS
     assert missing_argument.value.code == INVALID_PARAMS
     assert "The prompts are: explore_topic, author_deep_dive." in unknown_prompt.value.message

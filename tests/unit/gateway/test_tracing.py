@@ -92,6 +92,7 @@ async def test_calls_at_the_same_time_each_log_their_own_trace(
         replies = await asyncio.gather(
             *(asyncio.to_thread(send_call, url, header) for header in headers)
         )
+
     assert [reply.status_code for reply in replies] == [200] * len(headers)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     traces = sorted(str(line.get(TRACE)) for line in lines if line["message"] == "said")

@@ -75,6 +75,7 @@ async def test_a_server_without_a_local_visitor_answers_no_request(mode: str) ->
         ):
             with pytest.raises(MCPError):
                 await request
+
     assert dispatcher.calls == []
 
 

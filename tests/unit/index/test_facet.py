@@ -111,6 +111,7 @@ def test_a_chunk_has_the_facets_of_its_fields() -> None:
         "month:2024-05": "May 2024",
         "position:first": "first",
     }
+
     assert {facet.id: name for facet, name in CHUNK.facets.items()} == expected
 
 

@@ -66,6 +66,7 @@ def test_a_chunk_repeats_the_fields_of_its_source() -> None:
         highlight_url="https://example.com/walden#10",
         highlighted_at=NOON,
     )
+
     assert split_by_section(SOURCE)[0] == expected
 
 
@@ -87,6 +88,7 @@ def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.Data
         start = data.draw(st.integers(0, len(text) - 1))
         spans.append([Span(start, data.draw(st.integers(start + 1, len(text))))])
     chunks = split_source(source, spans)
+
     assert [source.text[chunk.start : chunk.end] for chunk in chunks] == [
         text[span.start : span.end] for text, [span] in zip(texts, spans, strict=True)
     ]

@@ -95,6 +95,7 @@ def test_facets_keep_their_stored_order() -> None:
         dated_at=NOON,
     )
     three_tags = ["tag"] * 3
+
     assert [facet.kind.value for facet in chunk.facets] == [
         *("source", "title", "category"),
         *three_tags,

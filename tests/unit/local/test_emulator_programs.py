@@ -62,7 +62,7 @@ def test_the_emulator_is_found_next_to_a_linked_gcloud(
     assert str(archive) in find_emulator(environment, tmp_path)
 
 
-def test_a_wrapper_around_gcloud_is_asked_for_its_root(
+def test_the_emulator_is_found_through_a_wrapper_around_gcloud(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     archive = make_sdk(tmp_path / "sdk")

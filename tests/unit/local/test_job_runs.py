@@ -1,4 +1,4 @@
-"""Jobs run next to an ingest, for the chunks that it has already stored."""
+"""Jobs run while an ingest still reads sources, on the chunks that it has already stored."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_client_is_configured_to_start_carrel(client: McpClient, home: Path) -
 
 
 @every_client
-def test_the_document_shows_what_is_written(client: McpClient) -> None:
+def test_the_document_shows_the_configuration_that_is_written(client: McpClient) -> None:
     document = (ROOT / "docs" / "clients.md").read_text("utf-8")
     section = re.split(rf"^## {client.title}$", document, flags=re.MULTILINE)[1].split("\n## ")[0]
     snippets = re.findall(rf"^```{client.language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
@@ -190,6 +190,7 @@ def test_an_unchangeable_file_stays_and_the_entry_is_printed(
     content = text.encode() if isinstance(text, str) else text
     file.write_bytes(content)
     result = run_init(client)
+
     assert result.exit_code == 1
     assert f"{file} {reason}" in result.output
     assert str(PROGRAM_ENTRY["command"]) in result.output
@@ -226,7 +227,7 @@ def test_another_state_folder_is_passed_on(
     assert entry["env"].keys() == {"CARREL_STATE"}
 
 
-def test_a_linked_file_is_changed_where_it_is(home: Path) -> None:
+def test_a_linked_configuration_file_stays_a_link(home: Path) -> None:
     (home / ".cursor").mkdir()
     file = home / "dotfiles.json"
     file.write_text("{}")

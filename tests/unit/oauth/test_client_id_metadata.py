@@ -193,6 +193,7 @@ async def test_cancelled_request_does_not_cancel_a_shared_fetch(
     cancelled_task.cancel()
     server.gate.set()
     client = await other_task
+
     assert client
     assert cancelled_task.cancelled()
     assert len(server.requests) == 1
@@ -211,6 +212,7 @@ async def test_number_of_concurrent_fetches_is_limited(
     [error] = await asyncio.gather(documents.get(DOCUMENT_URL), return_exceptions=True)
     server.gate.set()
     await asyncio.gather(*tasks)
+
     assert isinstance(error, Unavailable)
     assert "Too many programs are being looked up at the same time." in error.message
     assert error.retry_after == 5

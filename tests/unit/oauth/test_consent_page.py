@@ -146,6 +146,7 @@ async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
 ) -> None:
     page = await load_page(settings, path)
     policy = parse_content_policy(page)
+
     assert policy.pop("default-src") == "'none'"
     assert policy.pop("base-uri") == "'none'"
     assert policy.pop("frame-ancestors") == "'none'"

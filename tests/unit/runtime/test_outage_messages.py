@@ -72,6 +72,7 @@ def test_an_idempotent_write_may_be_repeated() -> None:
     error = make_outage_error(
         tool, request, "keep_note is unreachable", WriteState.UNKNOWN, 7.2
     ).to_wire()
+
     assert error == {
         "code": "UNAVAILABLE",
         "message": "keep_note is unreachable. Call it again in 8 s: what is done stays done.",

@@ -86,6 +86,7 @@ def test_a_tool_may_need_another_scope_than_its_effect() -> None:
 
 def test_a_declaration_has_everything_except_the_handler() -> None:
     declaration = TOOL.declaration()
+
     assert {key: value for key, value in declaration.items() if "Schema" not in key} == {
         "name": "find_books",
         "title": "Find books",

@@ -1,4 +1,4 @@
-"""Screening: secrets and personal data are found by line and kind, and never repeated."""
+"""Screening finds secrets and personal data by line and kind, and never repeats them."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def test_findings_are_ordered_without_duplicates() -> None:
         "text": f"a\r\n{MAIL} {KEY} {MAIL}\r\n\r\n{KEY}",
         "tags": "a",
     }
+
     assert screen_texts(texts) == [
         ScreeningFinding("title", 1, "AWS access key"),
         ScreeningFinding("text", 2, "AWS access key"),
@@ -86,7 +87,7 @@ def test_a_secret_with_an_allowlist_comment_is_found() -> None:
     assert screen_texts({"text": text}) == [ScreeningFinding("text", 1, "AWS access key")]
 
 
-def test_deeply_nested_web_token_is_no_error() -> None:
+def test_a_deeply_nested_web_token_causes_no_error() -> None:
     parts = ['{"alg":"none"}', '{"a":' + "[" * 30_000]
     token = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
     assert screen_texts({"text": token}) == []

@@ -119,6 +119,7 @@ def test_the_scope_depends_on_size_and_truncation() -> None:
         "truncated": plan_filters(make_selection([a]), {a: truncated}),
         "a long span of time": plan_filters(make_selection(span=long_span), {}),
     }
+
     assert {name: plan.scope for name, plan in plans.items()} == {
         "no filter": FilterScope.EVERYTHING,
         "short": FilterScope.SMALL,

@@ -94,6 +94,7 @@ def test_sentences_have_no_syntax() -> None:
         "A <u>slow</u>&nbsp;rise[^1] is [best][b].<br>Wait.\n\n"
         "[^1]: Twelve hours.\n[b]: https://example.com/best"
     )
+
     assert split_sentences(text) == [
         "It is good.",
         "Knead the dough",

@@ -115,7 +115,7 @@ def test_terms_are_short_and_have_a_letter_or_a_digit(text: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["είτε", "ίδιο", "ικά", "έστε", "ηκε"])
-def test_a_word_that_stems_to_nothing_stays_a_term(word: str) -> None:
+def test_a_word_with_an_empty_stem_stays_a_term(word: str) -> None:
     [term] = terms(word)
     assert term
 

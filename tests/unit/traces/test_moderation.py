@@ -106,6 +106,6 @@ def test_lexical_hits_are_moderated_by_score() -> None:
     assert find_best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), popular_id="b") == "a"
 
 
-def test_hits_without_trace_only_widen_the_spread() -> None:
+def test_a_hit_without_a_trace_counts_for_the_spread_only() -> None:
     hits = [StubHit("a", 1, 0.60), StubHit("b", 0.9, 0.59), StubHit("hidden", 0, 0.0)]
     assert moderate_scores(hits, {"a": TRACE, "b": TRACE}, NOON) == {"a": 1.0, "b": 0.9}

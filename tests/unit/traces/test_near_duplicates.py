@@ -1,4 +1,7 @@
-"""Copies and rewordings of a trace are near-duplicates; traces of similar problems are not."""
+"""Copies and rewordings of a trace are near-duplicates; traces of similar problems are not.
+
+A trace is a solved coding problem that users share: title, context and solution.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes decide whether a trace is pending, validated or flagged.
+"""Votes decide whether a trace, a shared solution, is pending, validated or flagged.
 
 A trace's trust and doubt are lower bounds of Wilson's interval for the shares of its up- and
 downvotes. Weights of votes are in hundredths of a vote.

@@ -236,7 +236,8 @@ def test_thai_is_cut_after_its_words_in_spaces() -> None:
 
 def test_german_compounds_stay_whole() -> None:
     compound = "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz"
-    assert {word for p in split_text(f"{compound} " * 100, 200) for word in p.split()} == {compound}
+    passages = split_text(f"{compound} " * 100, 200)
+    assert {word for passage in passages for word in passage.split()} == {compound}
 
 
 def test_a_table_is_cut_between_rows() -> None:
@@ -269,7 +270,7 @@ def test_emoji_in_one_long_word_stay_whole() -> None:
     ],
     ids=["letters", "Chinese without punctuation", "base64"],
 )
-def test_a_line_of_a_million_is_cut_where_passages_are_full(line: str) -> None:
+def test_a_line_of_a_million_characters_makes_full_passages(line: str) -> None:
     passages = split_text(line)
     assert "".join(passages) == line
     assert all(len(passage) > 1490 for passage in passages[:-2])
