@@ -66,27 +66,28 @@ def find_lines(text: str) -> list[str]:
 
 def parse_rows(text: str) -> list[Row]:
     """Return the rows with four cells; `find_faults` reports the others."""
-    whole = (line for line in find_lines(text) if line.count("|") == 5)
-    return [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in whole]
+    valid_lines = (line for line in find_lines(text) if line.count("|") == 5)
+    return [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in valid_lines]
 
 
 def find_faults(text: str) -> list[str]:
     """Return the faults of the tables in `text`."""
-    table = parse_rows(text)
-    counts = Counter(row.id for row in table)
+    rows = parse_rows(text)
+    counts = Counter(row.id for row in rows)
     return [
         *(f"{line}: does not have four cells" for line in find_lines(text) if line.count("|") != 5),
         *(f"{row_id}: is there {count} times" for row_id, count in counts.items() if count > 1),
-        *(f"{after.id}: belongs before {row.id}" for row, after in _find_out_of_order(table)),
-        *(fault for row in table for fault in _check_row(row)),
+        *(
+            f"{next_row.id}: belongs before {row.id}"
+            for row, next_row in pairwise(rows)
+            if next_row.sort_key < row.sort_key
+        ),
+        *(fault for row in rows for fault in _check_row(row)),
     ]
 
 
-def _find_out_of_order(table: list[Row]) -> list[tuple[Row, Row]]:
-    return [(row, after) for row, after in pairwise(table) if after.sort_key < row.sort_key]
-
-
 def _check_row(row: Row) -> Iterator[str]:
+    """Yield the faults of a row."""
     if not re.fullmatch(r"00[0-4]-[A-Z]+\d+(\.\d+)?", row.id):
         yield f"{row.id}: is no id"
     if row.status not in STATUSES:

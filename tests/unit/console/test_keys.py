@@ -60,9 +60,9 @@ class FakeStore:
         raise WriteConflict("The database refused: AlreadyExists.")
 
     async def get(self, _key_id: str) -> AccessKey | None:
-        return (
-            None if self.stored_changes is None else replace(self.added[0], **self.stored_changes)
-        )
+        if self.stored_changes is None:
+            return None
+        return replace(self.added[0], **self.stored_changes)
 
 
 async def make_key(

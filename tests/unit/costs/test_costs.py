@@ -93,15 +93,33 @@ def plan() -> DeploymentPlan:
 
     Of ten calls a day, nine search and one writes. All figures of usage are for one call or run.
     """
-    search = CallFigures("search", "search", 9, "read", Usage(read=10, index_reads=2, seconds=0.15))
+    search = CallFigures(
+        name="search",
+        tool="search",
+        per_day=9,
+        effect="read",
+        usage=Usage(read=10, index_reads=2, seconds=0.15),
+    )
     write = CallFigures(
-        "write", "write", 1, "write", Usage(read=1, written=3, seconds=0.05, embedded=7)
+        name="write",
+        tool="write",
+        per_day=1,
+        effect="write",
+        usage=Usage(read=1, written=3, seconds=0.05, embedded=7),
+    )
+    gateway = GatewayUsage(
+        reads=2,
+        writes=1,
+        writes_of_a_write=1,
+        seconds=0.01,
+        cpu_seconds=0.005,
+        answer_bytes=1000,
     )
     sweep = Usage(read=5, written=2, seconds=0.4)
     measurements = Measurements(
         measured_on="2026-01-01",
         calls=[search, write],
-        gateway=GatewayUsage(2, 1, 1, 0.01, 0.005, 1000),
+        gateway=gateway,
         idle={"sweep": sweep},
         ingestion={
             "sweep": Usage(read=100, written=300, seconds=5, embedded=1000, input_tokens=50)
@@ -122,22 +140,24 @@ def plan() -> DeploymentPlan:
 
 
 def test_a_daily_allowance_expires_each_day() -> None:
-    steady_use = MonthlyAmount(10.0)
-    use_on_one_day = MonthlyAmount(0.0, 10 * DAYS_PER_MONTH, 1)
-    assert make_price(free=10, period="day").compute_charge(steady_use) == 0.0
-    assert make_price(free=10, period="day").compute_charge(use_on_one_day) == pytest.approx(
-        10 * DAYS_PER_MONTH - 10
-    )
+    price = make_price(free=10, period="day")
+    steady_use = MonthlyAmount(per_day=10.0)
+    use_on_one_day = MonthlyAmount(per_day=0.0, extra=10 * DAYS_PER_MONTH, extra_days=1)
+    assert price.compute_charge(steady_use) == 0.0
+    assert price.compute_charge(use_on_one_day) == pytest.approx(10 * DAYS_PER_MONTH - 10)
 
 
 def test_a_monthly_allowance_may_be_used_on_one_day() -> None:
-    assert make_price(free=10).compute_charge(MonthlyAmount(0.0, 10, 1)) == 0.0
-    assert make_price(free=10).compute_charge(MonthlyAmount(0.0, 12, 1)) == pytest.approx(2.0)
+    price = make_price(free=10)
+    ten_units = MonthlyAmount(per_day=0.0, extra=10, extra_days=1)
+    twelve_units = MonthlyAmount(per_day=0.0, extra=12, extra_days=1)
+    assert price.compute_charge(ten_units) == 0.0
+    assert price.compute_charge(twelve_units) == pytest.approx(2.0)
 
 
 def test_busy_days_are_charged_separately() -> None:
-    amount = MonthlyAmount(8.0, extra=5.0, extra_days=4)
-    assert amount.month == pytest.approx(8 * DAYS_PER_MONTH + 20)
+    amount = MonthlyAmount(per_day=8.0, extra=5.0, extra_days=4)
+    assert amount.month == pytest.approx(8 * DAYS_PER_MONTH + 4 * 5)
     assert make_price(free=10, period="day").compute_charge(amount) == pytest.approx(4 * 3.0)
 
 
@@ -222,8 +242,15 @@ def test_rare_calls_pay_for_cold_starts(plan: DeploymentPlan) -> None:
 
 
 def test_frequent_calls_share_instances() -> None:
-    assert estimate_instances(1000, 0.2, 0.001, 40) == pytest.approx(1000 * 0.2 / (0.6 * 40))
-    assert estimate_instances(1000, 0.2, 0.03, 40) == pytest.approx(1000 * 0.03 / 0.6)
+    # An instance is filled to 60 %, of its 40 concurrent calls or of its CPU.
+    bound_by_calls = estimate_instances(
+        calls_per_second=1000, seconds=0.2, cpu_seconds=0.001, concurrency=40
+    )
+    bound_by_cpu = estimate_instances(
+        calls_per_second=1000, seconds=0.2, cpu_seconds=0.03, concurrency=40
+    )
+    assert bound_by_calls == pytest.approx(1000 * 0.2 / (0.6 * 40))
+    assert bound_by_cpu == pytest.approx(1000 * 0.03 / 0.6)
 
 
 def test_three_schedules_are_free() -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+INVALID_PARAMS = -32602
+"""The error code of JSON-RPC for invalid parameters."""
 PRAISE = Prompt(
     name="praise",
     title="Praise",

@@ -21,6 +21,7 @@ from shared.core.settings import Settings
 from tests.support.fake_catalog import FakeDispatcher, make_server
 
 INVALID_PARAMS = -32602
+"""The error code of JSON-RPC for invalid parameters."""
 TOOLS = {tool.name: tool for tool in Catalog.load().tools_for(Caller.of("anna", role=Role.OWNER))}
 ARGUMENT_VALUES = {
     "topic": "a topic",

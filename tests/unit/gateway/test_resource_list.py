@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-INVALID_PARAMS, TOOL_FAILURE = -32602, -32010
+INVALID_PARAMS = -32602
+"""The error code of JSON-RPC for invalid parameters."""
+TOOL_FAILURE = -32010
+"""Carrel's error code for a resource whose tool fails."""
 
 with_both_protocols = pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 

@@ -42,8 +42,11 @@ def build_postings(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals
     for number, document in enumerate(corpus):
         for term, tf in Counter(document).items():
             entries.setdefault(term, {})[f"d{number}"] = pack(tf, len(document))
-    postings = {term: Postings(len(scores), scores) for term, scores in entries.items()}
-    return postings, Totals(len(corpus), sum(map(len, corpus)))
+    postings = {
+        term: Postings(df=len(entries_of_term), entries=entries_of_term)
+        for term, entries_of_term in entries.items()
+    }
+    return postings, Totals(documents=len(corpus), length=sum(map(len, corpus)))
 
 
 @with_60_examples
@@ -54,9 +57,8 @@ def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[
     matching_terms = [term for term in query if any(term in document for document in corpus)]
     expected = reference.get_scores(matching_terms) if matching_terms else [0.0] * len(corpus)
     scores = score(query, *build_postings(corpus))
-    assert [scores.get(f"d{number}", 0.0) for number in range(len(corpus))] == pytest.approx(
-        list(expected), abs=1e-6
-    )
+    scores_in_order = [scores.get(f"d{number}", 0.0) for number in range(len(corpus))]
+    assert scores_in_order == pytest.approx(list(expected), abs=1e-6)
 
 
 @with_60_examples

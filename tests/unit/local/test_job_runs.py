@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 from functions.jobs.embed.job import JOB as EMBED
@@ -39,9 +40,10 @@ async def test_a_deferred_chunk_does_not_repeat_runs(
     With a bucket, embedding is done in bulk, in one run after the reading.
     """
     settings = Settings(embedding_provider="vertex", bulk_bucket=bucket)
-    poll_count, is_read = 0, asyncio.Event()
+    poll_count = 0
+    is_read = asyncio.Event()
     if bucket:
-        is_read.set()
+        is_read.set()  # with a bucket, nothing polls before the reading has ended
 
     async def read_sources() -> None:
         await is_read.wait()
@@ -54,9 +56,10 @@ async def test_a_deferred_chunk_does_not_repeat_runs(
         return 1
 
     monkeypatch.setattr("infra.local.jobs.POLL_SECONDS", 0.001)
+    progress = Progress(click.progressbar(length=1))
     app = App(settings)
     runs = CountedRuns(app)
     reading = asyncio.create_task(read_sources())
-    await runs.run_alongside(replace(EMBED, total=count_one), reading, Progress(None))  # type: ignore[arg-type]
+    await runs.run_alongside(replace(EMBED, total=count_one), reading, progress)
     await app.aclose()
     assert runs.run_count == run_count

@@ -1,7 +1,8 @@
 """A filter plan says which documents pass a search's filters, from complete or truncated postings.
 
 The postings of a facet list the documents that have it, with their dates. Truncated postings
-lack the oldest documents: they are complete only from the date `since` on.
+lack the oldest documents: they are complete only from the date `since` on. A plan is exact if the
+postings alone show which documents pass.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ from shared.search.filter_plan import (
 FIRST_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
 TAG_FACETS: Final = tuple(Facet(Kind.TAG, name) for name in "abcd")
 DAY_COUNT: Final = 80
+"""Passages have dates in this many days, so in three months."""
 ONE_DAY: Final = DateSpan(FIRST_DAY.date(), FIRST_DAY.date())
 EMPTY_SPAN: Final = DateSpan(FIRST_DAY.date(), FIRST_DAY.date() - timedelta(days=1))
 with_300_examples = settings(max_examples=300)
 
-PASSAGES = st.lists(
+PASSAGE_LISTS = st.lists(
     st.tuples(st.integers(0, DAY_COUNT * 24), st.frozensets(st.sampled_from(TAG_FACETS[:3]))),
     max_size=25,
 )
-GROUPS = st.lists(
+"""The date of each passage, in hours after the first day, and its tags."""
+FACET_GROUPS = st.lists(
     st.lists(st.sampled_from(TAG_FACETS), min_size=1, max_size=3, unique=True), max_size=3
 )
 SPANS = st.just(ALL_DATES) | st.builds(
@@ -67,7 +70,7 @@ def truncate(dates: dict[str, int], cap: int) -> Postings:
 
 
 @with_300_examples
-@given(PASSAGES, GROUPS, SPANS, st.integers(0, 12))
+@given(PASSAGE_LISTS, FACET_GROUPS, SPANS, st.integers(0, 12))
 def test_plan_dates_contain_all_passing_documents(
     passages: list[tuple[int, frozenset[Facet]]],
     groups: list[list[Facet]],
@@ -156,10 +159,7 @@ def test_a_plan_without_filters_has_no_dates() -> None:
     ],
 )
 def test_a_filter_with_only_unknown_values_admits_nothing(
-    selection: Selection,
-    existing_facets: list[Facet],
-    *,
-    is_empty: bool,
+    selection: Selection, existing_facets: list[Facet], *, is_empty: bool
 ) -> None:
     postings = {facet: Postings(1, {"p": to_microseconds(FIRST_DAY)}) for facet in existing_facets}
     filter_plan = plan_filters(selection, postings)
@@ -183,6 +183,7 @@ def test_truncated_postings_suffice_for_a_span_from_since_on() -> None:
     postings = {TAG_FACETS[0]: Postings(9, {"p": moment}, since=to_microseconds(since))}
     day_of_since = since.date()
     day_before = day_of_since - timedelta(days=1)
+
     selection = make_selection([TAG_FACETS[0]], span=DateSpan(first=day_of_since))
     assert plan_filters(selection, postings).dates == {"p": moment}
     selection = make_selection([TAG_FACETS[0]], span=DateSpan(first=day_before))
@@ -192,9 +193,9 @@ def test_truncated_postings_suffice_for_a_span_from_since_on() -> None:
 def test_the_prefilter_leaves_the_fewest_documents() -> None:
     a, b, c, _ = TAG_FACETS
     postings = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
-    assert choose_prefilter([[a], [b, c, TAG_FACETS[3]]], postings) == Prefilter(
-        ("tag:b", "tag:c"), 6
-    )
+    unknown = TAG_FACETS[3]
+    expected = Prefilter(facets=("tag:b", "tag:c"), size=3 + 3)
+    assert choose_prefilter([[a], [b, c, unknown]], postings) == expected
 
 
 def test_the_prefilter_has_at_most_30_facets() -> None:
@@ -202,5 +203,7 @@ def test_the_prefilter_has_at_most_30_facets() -> None:
     common_facet = TAG_FACETS[0]
     postings = {facet: Postings(1, {}) for facet in rare_facets}
     postings[common_facet] = Postings(999, {})
-    assert choose_prefilter([rare_facets, [common_facet]], postings).facets == ("tag:a",)
-    assert len(choose_prefilter([rare_facets[:30], [common_facet]], postings).facets) == 30
+    prefilter = choose_prefilter([rare_facets, [common_facet]], postings)
+    assert prefilter.facets == (common_facet.id,)
+    prefilter = choose_prefilter([rare_facets[:30], [common_facet]], postings)
+    assert len(prefilter.facets) == 30
