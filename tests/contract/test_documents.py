@@ -47,6 +47,7 @@ def read_prose(path: Path) -> str:
 
 
 def find_code_spans(path: Path) -> list[str]:
+    """Return the texts in backticks, outside of code blocks."""
     return re.findall(r"`([^`\n]+)`", read_prose(path))
 
 

@@ -27,7 +27,7 @@ WITHOUT_FIRESTORE = (
 )
 
 
-def relative_path(path: Path) -> str:
+def get_relative_path(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
@@ -64,7 +64,7 @@ def find_database_methods(path: Path) -> set[str]:
 
 def list_files(*folders: str) -> list[Path]:
     """Return the Python files below these folders, such as `shared/`."""
-    return [path for path in FILES if relative_path(path).startswith(folders)]
+    return [path for path in FILES if get_relative_path(path).startswith(folders)]
 
 
 def count_lines(path: Path) -> int:
@@ -78,7 +78,7 @@ def test_there_are_files_in_every_folder() -> None:
 
 def test_only_storage_packages_import_firestore() -> None:
     importers = {
-        relative_path(path)
+        get_relative_path(path)
         for path in list_files(*WITHOUT_FIRESTORE)
         if any(name.startswith("google.cloud.firestore") for name in find_imports(path))
     }
@@ -92,16 +92,20 @@ def test_the_gateways_entry_point_is_short() -> None:
 
 @pytest.mark.parametrize("folder", ["shared/", "functions/"])
 def test_functions_and_shared_never_print(folder: str) -> None:
-    assert [relative_path(path) for path in list_files(folder) if "print" in find_calls(path)] == []
+    assert [
+        get_relative_path(path) for path in list_files(folder) if "print" in find_calls(path)
+    ] == []
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [relative_path(path) for path in FILES if not DOCSTRING.match(path.read_text())] == []
+    assert [
+        get_relative_path(path) for path in FILES if not DOCSTRING.match(path.read_text())
+    ] == []
 
 
 def test_modules_that_query_list_their_query_shapes() -> None:
     without_shapes = {
-        relative_path(path)
+        get_relative_path(path)
         for path in list_files("shared/")
         if {"find", "count"} & find_database_methods(path)
         if "query_shapes" not in {getattr(node, "name", None) for node in parse(path).body}

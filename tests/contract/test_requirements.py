@@ -255,6 +255,7 @@ def test_every_tool_has_tests_of_its_own() -> None:
 
 
 def _read_tests_of_group(tool: Tool[Any, Any]) -> str:
+    """Return the source of the tests in the folder of a tool's group."""
     group = get_package_name(tool).split(".")[2]
     files = (ROOT / "tests" / "emulator" / group).glob("test_*.py")
     return "".join(path.read_text() for path in files)

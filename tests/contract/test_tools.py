@@ -47,6 +47,7 @@ def test_tools_that_write_need_sign_in_and_are_idempotent() -> None:
 
 
 def find_module(tool: Tool[Any, Any]) -> Path:
+    """Return the file that declares a tool."""
     return Path(inspect.getfile(tool.input))
 
 

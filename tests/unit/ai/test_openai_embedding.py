@@ -44,6 +44,7 @@ PRIVATE_TEXT = "what a reader wrote and nobody else may see"
 
 @asynccontextmanager
 async def open_embedder(server: FakeOpenAI, **options: Any) -> AsyncIterator[OpenAIEmbedder]:
+    """Open an embedder on the fake server; options replace its default arguments."""
     defaults = {"base_url": server.base_url, "model": MODEL, "dimension": 8}
     embedder = OpenAIEmbedder(**{**defaults, "api_key": SecretStr(OPERATORS_KEY), **options})
     try:
@@ -55,6 +56,7 @@ async def open_embedder(server: FakeOpenAI, **options: Any) -> AsyncIterator[Ope
 async def embed(
     server: FakeOpenAI, texts: list[str], purpose: Purpose = Purpose.DOCUMENT, **options: Any
 ) -> list[Vector]:
+    """Embed texts with a new embedder."""
     async with open_embedder(server, **options) as embedder:
         return await embedder.embed(texts, purpose)
 

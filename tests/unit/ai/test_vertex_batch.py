@@ -94,6 +94,7 @@ async def files(
 
 
 def make_client(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
+    """Make a client whose attempts time out after this many seconds."""
     endpoint = VertexEndpoint(
         project="p",
         location="europe-west1",
@@ -115,6 +116,7 @@ async def yield_blocks(*blocks: bytes) -> AsyncIterator[bytes]:
 
 
 async def read_lines(files: BatchFiles, name: str) -> list[bytes]:
+    """Return all lines of a stored file."""
     return [line async for lines in files.iterate_lines(name) for line in lines]
 
 

@@ -45,6 +45,7 @@ INVALID_BODY = b'{"predictions": [{"embeddings": {"values": ["' + PRIVATE_TEXT.e
 
 @asynccontextmanager
 async def open_embedder(server: FakeVertex, **options: Any) -> AsyncIterator[VertexEmbedder]:
+    """Open an embedder on the fake server; options replace its default arguments."""
     defaults = {
         "project": "shelf",
         "location": "europe-west4",

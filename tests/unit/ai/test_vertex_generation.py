@@ -59,6 +59,7 @@ INVALID_NOTE = {"subject": "bees", "words": ["one", "two", "three", "four"]}
 
 @asynccontextmanager
 async def open_generator(server: FakeVertex, **options: Any) -> AsyncIterator[VertexGenerator]:
+    """Open a generator on the fake server; options replace its default arguments."""
     defaults = {
         "project": "shelf",
         "location": "europe-west4",
@@ -74,6 +75,7 @@ async def open_generator(server: FakeVertex, **options: Any) -> AsyncIterator[Ve
 
 
 async def generate_note(server: FakeVertex, text: str = BEES, **options: Any) -> Generated[Note]:
+    """Generate a note on a text, with a new generator."""
     async with open_generator(server, **options) as generator:
         return await generator.generate(INSTRUCTION, text, Note)
 

@@ -84,6 +84,7 @@ def assert_harmless(page: HtmlElement) -> None:
 
 
 def assert_harmless_address(element: HtmlElement, address: str) -> None:
+    """Check that an address is one of this site, or of the web in a plain link."""
     url = urlsplit(address)
     if url.scheme or url.netloc:
         assert element.tag == "a"

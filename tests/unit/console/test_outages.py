@@ -147,6 +147,7 @@ def test_every_code_has_a_sentence_for_each_tool(tool: str, kind: type[ToolFailu
 
 
 def _make_unknown() -> WireError:
+    """Make an error of a code that this version does not know."""
     return WireError(code="NEW_CODE", message="", details={})
 
 

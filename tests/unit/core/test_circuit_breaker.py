@@ -68,6 +68,7 @@ def admits_call(breaker: CircuitBreaker) -> bool:
 
 
 def fail_calls(breaker: CircuitBreaker, times: int) -> None:
+    """Let calls fail, one after the other."""
     for _ in range(times):
         Call(breaker).end(healthy=False)
 

@@ -181,6 +181,7 @@ def server(certificate: Path) -> Iterator[PublicWebServer]:
 
 
 async def get_rejection_reason(fetch: SafeFetch) -> str:
+    """Fetch the client's document, which must be rejected; return the reason."""
     with pytest.raises(DocumentRejected) as error:
         await fetch.get(PublicUrl.parse(DOCUMENT_URL))
     return error.value.reason
@@ -431,6 +432,7 @@ def make_page_fetcher(
 
 
 def make_redirect(location: str, status: int = 302) -> Page:
+    """Make a redirect to a location."""
     return Page(status=status, headers={"Location": location})
 
 
@@ -441,6 +443,7 @@ def make_text_page(body: bytes, **headers: str) -> Page:
 
 
 async def get_page_rejection_reason(fetch: SafeFetch, url: str = f"http://{HOST}/") -> str:
+    """Fetch a page, which must be rejected; return the reason."""
     with pytest.raises(DocumentRejected) as error:
         await fetch.get(PublicUrl.of_link(url))
     return error.value.reason

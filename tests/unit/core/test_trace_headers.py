@@ -21,6 +21,7 @@ TRACEPARENT = f"00-{TRACE_ID}-{SPAN_ID}-01"
 
 
 def make_headers(*fields: tuple[str, str]) -> Headers:
+    """Make headers; a name may occur several times."""
     return Headers(raw=[(name.lower().encode(), value.encode("latin-1")) for name, value in fields])
 
 

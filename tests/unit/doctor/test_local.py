@@ -41,6 +41,7 @@ def taken_port() -> Iterator[int]:
 
 
 def run_check(name: str, machine: Machine) -> CheckResult:
+    """Run the check of this name on a machine."""
     [check] = [check for check in CHECKS if check.name == name]
     [(_, result)] = run_checks([check], machine)
     return result

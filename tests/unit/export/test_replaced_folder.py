@@ -51,6 +51,7 @@ def list_names(folder: Path) -> list[str]:
 
 
 def write_export(target: Path, text: str) -> None:
+    """Replace a folder by an export whose manifest has this text."""
     with replace_folder(target, MANIFEST, ["*"]) as new_folder:
         (new_folder / MANIFEST).write_text(text)
 

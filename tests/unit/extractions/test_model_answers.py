@@ -41,6 +41,7 @@ def make_finding(**fields: Any) -> dict[str, Any]:
 
 
 def make_pattern(code: str) -> dict[str, Any]:
+    """Make a pattern with an example of code, as a model may report it."""
     content = {"name": "Order", "problem": "Many.", "solution": "One.", "code_example": code}
     return make_finding(content=content)
 

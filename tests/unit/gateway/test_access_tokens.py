@@ -33,6 +33,7 @@ TOKEN_FIELDS: dict[str, Any] = {
 def make_tokens(
     keyring: Keyring = KEYRING, now: datetime = NOW, issuer: str = ISSUER, resource: str = RESOURCE
 ) -> AccessTokens:
+    """Make what issues and verifies tokens, at a moment and for an issuer and a resource."""
     return AccessTokens(keyring, issuer, resource, SettableClock(now))
 
 

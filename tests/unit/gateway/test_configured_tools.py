@@ -37,6 +37,7 @@ def fail_on_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def disable_tools(*names: str) -> Catalog:
+    """Return the catalogue of a deployment that disables these tools."""
     return CATALOG.apply_settings(Settings(disabled_tools=names))
 
 

@@ -21,6 +21,7 @@ ENVELOPE_TOOL = make_tool("get_task", envelope=FAMILY)
 
 
 def get_text(content: object) -> str:
+    """Return the text of a block, which must be a text block."""
     assert isinstance(content, TextContent)
     return content.text
 

@@ -32,10 +32,12 @@ class FakeContext:
 
 
 def get_visitor(request: Request | None, local_visitor: object) -> Visitor:
+    """Return the visitor of a request on a server with or without a local visitor."""
     return require_visitor(cast("RequestContext", FakeContext(request, local_visitor)))
 
 
 def make_request(visitor: Visitor | None) -> Request:
+    """Make a request, with a visitor if it is authenticated."""
     scope: dict[str, Any] = {"type": "http"}
     if visitor:
         visitor.attach(scope)

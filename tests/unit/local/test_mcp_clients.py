@@ -44,6 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_init(client: McpClient, *options: str) -> Result:
+    """Run `carrel init` for a client."""
     return CliRunner().invoke(main, ["init", client.name, *options])
 
 

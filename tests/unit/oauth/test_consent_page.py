@@ -40,6 +40,7 @@ def read_visible_text(page: httpx2.Response) -> str:
 
 
 def parse_content_policy(page: httpx2.Response) -> dict[str, str]:
+    """Return the directives of a page's content security policy."""
     parts = page.headers["content-security-policy"].split("; ")
     return dict(part.split(" ", 1) for part in parts)
 

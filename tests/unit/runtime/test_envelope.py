@@ -17,6 +17,7 @@ FAMILY = Envelope(
 
 
 def translate_error(code: str, **details: Any) -> dict[str, Any]:
+    """Return an error in the form of the family."""
     return FAMILY.translate_error(WireError(code=code, message="No.", details=details))
 
 

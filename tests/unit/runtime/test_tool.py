@@ -75,6 +75,7 @@ BOOK = {
 
 
 def get_schema(side: str) -> dict[str, Any]:
+    """Return the published schema of the arguments or of the result."""
     schema: dict[str, Any] = TOOL.declaration()[side]
     return schema
 
