@@ -76,6 +76,7 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     loaded: dict[str, str | None] = json.loads(output)
 
     assert UNWANTED[function.kind] & loaded.keys() == set()
+
     own_files = {Path(path) for path in loaded.values() if path and path.startswith(OWN_FOLDERS)}
     assert own_files - follow_imports(function.main).files == set()
     assert own_files

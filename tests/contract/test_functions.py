@@ -82,6 +82,7 @@ def test_each_secret_goes_only_to_functions_that_use_it() -> None:
 
     assert secrets["gateway"] == {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"}
     assert secrets["ingest"] == {"READWISE_TOKEN"}
+
     embedding_names = {
         function.name for function in FUNCTIONS if Capability.EMBEDDING in function.capabilities
     }

@@ -161,6 +161,7 @@ def test_get_chunk_takes_an_id_and_two_options() -> None:
     facts = ("type", "default", "minimum", "maximum")
 
     assert schema["required"] == ["chunk_id"]
+
     expected: dict[str, dict[str, Any]] = {
         "chunk_id": {"type": "string"},
         "include_related": {"type": "boolean", "default": True},

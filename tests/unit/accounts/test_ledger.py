@@ -79,6 +79,7 @@ def test_successful_call_is_charged_once_in_any_order(
             started_holders.add(holder)
 
     assert ledger.record.charged == (30 if "settle" in past_ends else 0)
+
     balance = 100 - ledger.record.charged
     on_hold = 30 if ledger.record.holders else 0
     assert read_balances(ledger) == Balances(total=balance, available=balance - on_hold)

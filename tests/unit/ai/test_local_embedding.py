@@ -107,4 +107,5 @@ async def test_an_error_stops_the_other_texts_of_the_call() -> None:
     with pytest.raises(RuntimeError):
         await embedder.embed([str(number) for number in range(10_000)], Purpose.DOCUMENT)
     assert asyncio.all_tasks() == tasks_before
+
     await embedder.aclose()

@@ -106,6 +106,7 @@ async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None
 
     assert call.path == "/v1/embeddings"
     assert call.headers["authorization"] == f"Bearer {OPERATORS_KEY}"
+
     request = {
         "model": MODEL,
         "input": ["Bees dance."],

@@ -96,6 +96,7 @@ async def test_the_request_has_model_purpose_and_dimension(
             (vector,) = await embedder.embed(["Bees dance."], purpose)
 
     assert vector == pytest.approx(unit_vector(hash_words("Bees dance.", 8), 8))
+
     (call,) = server.calls
     assert call.path == (
         f"/v1beta1/projects/shelf/locations/europe-west4/publishers/google/models/{model}:{method}"

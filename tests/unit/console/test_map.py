@@ -74,6 +74,7 @@ async def test_a_search_is_paged_up_to_200_hits(
     assert answer["chunk_ids"] == [str(index) for index in range(sent_count)]
     assert answer["has_more"] is has_more
     assert len(dispatcher.calls) == call_count
+
     tool, arguments = dispatcher.calls[0]
     assert tool == "search_kb"
     assert arguments["query"] == "bread"
@@ -161,6 +162,7 @@ async def test_the_map_keeps_filters_and_links_to_the_next_page() -> None:
 
     assert form.attrib["action"] == "/map"
     assert dict(form.form_values()) == {"q": "bread", "cluster": "text"}
+
     [chip] = select(page, ".chip.on")
     assert chip.attrib["href"] == "/map?q=bread"
     assert select(page, "[rel=next]")[0].attrib["href"] == "/map?q=bread&cluster=text&cursor=text"

@@ -128,6 +128,7 @@ async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: C
 
     # The page `/` shows a search form even if all tools fail.
     assert (response.status_code == error.status) is (path != "/")
+
     messages = read_texts(parse_page(response), "[role=alert]")
     assert messages
     for message in messages:

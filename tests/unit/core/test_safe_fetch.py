@@ -267,6 +267,7 @@ async def test_request_has_the_host_name_and_exact_target(
 
     assert document.body == b'{"a": 1}'
     assert document.cache_control == "max-age=60"
+
     [request] = server.requests
     assert request.target == target
     assert request.headers["host"] == HOST

@@ -128,8 +128,10 @@ def test_a_killed_export_leaves_the_earlier_folder(tmp_path: Path, moment: str) 
     )
 
     assert process.returncode == -signal.SIGKILL
+
     with pytest.raises(ZeroDivisionError), replace_folder(target, MANIFEST, ["*"]):
         raise ZeroDivisionError
     assert (target / MANIFEST).read_text() == "first"
+
     write_export(target, "third")
     assert list_names(tmp_path) == ["export"]

@@ -101,18 +101,21 @@ async def test_a_client_that_declares_the_extension_gets_apps(version: str) -> N
     capabilities = client.greeting.json()["result"]["capabilities"]
 
     assert list(capabilities["extensions"]) == [apps.EXTENSION]
+
     tools = (await client.post("tools/list")).json()["result"]["tools"]
     assert {tool["name"]: tool.get("_meta") for tool in tools} == {
         "draw_shelves": {"ui": {"visibility": ["app"]}},
         "get_book": None,
         "search_books": {"ui": {"resourceUri": "ui://carrel/hits"}},
     }
+
     response = await client.post("resources/read", uri="ui://carrel/hits")
     [page] = response.json()["result"]["contents"]
     assert page["uri"] == "ui://carrel/hits"
     assert page["mimeType"] == apps.MIME_TYPE
     assert page["text"].startswith("<!doctype html>")
     assert page["_meta"] == {"ui": {"csp": {}, "prefersBorder": True}}
+
     called = await client.post("tools/call", name="draw_shelves", arguments={})
     assert called.json()["result"]["structuredContent"] == {"shelf": "top"}
 
@@ -200,10 +203,12 @@ def test_changing_a_returned_declaration_changes_no_other() -> None:
     changed_capabilities = apps.recall_capabilities(headers)
     expected = apps.recall_capabilities(headers)
     assert changed_capabilities
+
     changed_capabilities["extensions"][apps.EXTENSION]["mimeTypes"].append("text/plain")
     assert apps.recall_capabilities(headers) == expected
 
     page_meta = apps.build_page_contents("hits").meta
     assert page_meta
+
     page_meta["ui"]["prefersBorder"] = False
     assert apps.build_page_contents("hits").meta == {"ui": {"csp": {}, "prefersBorder": True}}

@@ -98,6 +98,7 @@ async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
         listed_names = [tool.name for tool in (await client.list_tools()).tools]
 
     assert listed_names == ["get_shelf", "list_books", "list_shelves"]
+
     error_of_disabled = await call_with_error("get_book", catalog)
     error_of_unknown = await call_with_error("get_bock", catalog)
     assert error_of_disabled.message == error_of_unknown.message.replace("get_bock", "get_book")

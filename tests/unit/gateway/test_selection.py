@@ -96,6 +96,7 @@ def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
     catalog = select(query)
     hidden_names = set(CATALOG.names) - set(catalog.names)
     assert catalog.removed_names == hidden_names
+
     instruction_words = build_instructions(catalog).replace(".", " ").replace(",", " ").split()
     assert hidden_names.isdisjoint(instruction_words)
 

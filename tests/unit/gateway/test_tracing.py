@@ -94,6 +94,7 @@ async def test_calls_at_the_same_time_each_log_their_own_trace(
         )
 
     assert [reply.status_code for reply in replies] == [200] * len(headers)
+
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     traces = sorted(str(line.get(TRACE)) for line in lines if line["message"] == "said")
     names = [f"projects/shelf/traces/{digit * 32}" for digit in "ab"]

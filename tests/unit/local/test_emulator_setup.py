@@ -77,6 +77,7 @@ def test_a_bare_machine_gets_the_emulator_and_java_once(
     assert command[0] == str(java)
     assert command[3] == str(archive)
     assert archive.read_bytes() == ARCHIVE
+
     output, errors = capsys.readouterr()
     assert output == ""  # it belongs to the clients of `carrel stdio`
     assert f"Downloading version 1.0 from 127.0.0.1:{server.server_port} to {programs}" in errors

@@ -132,8 +132,10 @@ def test_the_scope_depends_on_size_and_truncation() -> None:
         "truncated": FilterScope.UNKNOWN,
         "a long span of time": FilterScope.UNKNOWN,
     }
+
     exact_plans = {name for name, plan in plans.items() if plan.is_exact}
     assert exact_plans == {"no filter", "short", "long"}
+
     for plan in plans.values():
         expected_count = SMALL_SCOPE_SIZE if plan.scope is FilterScope.SMALL else 0
         assert len(plan.small_scope_ids) == expected_count

@@ -36,7 +36,9 @@ def test_lines_and_runs_of_white_space_become_one_space() -> None:
 
 
 def test_a_long_passage_ends_with_a_whole_word_and_an_ellipsis() -> None:
-    assert make_snippet("word " * 100) == "word " * 55 + "word…"
+    snippet = make_snippet("word " * 100)
+    assert snippet == "word " * 55 + "word…"
+    assert len(snippet) == SNIPPET_LENGTH
 
 
 @pytest.mark.parametrize("punctuation", [",", ";", ":", "."])
@@ -64,8 +66,9 @@ def test_a_snippet_has_whole_words_only(words_of_passage: list[str]) -> None:
 
 
 def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
-    assert make_snippet("a" * 225 + " " + "b" * 60) == "a" * 225 + "…"
-    assert make_snippet("a" * 200 + " " + "b" * 90) == "a" * 200 + " " + "b" * 78 + "…"
+    """A last word of up to 60 characters is left out as a whole."""
+    assert make_snippet(f"{'a' * 225} {'b' * 60}") == f"{'a' * 225}…"
+    assert make_snippet(f"{'a' * 200} {'b' * 90}") == f"{'a' * 200} {'b' * 78}…"
 
 
 @pytest.mark.parametrize(

@@ -46,16 +46,19 @@ TEXTS = st.text() | st.lists(st.sampled_from(LATIN + SCRIPTS + SIGNS), min_size=
     [
         ("", []),
         (" \n👍🏽 ... \u0301 \ud800", []),
-        ("The cells were dividing", ["cell", "divid"]),
+        ("The cells were dividing", ["cell", "divid"]),  # stems, without stop words
+        # An identifier is found by its words and as a whole.
         ("foo_bar v2.1 COVID-19", ["foo", "bar", "v2", "1", "covid", "19", "foo_bar"]),
         ("an_order() is __init__ed", ["ord", "init", "ed", "an_order", "init__ed"]),
         ("Darwin's l\u2019homme, I don't rock'n'roll", ["darwin", "homm", "rock", "roll"]),
+        # A soft hyphen, a ligature and a full-width digit are normalized.
         ("exam\u00adple \ufb01ne \uff12", ["exampl", "fin", "2"]),
-        ("TNF-β, 5 µm", ["tnf", "β", "5", "μm"]),
+        ("TNF-β, 5 µm", ["tnf", "β", "5", "μm"]),  # the micro sign becomes the Greek letter
+        # Scripts without spaces are found by pairs of characters.
         ("東京都に", ["東京", "京都", "都に"]),
         ("GPU训练 2024年", ["gpu", "训练", "2024", "年"]),
-        ("ｶﾞｲﾄﾞ", ["ガイ", "イド"]),
-        ("漢" + "\u0301" * 80, ["漢" + "\u0301" * 63]),
+        ("ｶﾞｲﾄﾞ", ["ガイ", "イド"]),  # half-width letters become full-width
+        ("漢" + "\u0301" * 80, ["漢" + "\u0301" * 63]),  # cut at MAX_TERM
         ("บ้าน", ["บ้า", "าน"]),
         ("학교에서", ["학교", "교에", "에서"]),
     ],

@@ -43,8 +43,10 @@ def test_parts_contain_every_span_and_every_word() -> None:
     passages = make_passages(600, 60)
     parts = [DocumentPart.from_bytes(part.to_bytes()) for part in build_parts(passages)]
     assert len(parts) > 1
+
     spans = {passage_id: span for part in parts for passage_id, span in part.iterate_spans()}
     assert spans.keys() == {passage.passage_id for passage in passages}
+
     for passage in passages:
         span = spans[passage.passage_id]
         assert span.position == passage.position
@@ -56,6 +58,7 @@ def test_parts_contain_every_span_and_every_word() -> None:
     word = next(iter(last_passage.counts))
     postings, totals = collect_postings(parts, [word, "nowhere"])
     assert postings.keys() == {word}
+
     frequency, length = unpack(postings[word].entries[last_passage.passage_id])
     assert frequency == 1
     assert length == 60
