@@ -1,4 +1,9 @@
-"""The MCP endpoint answers as the SDK's own app does, and says what to do about an error."""
+"""The MCP endpoint answers as the SDK's own app does, and says what to do about an error.
+
+In the modern revision, each request has an envelope: `params._meta` with the revision and the
+capabilities of the client. The headers of the request must agree with it. In the older revisions,
+a handshake begins each session.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +163,7 @@ INVALID_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]
         [("mcp-protocol-version", "2099-01-01")],
     ),
 }
-"""The body and the headers of requests whose headers and `_meta`, the envelope, do not agree."""
+"""The body and the headers of requests whose envelope is invalid or differs from the headers."""
 
 
 def make_server(prompt: Prompt = PROMPT) -> Server[Any]:
@@ -216,11 +221,13 @@ async def open_sdk_app() -> AsyncIterator[ASGIApp]:
         yield app
 
 
-async def get_answers(body: object, headers: list[tuple[str, str]]) -> list[httpx2.Response]:
-    """Return the responses of the endpoint and of the SDK's app."""
+async def post_to_both(
+    body: object, headers: list[tuple[str, str]]
+) -> tuple[httpx2.Response, httpx2.Response]:
+    """Post a message to the endpoint and to the SDK's app; return both responses."""
     endpoint = make_endpoint()
     async with open_sdk_app() as app:
-        return [await post_to(endpoint, body, headers), await post_to(app, body, headers)]
+        return await post_to(endpoint, body, headers), await post_to(app, body, headers)
 
 
 def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
@@ -228,7 +235,7 @@ def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
     return dict(response.json()["error"])
 
 
-def get_comparable(response: httpx2.Response) -> object:
+def read_comparable_body(response: httpx2.Response) -> object:
     """Return the body of a response without the words of an error."""
     if not response.content:
         return None
@@ -245,14 +252,14 @@ async def test_a_message_gets_the_same_answer_as_from_the_sdk(name: str, version
     body = REQUESTS[name]
     if version == MODERN and "params" in body:
         body = body | {"params": body["params"] | {"_meta": CLIENT_META}}
-    response, sdk_response = await get_answers(body, make_headers(body, version))
+    response, sdk_response = await post_to_both(body, make_headers(body, version))
     assert response.status_code == sdk_response.status_code
-    assert get_comparable(response) == get_comparable(sdk_response)
+    assert read_comparable_body(response) == read_comparable_body(sdk_response)
 
 
 @pytest.mark.parametrize("name", INVALID_MESSAGES)
 async def test_an_invalid_message_has_the_error_code_of_the_sdk(name: str) -> None:
-    response, sdk_response = await get_answers(INVALID_MESSAGES[name], [*LIST_HEADERS.items()])
+    response, sdk_response = await post_to_both(INVALID_MESSAGES[name], [*LIST_HEADERS.items()])
     assert response.status_code == 400
     assert sdk_response.status_code == 400
     assert get_rpc_error(response)["code"] == get_rpc_error(sdk_response)["code"]
@@ -262,7 +269,7 @@ async def test_an_invalid_message_has_the_error_code_of_the_sdk(name: str) -> No
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a": 1,}'])
 async def test_invalid_json_has_the_error_code_of_the_sdk(body: bytes, version: str) -> None:
-    response, sdk_response = await get_answers(body, [("mcp-protocol-version", version)])
+    response, sdk_response = await post_to_both(body, [("mcp-protocol-version", version)])
     assert response.status_code == 400
     assert sdk_response.status_code == 400
     assert get_rpc_error(response)["code"] == get_rpc_error(sdk_response)["code"]
@@ -272,7 +279,7 @@ async def test_invalid_json_has_the_error_code_of_the_sdk(body: bytes, version: 
 @pytest.mark.parametrize("name", INVALID_ENVELOPES)
 async def test_an_invalid_envelope_has_the_sdks_error_and_advice(name: str) -> None:
     body, headers = INVALID_ENVELOPES[name]
-    response, sdk_response = await get_answers(body, headers)
+    response, sdk_response = await post_to_both(body, headers)
     expected = get_rpc_error(sdk_response)
     assert response.status_code == sdk_response.status_code == 400
     assert response.json()["id"] == sdk_response.json()["id"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shared.search.fusion import HITS_PER_TURN, TIER_SHARE, diversify
 
 Hits = list[tuple[str, float]]
+"""The name and the score of each hit."""
 RANKINGS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=15).map(
     lambda hits: [(f"{source}{number}", score) for number, (source, score) in enumerate(hits)]
 )
@@ -20,7 +21,7 @@ with_200_examples = settings(max_examples=200)
 
 
 def sort_by_score(hits: Hits) -> Hits:
-    """Return a ranking: the hits, best first."""
+    """Return the hits, the best first."""
     return sorted(hits, key=lambda hit: -hit[1])
 
 
