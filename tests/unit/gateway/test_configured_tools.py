@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
 from functions.gateway.catalog import Catalog
-from functions.gateway.mcp.resource_links import make_link_blocks
+from functions.gateway.mcp.resource_links import make_resource_links
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
@@ -52,7 +52,7 @@ async def call_with_error(name: str, catalog: Catalog) -> MCPError:
 
 
 def test_default_settings_change_no_tool() -> None:
-    assert disable_tools().tools_for(ANNA) == CATALOG.tools_for(ANNA)
+    assert disable_tools().list_tools_for(ANNA) == CATALOG.list_tools_for(ANNA)
     assert disable_tools().names == CATALOG.names
 
 
@@ -60,7 +60,7 @@ def test_setting_changes_the_timeout_of_a_tool(declaration: Declaration) -> None
     other_declaration = declaration.model_copy(update={"name": "other"})
     settings = Settings(tool_timeouts={"other": 60.0})
     configured_tools = (
-        Catalog([declaration, other_declaration]).apply_settings(settings).tools_for(ANNA)
+        Catalog([declaration, other_declaration]).apply_settings(settings).list_tools_for(ANNA)
     )
     assert [tool.timeout for tool in configured_tools] == [60.0, declaration.timeout]
 
@@ -70,7 +70,9 @@ def test_setting_changes_the_price_of_a_tool() -> None:
         [make_tool("cheap", price=1), make_tool("expensive", price=9), make_tool("free")]
     )
     settings = Settings(tool_prices={"expensive": 0, "free": 5})
-    prices = {tool.name: tool.price for tool in catalog.apply_settings(settings).tools_for(ANNA)}
+    prices = {
+        tool.name: tool.price for tool in catalog.apply_settings(settings).list_tools_for(ANNA)
+    }
     assert prices == {"cheap": 1, "expensive": 0, "free": 5}
 
 
@@ -123,7 +125,7 @@ async def test_a_disabled_tools_resource_is_neither_listed_nor_linked() -> None:
         resources = (await client.list_resources()).resources
     assert [resource.uri for resource in resources] == ["carrel://shelf/s"]
     assert [name for name, _ in dispatcher.calls] == ["list_shelves"]
-    links = {tool.name: tool.links for tool in catalog.tools_for(ANNA)}
+    links = {tool.name: tool.links for tool in catalog.list_tools_for(ANNA)}
     assert links["get_shelf"] is None
     assert links["list_books"] is None
 
@@ -132,7 +134,7 @@ async def test_another_tools_resource_stays_linked() -> None:
     list_books = disable_tools("get_shelf").get("list_books", ANNA)
     assert list_books
     assert list_books.links
-    [link] = make_link_blocks({"books": [{"book_id": "b", "title": "B"}]}, list_books.links)
+    [link] = make_resource_links({"books": [{"book_id": "b", "title": "B"}]}, list_books.links)
     assert link.uri == "carrel://book/b"
 
 

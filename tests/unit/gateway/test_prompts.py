@@ -22,7 +22,9 @@ from tests.support.fake_catalog import FakeDispatcher, make_server
 
 INVALID_PARAMS = -32602
 """The error code of JSON-RPC for invalid parameters."""
-TOOLS = {tool.name: tool for tool in Catalog.load().tools_for(Caller.of("anna", role=Role.OWNER))}
+TOOLS = {
+    tool.name: tool for tool in Catalog.load().list_tools_for(Caller.of("anna", role=Role.OWNER))
+}
 ARGUMENT_VALUES = {
     "topic": "a topic",
     "tag": "deep-work",

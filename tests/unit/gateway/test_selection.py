@@ -33,7 +33,7 @@ def select(query: str) -> Catalog:
 
 
 def list_names(catalog: Catalog) -> set[str]:
-    return {tool.name for tool in catalog.tools_for(OWNER)}
+    return {tool.name for tool in catalog.list_tools_for(OWNER)}
 
 
 GROUP_QUERIES = [
@@ -100,8 +100,8 @@ def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
     instruction_words = build_instructions(catalog).replace(".", " ").replace(",", " ").split()
     assert hidden_names.isdisjoint(instruction_words)
 
-    uris = {tool.resource.uri for tool in catalog.tools_for(OWNER) if tool.resource}
-    links = {tool.links.uri for tool in catalog.tools_for(OWNER) if tool.links}
+    uris = {tool.resource.uri for tool in catalog.list_tools_for(OWNER) if tool.resource}
+    links = {tool.links.uri_template for tool in catalog.list_tools_for(OWNER) if tool.links}
     assert links <= uris
 
     prompts = [prompt for prompt in PROMPTS if catalog.offers_all_in(prompt.example)]

@@ -8,10 +8,10 @@ from pydantic import SecretStr
 
 from functions.gateway.oauth.authorization import make_code, parse_code
 from functions.gateway.oauth.clients import (
-    is_client_id,
-    make_client_id,
+    is_issued_client_id,
+    issue_client_id,
     make_client_secret,
-    replace_old_secret,
+    replace_rotated_secret,
 )
 from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_token
 from shared.accounts.keyring import Keyring
@@ -41,7 +41,7 @@ def test_credentials_are_parsed_to_their_contents(grant: str, client: str, gener
 def test_arbitrary_text_is_not_a_credential(text: str, client: str) -> None:
     assert parse_code(KEYRING, text, client) is None
     assert parse_refresh_token(KEYRING, text, client) is None
-    assert not is_client_id(KEYRING, text)
+    assert not is_issued_client_id(KEYRING, text)
 
 
 @given(
@@ -54,7 +54,7 @@ def test_well_formed_text_without_a_signature_is_rejected(
 ) -> None:
     assert parse_code(KEYRING, code, "client") is None
     assert parse_refresh_token(KEYRING, token, "client") is None
-    assert not is_client_id(KEYRING, client_id)
+    assert not is_issued_client_id(KEYRING, client_id)
 
 
 @given(GRANT_IDS, CLIENT_IDS, CLIENT_IDS, GENERATIONS)
@@ -74,8 +74,8 @@ def test_corrupted_credential_is_rejected() -> None:
         assert parse_code(KEYRING, text, "client") is None
     for text in make_corruptions(make_refresh_token(KEYRING, GRANT_ID, 12, "client")):
         assert parse_refresh_token(KEYRING, text, "client") is None
-    for text in make_corruptions(make_client_id(KEYRING, CLIENT_NAME)):
-        assert not is_client_id(KEYRING, text)
+    for text in make_corruptions(issue_client_id(KEYRING, CLIENT_NAME)):
+        assert not is_issued_client_id(KEYRING, text)
 
 
 @given(GENERATIONS, GENERATIONS)
@@ -91,17 +91,17 @@ def test_the_generation_in_a_token_cannot_be_changed(
 def test_credentials_stay_valid_until_the_old_secret_is_removed() -> None:
     code = make_code(KEYRING, GRANT_ID, "c")
     token = make_refresh_token(KEYRING, GRANT_ID, 3, "c")
-    client_id = make_client_id(KEYRING, CLIENT_NAME)
+    client_id = issue_client_id(KEYRING, CLIENT_NAME)
 
     rotated_keyring = Keyring([NEW_SECRET, OLD_SECRET])
     assert parse_code(rotated_keyring, code, "c")
     assert parse_refresh_token(rotated_keyring, token, "c")
-    assert is_client_id(rotated_keyring, client_id)
+    assert is_issued_client_id(rotated_keyring, client_id)
 
     new_keyring = Keyring([NEW_SECRET])
     assert parse_code(new_keyring, code, "c") is None
     assert parse_refresh_token(new_keyring, token, "c") is None
-    assert not is_client_id(new_keyring, client_id)
+    assert not is_issued_client_id(new_keyring, client_id)
 
 
 @given(st.text(), st.text())
@@ -111,6 +111,6 @@ def test_only_a_valid_secret_is_replaced_by_the_newest(client_id: str, guess: st
     wrong_credentials = {"client_id": client_id, "client_secret": guess}
     newest_secret = make_client_secret(rotated_keyring, client_id)
     expected = {"client_id": client_id, "client_secret": newest_secret}
-    assert replace_old_secret(rotated_keyring, valid_fields) == expected
-    assert replace_old_secret(rotated_keyring, wrong_credentials) == wrong_credentials
-    assert replace_old_secret(rotated_keyring, {}) == {}
+    assert replace_rotated_secret(rotated_keyring, valid_fields) == expected
+    assert replace_rotated_secret(rotated_keyring, wrong_credentials) == wrong_credentials
+    assert replace_rotated_secret(rotated_keyring, {}) == {}
