@@ -65,6 +65,9 @@ def test_bound_is_z_standard_errors_below_the_share(share: float, total: float) 
 
 
 def test_more_votes_raise_the_bound_of_a_perfect_share() -> None:
+    """For a share of one, the formula becomes total / (total + z²)."""
+    assert wilson(1, 1) == pytest.approx(1 / (1 + Z**2))
+    assert wilson(10, 10) == pytest.approx(10 / (10 + Z**2))
     assert round(wilson(1, 1), 4) == 0.2065
     assert round(wilson(10, 10), 4) == 0.7225
 
@@ -87,13 +90,14 @@ def test_a_trace_without_votes_has_no_trust_and_no_doubt() -> None:
 
 
 @given(VOTES)
-def test_one_vote_neither_validates_nor_flags(ballot: Vote) -> None:
-    assert make_tally(ballot).status == TraceStatus.PENDING
+def test_one_vote_neither_validates_nor_flags(vote: Vote) -> None:
+    assert make_tally(vote).status == TraceStatus.PENDING
 
 
 @pytest.mark.parametrize(
     ("votes", "status"),
     [
+        # A newcomer's vote counts half: four are two votes, whose bound is 2 / (2 + z²) = 0.34.
         ([make_upvote()] * 3, TraceStatus.PENDING),
         ([make_upvote()] * 4, TraceStatus.VALIDATED),
         ([make_upvote(83)] * 2, TraceStatus.VALIDATED),
@@ -120,8 +124,8 @@ def test_status_follows_from_the_votes(votes: list[Vote], status: TraceStatus) -
 
 
 @given(st.lists(VOTES, max_size=12), VOTES)
-def test_removing_a_vote_reverses_adding_it(votes: list[Vote], ballot: Vote) -> None:
-    assert make_tally(*votes).plus(ballot).minus(ballot) == make_tally(*votes)
+def test_removing_a_vote_reverses_adding_it(votes: list[Vote], vote: Vote) -> None:
+    assert make_tally(*votes).plus(vote).minus(vote) == make_tally(*votes)
 
 
 @given(st.lists(VOTES, max_size=12))
