@@ -29,6 +29,7 @@ NEW_GRANT = Grant(
     expires_at=NOON + CODE_LIFETIME,
 )
 REFRESHED_GRANT = NEW_GRANT.exchange_code(NOON).refresh(1, NOON).refresh(2, NOON)
+"""A grant whose refresh token is of generation 3."""
 
 WAITS = st.integers(0, 200).map(lambda count: timedelta(seconds=count))
 STEPS = st.lists(st.tuples(WAITS, st.none() | st.integers(0, 5)), max_size=8)

@@ -126,6 +126,7 @@ async def test_a_disabled_tools_resource_is_neither_listed_nor_linked() -> None:
     assert [resource.uri for resource in resources] == ["carrel://shelf/s"]
     assert [name for name, _ in dispatcher.calls] == ["list_shelves"]
     links = {tool.name: tool.links for tool in catalog.list_tools_for(ANNA)}
+    assert links.keys() == {"get_shelf", "list_books", "list_shelves"}
     assert links["get_shelf"] is None
     assert links["list_books"] is None
 

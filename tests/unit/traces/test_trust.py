@@ -172,6 +172,7 @@ def test_a_voter_with_a_good_record_weighs_most() -> None:
 def test_two_best_voters_validate_and_one_cannot_flag() -> None:
     best_weight = ContributorRecord(10**6).weight  # a million upvotes on own traces
     assert make_tally(make_upvote(best_weight), make_upvote(best_weight)).trust >= VALIDATION_TRUST
+    assert ALARM_TAGS
     for tag in ALARM_TAGS:
         assert make_tally(make_downvote(tag, best_weight)).status is TraceStatus.PENDING
     assert wilson(best_weight / 100, best_weight / 100) < FLAGGING_ALARM
