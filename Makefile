@@ -61,6 +61,7 @@ check: $(DEV) ## Run all static checks; writes nothing
 	@.venv/bin/python -m infra.build.naming_check
 	@echo 'Types'
 	@.venv/bin/mypy $(CODE)
+	@.venv/bin/python -m infra.build.program_check
 	@echo 'Imports'
 	@.venv/bin/lint-imports
 	@echo 'Generated files'

@@ -320,7 +320,7 @@ def _format_memory(runs: Sequence[Figures], added_chunks: int) -> list[str]:
 
 def main(sizes: Sequence[int]) -> None:
     """Measure at these sizes, if SciFact is available."""
-    from tests.support.whole_sample import write_credentials_file
+    from tests.support.google_credentials import write_credentials_file
 
     require_file(ABSTRACTS)
     with ExitStack() as stack:

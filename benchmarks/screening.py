@@ -30,12 +30,8 @@ from benchmarks.measurement import (
 )
 from infra.build.discovery import ROOT
 from shared.screening.screen import screen_texts
-from tests.support.secret_samples import (
-    HARMLESS_TEXTS,
-    SLOW_PIECES,
-    make_personal_data,
-    make_secrets,
-)
+from tests.support.harmless_texts import HARMLESS_TEXTS, SLOW_PIECES
+from tests.support.secret_samples import make_personal_data, make_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

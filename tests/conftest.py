@@ -114,7 +114,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return _ByModule(config, log)
 
 
-class _ByModule(LoadScopeScheduling):  # type: ignore[misc]
+class _ByModule(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
         folder = module.rpartition("/")[0]

@@ -82,7 +82,11 @@ def make_gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -
 
 
 def wrap_as_function(app: Starlette) -> Handler:
-    """Wrap an ASGI app as a Cloud Function that passes every request to the app."""
+    """Wrap an ASGI app as a Cloud Function that passes every request to the app.
+
+    To be called last at the start of a process: it exempts all existing objects from garbage
+    collection.
+    """
     # The garbage collector need not traverse objects that live as long as the process.
     gc.freeze()
 
@@ -124,6 +128,7 @@ def make_mcp_app(
             AddressRateLimit, per_minute=settings.requests_per_minute, proxies=settings.proxy_count
         )
     app.add_middleware(ErrorMiddleware)
+    # The middleware that is added last is the outermost.
     app.add_middleware(Tracing, project=settings.google_cloud_project)
     return app
 
@@ -131,7 +136,7 @@ def make_mcp_app(
 def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     """Wrap the endpoint in the checks of CORS, method, authentication and body, in this order."""
     limit = access.settings.max_request_bytes
-    sign_in = f"Sign in to send up to {limit:,}."
+    sign_in_hint = f"Sign in to send up to {limit:,} bytes."
 
     def is_signed_in(scope: Scope) -> bool:
         return get_attached_visitor(scope).caller.user_id is not None
@@ -139,7 +144,7 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     body = BodyLimit(
         endpoint,
         max_bytes=lambda scope: limit if is_signed_in(scope) else MAX_ANONYMOUS_BYTES,
-        advice=lambda scope: _SEND_LESS_HINT if is_signed_in(scope) else sign_in,
+        advice=lambda scope: _SEND_LESS_HINT if is_signed_in(scope) else sign_in_hint,
         find_problem=find_json_problem,
     )
     return CrossOrigin(
@@ -152,7 +157,7 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
 
 
 def _answer_not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
-    """Answer 404. Clients that look for sign-in metadata then continue without it."""
+    """Answer 404. Clients take it as a sign that no sign-in is needed if they look for metadata."""
     message = "This address does not exist. The URL for MCP clients ends with /mcp."
     return make_json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
 
@@ -241,7 +246,7 @@ class Tracing:
         self._project = project
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on. Tasks that it starts inherit its trace."""
+        """Pass the request on. Tasks that start while it is handled inherit its trace."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -253,21 +258,22 @@ class Tracing:
 
             async def export_and_send(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    _record_response(span, scope, message["status"])
+                    _end_span(span, scope, method, message["status"])
+                    # After the response, Cloud Run may take the CPU from this instance.
                     await telemetry.flush()
                 await send(message)
 
             await self._app(scope, receive, export_and_send if telemetry.is_on() else send)
 
 
-def _record_response(span: TraceSpan, scope: Scope, status: int) -> None:
+def _end_span(span: TraceSpan, scope: Scope, method: str, status: int) -> None:
     """End the span of a request, by OpenTelemetry's conventions for HTTP servers.
 
     The route is recorded, not the path, which may be any text.
     """
     route = scope.get("route")
     if isinstance(route, Route):
-        span.rename(f"{scope['method']} {route.path_format}")
+        span.rename(f"{method} {route.path_format}")
         span.set({"http.route": route.path_format})
     span.set({"http.response.status_code": status})
     if httpx2.codes.is_server_error(status):

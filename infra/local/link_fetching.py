@@ -1,7 +1,7 @@
 """Fetches saved links on this machine, where no schedule runs jobs.
 
-A link is the address of a web page that a user saved. Its page becomes a source, which the other
-jobs then make searchable.
+A link is the address of a web page that a user saved. Its page becomes a source, which later jobs
+make searchable.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Job
     from shared.runtime.messages import CallAnswer, CallRequest
 
-BUSY_PAUSE: Final = 1.0
-"""The pause, in seconds, before trying again to run a job that another process is running."""
+_BUSY_SECONDS: Final = 1.0
+"""The pause before trying again to run a job that another process is running."""
+ERROR_SECONDS: Final = 60.0
+"""The pause before the next round after a job has failed."""
+_MIN_SECONDS: Final = 1.0
+"""The minimum pause between rounds, in case a round leaves a link due."""
 _MAX_WAIT: Final = timedelta(days=1)
 """Links that are due later than this are not waited for. Retries are due within minutes."""
 
@@ -38,24 +42,29 @@ _MAX_WAIT: Final = timedelta(days=1)
 class LinkFetcher:
     """Fetches waiting links in the background, and makes their texts searchable.
 
-    Links that failed are tried again when they are due, while this process runs.
+    It works in rounds: a round fetches the links that are due, and runs the jobs that embed, sort
+    and index texts. While this process runs, links and jobs that failed are tried again.
     """
 
-    def __init__(self, app: App, fetch: SafeFetch | None = None) -> None:
+    def __init__(
+        self, app: App, fetch: SafeFetch | None = None, error_seconds: float = ERROR_SECONDS
+    ) -> None:
         """Prepare to fetch links. Nothing is fetched yet.
 
         Args:
             app: The resources of this process.
             fetch: Fetches pages; by default, from public addresses only.
+            error_seconds: The pause after a round in which a job failed.
         """
         self._app = app
         self._fetch = fetch
-        self._saved = asyncio.Event()
+        self._error_seconds = error_seconds
+        self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Fetch waiting links now, even while earlier links are fetched or wait for a retry."""
-        self._saved.set()
+        """Begin a round now, or as soon as the current one is over."""
+        self._wake.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work(), name="links")
 
@@ -67,41 +76,50 @@ class LinkFetcher:
                 await self._task
 
     async def wait(self) -> None:
-        """Wait until all links are fetched or have failed for good."""
+        """Wait until no job fails and no link is due within `_MAX_WAIT`."""
         if self._task:
             await self._task
 
     async def _work(self) -> None:
-        """Run the jobs whenever links are saved or due, and return when no link is queued."""
-        try:
-            while True:
-                self._saved.clear()
-                for job in await asyncio.to_thread(self._load_jobs):
-                    await self._run(job)
-                if not await self._wait_for_link():
-                    return
-        except CarrelError as error:
-            log.error("links_not_fetched", **error_fields(error))
+        """Run rounds until there is nothing left to do."""
+        while self._wake.is_set():
+            self._wake.clear()
+            pause = await self._run_round()
+            if pause is not None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), pause)
+                self._wake.set()
 
-    async def _run(self, job: Job) -> None:
-        """Run a job, after any run of another process."""
+    async def _run_round(self) -> float | None:
+        """Run all jobs once. A job that fails does not stop the others.
+
+        Returns:
+            The seconds until the next round, or None if nothing is left to do.
+        """
+        jobs = await asyncio.to_thread(self._load_jobs)
+        succeeded = [await self._run(job) for job in jobs]
+        return await self._find_pause() if all(succeeded) else self._error_seconds
+
+    async def _run(self, job: Job) -> bool:
+        """Run a job, after any run of another process. Return whether it succeeded."""
         while True:
-            outcome = await run_job(job, self._app)
+            try:
+                outcome = await run_job(job, self._app)
+            except CarrelError as error:
+                log.error("links_not_fetched", job=job.name, **error_fields(error))
+                return False
             if not isinstance(outcome, AlreadyRunning):
-                return
-            await asyncio.sleep(BUSY_PAUSE)
+                return True
+            await asyncio.sleep(_BUSY_SECONDS)
 
-    async def _wait_for_link(self) -> bool:
-        """Wait until a link is saved or due. Return False without waiting if no link is queued."""
-        ctx = self._app.context(Caller(), Meter())
+    async def _find_pause(self) -> float | None:
+        """Return the seconds until a link is due, or None if none is due within `_MAX_WAIT`."""
+        ctx = self._app.context(Caller(), Meter())  # only for its database and its clock
         waiting = await SavedLinks(ctx.database).list_due(ctx.clock() + _MAX_WAIT, 1)
-        if not waiting and not self._saved.is_set():
-            return False
-        due_at = waiting[0].link.due_at if waiting and waiting[0].link else None
-        pause = (due_at - ctx.clock()).total_seconds() if due_at else 0
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._saved.wait(), max(0.0, pause))
-        return True
+        dates = [stored.link.due_at for stored in waiting if stored.link and stored.link.due_at]
+        if not dates:
+            return None
+        return max(_MIN_SECONDS, (dates[0] - ctx.clock()).total_seconds())
 
     def _load_jobs(self) -> Sequence[Job]:
         """Import and return the jobs to run, in order. The imports take a second."""
@@ -113,12 +131,12 @@ class LinkFetcher:
         from functions.jobs.ingest.job import JOB as INGEST
         from functions.jobs.ingest.links.queue import fetch_links
 
-        async def fetch_only_links(ctx: Context, budget: Budget) -> Report:
+        async def ingest_links(ctx: Context, budget: Budget) -> Report:
             report = Report()
             await fetch_links(ctx, budget, report, self._fetch)
             return report
 
-        return (replace(INGEST, run=fetch_only_links), EMBED, CARDS, CLUSTER, EXTRACT, INDEX)
+        return (replace(INGEST, run=ingest_links), EMBED, CARDS, CLUSTER, EXTRACT, INDEX)
 
 
 class LinkFetchingDispatcher:

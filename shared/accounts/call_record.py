@@ -186,7 +186,7 @@ def measure_arguments(arguments: Mapping[str, Any], declared: Collection[str]) -
     sizes: dict[str, int] = {}
     for name, value in arguments.items():
         key = name if name in declared else UNKNOWN_ARGUMENTS
-        sizes[key] = sizes.get(key, 0) + len(json.dumps(value))
+        sizes[key] = sizes.get(key, 0) + len(json.dumps(value, ensure_ascii=False))
     return sizes
 
 

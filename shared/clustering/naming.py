@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, count
 from typing import TYPE_CHECKING, Final
 
 from shared.clustering.class_tfidf import find_distinctive_words
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 MAX_KEYWORDS: Final = 8
 """The maximum number of a cluster's keywords."""
-NAME_KEYWORDS: Final = 3
-"""The number of keywords in a name. A keyword has one or two words, so a name has three to six."""
-DESCRIPTION_KEYWORDS: Final = 5
+KEYWORDS_PER_NAME: Final = 3
+"""The number of keywords in a name. A keyword has one or two words, so a name usually has three to
+six."""
+MAX_DESCRIPTION_KEYWORDS: Final = 5
 """The maximum number of keywords in a description."""
-DESCRIPTION_TITLES: Final = 2
+MAX_DESCRIPTION_TITLES: Final = 2
 """The maximum number of sources that a description names."""
 MAX_TITLE_LENGTH: Final = 80
 """The maximum number of characters of a title in a description. Longer titles are cut."""
-NAME_CANDIDATES: Final = 6
-"""Other names are combined from this many keywords if the first NAME_KEYWORDS make a name that is
-in use."""
+MAX_NAME_POOL: Final = 6
+"""If the first keywords make a name that is in use, other combinations of this many are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,41 +69,42 @@ def describe_clusters(
 def _describe(
     passages: Sequence[TitledText], keywords: Sequence[str], used_names: Collection[str]
 ) -> ClusterDescription:
-    titles = [passage.title for passage in passages[:1] if passage.title]
-    names = _propose_names(keywords or titles or ["Passages"])
+    title = passages[0].title if passages else ""
+    names = _propose_names(keywords or [title or "Passages"])
     name = next(name for name in names if name.casefold() not in used_names)
     return ClusterDescription(name, _write_description(passages, keywords), tuple(keywords))
 
 
-def _propose_names(keywords: Sequence[str]) -> Iterator[str]:
-    """Yield possible names of a cluster with these keywords, best first, without end."""
-    for words in combinations(keywords[:NAME_CANDIDATES], min(NAME_KEYWORDS, len(keywords))):
-        yield _capitalize(", ".join(words))
-    number = 1
-    while True:
-        number += 1
-        yield _capitalize(", ".join([*keywords[: NAME_KEYWORDS - 1], str(number)]))
+def _propose_names(phrases: Sequence[str]) -> Iterator[str]:
+    """Yield possible names of a cluster from its keywords or its title, best first, without end."""
+    for chosen in combinations(phrases[:MAX_NAME_POOL], min(KEYWORDS_PER_NAME, len(phrases))):
+        yield _capitalize(", ".join(chosen))
+    for number in count(2):
+        yield _capitalize(", ".join([*phrases[: KEYWORDS_PER_NAME - 1], str(number)]))
 
 
 def _write_description(passages: Sequence[TitledText], keywords: Sequence[str]) -> str:
-    words = _join_with_and(keywords[:DESCRIPTION_KEYWORDS])
+    words = _join_with_and(keywords[:MAX_DESCRIPTION_KEYWORDS])
     about = f"Passages about {words}" if keywords else "Passages"
-    # Passages are sorted by centrality, and most_common() keeps the order of equal counts. Of
-    # equally frequent titles, the description therefore has those of more central passages.
+    # Passages are sorted by centrality, and most_common() keeps the order of equal counts. So of
+    # equally frequent titles, those of more central passages come first.
     counts = Counter(_shorten_title(passage.title) for passage in passages)
     titles = [title for title, _ in counts.most_common()]
-    others = len(titles) - DESCRIPTION_TITLES
-    sources = titles[:DESCRIPTION_TITLES] + ([_count_other_sources(others)] if others > 0 else [])
+    sources = titles[:MAX_DESCRIPTION_TITLES]
+    if len(titles) > len(sources):
+        sources.append(_format_other_sources(len(titles) - len(sources)))
     return f"{about}, from {_join_with_and(sources)}." if sources else f"{about}."
 
 
 def _shorten_title(title: str) -> str:
-    """Shorten a title, so that it can be part of a sentence."""
-    return textwrap.shorten(title, MAX_TITLE_LENGTH, placeholder=" ...").rstrip(" .") or "a source"
+    """Shorten a title, so that it can be part of a sentence, without a full stop."""
+    whole_words = textwrap.shorten(title, MAX_TITLE_LENGTH, placeholder="")
+    # A long title in Chinese or Japanese has no spaces at which it could be cut.
+    return (whole_words or title[:MAX_TITLE_LENGTH]).rstrip(" .") or "a source"
 
 
-def _count_other_sources(count: int) -> str:
-    return "another source" if count == 1 else f"{count} other sources"
+def _format_other_sources(number: int) -> str:
+    return "another source" if number == 1 else f"{number} other sources"
 
 
 def _join_with_and(words: Sequence[str]) -> str:
@@ -114,4 +115,5 @@ def _join_with_and(words: Sequence[str]) -> str:
 
 
 def _capitalize(name: str) -> str:
+    """Write the first letter in upper case, and leave the others as they are."""
     return name[:1].upper() + name[1:]

@@ -27,8 +27,8 @@ DENSE_WEIGHT: Final = 0.5
 """The weight of similarity with the local embedder. BM25 has the rest.
 
 Chosen by nDCG@10 on SciFact's 809 training claims, with the 100 best hits of each search as
-candidates: 0.734 at 0.4, 0.737 at 0.5, 0.734 at 0.6, 0.729 at 0.65 (0.5 against 0.65: +0.008, 95%
-+0.001 to +0.015).
+candidates: 0.734 at 0.4, 0.737 at 0.5, 0.734 at 0.6, 0.729 at 0.65 (0.5 against 0.65: +0.008, with
+a 95% confidence interval of +0.001 to +0.015).
 """
 
 
@@ -55,8 +55,8 @@ def fuse(
     Args:
         pool: The scores of each candidate by its id.
         dense_weight: The weight of similarity, 0 to 1.
-        min_spread: Similarities that spread less than this are not stretched to 0..1. If no
-            candidate is near the query, the differences are noise and must not outweigh words.
+        min_spread: Similarities are divided by this if their range is smaller. If no candidate is
+            near the query, the differences are noise and must not outweigh BM25.
 
     Returns:
         Candidate ids with fused scores from 0 to 1, comparable only within this pool. Candidates
@@ -83,7 +83,7 @@ def fuse(
 
 
 def _normalize(scores: dict[str, float], min_spread: float = 0.0) -> dict[str, float]:
-    """Scale scores to 0..1. Equal scores become 1, or 0 if all are 0."""
+    """Scale scores to 0..1. Equal scores become 1, or 0 if they are not positive."""
     low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     if low == high:
         return dict.fromkeys(scores, float(high > 0))

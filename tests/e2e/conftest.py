@@ -40,6 +40,7 @@ CHEESE = Source(
     author="Zoë Żółty",
     sections=(Section(text='Der Käse "reift" im Keller: 熟成したチーズ 🧀 <b>\\n</b> 👩🏽‍🍳.'),),
 )
+"""A source whose texts must survive JSON and HTML: quotes, escapes, tags and four scripts."""
 
 SECRET = Source(
     source_id=f"source-{PRIVATE_WORD}",
@@ -49,6 +50,7 @@ SECRET = Source(
     readwise_url=f"https://example.com/{PRIVATE_WORD}",
     sections=(Section(text=f"A private thought about the {PRIVATE_WORD}."),),
 )
+"""A source with `PRIVATE_WORD` in every field, for tests that search logs for this word."""
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +63,7 @@ def filled_project(local_embedder: LocalEmbedder) -> FilledProject:
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that stands for Cloud Logging in this session."""
+    """The log file of all functions of this session, in place of Cloud Logging."""
     return tmp_path_factory.mktemp("e2e") / "functions.log"
 
 
@@ -74,7 +76,7 @@ def inline(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]
 
 @pytest.fixture(scope="session")
 def private_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
-    """A gateway that requires a credential, with the tools in its own process."""
+    """A gateway that requires a credential, as in the cloud, with the tools in its own process."""
     with run_gateway(INLINE_MAIN, {**filled_project.environment, **CLOUD}, log) as gateway:
         yield gateway
 
@@ -88,7 +90,7 @@ def small_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def small_functions(small_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
-    """A deployed gateway that reaches two tools, each of which is a function of its own."""
+    """A deployed gateway that reaches two tools, each in its own function."""
     with run_deployed_gateway({}, log, small_cloud) as gateway:
         yield gateway
 
@@ -104,7 +106,7 @@ def full_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def functions(full_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
-    """A deployed gateway that reaches all tools, each of which is a function of its own."""
+    """A deployed gateway that reaches all tools, each in its own function."""
     with run_deployed_gateway({}, log, full_cloud) as gateway:
         yield gateway
 
@@ -113,13 +115,13 @@ def functions(full_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
     scope="session", params=["inline", pytest.param("functions", marks=pytest.mark.slow)]
 )
 def carrel(request: pytest.FixtureRequest) -> RunningGateway:
-    """Carrel in each topology."""
+    """A gateway in each topology: with the tools in its process, and each in its own function."""
     gateway: RunningGateway = request.getfixturevalue(request.param)
     return gateway
 
 
 @pytest.fixture(params=[MODERN, "legacy"])
 async def client(carrel: RunningGateway, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A connected client, once with the newest revision and once with a handshake."""
+    """A connected client: once with the newest MCP revision, and once with an older one."""
     async with Client(carrel.endpoint, mode=request.param) as connected:
         yield connected

@@ -152,6 +152,12 @@ def test_a_page_is_small_and_asks_no_other_host(inline: RunningGateway, path: st
     assert all("immutable" in file.headers["cache-control"] for file in files)
 
 
+@pytest.mark.parametrize("query", ["", "?v=0123456789ab"])
+def test_a_file_of_another_version_is_not_cached(inline: RunningGateway, query: str) -> None:
+    file = get(inline, f"/static/console.css{query}")
+    assert (file.status_code, file.headers["cache-control"]) == (200, "no-store")
+
+
 @pytest.mark.parametrize("path", [*PATHS, "/sources/unknown", "/sources/a/b", "/static/nothing"])
 def test_no_page_is_stored_framed_or_scripted(inline: RunningGateway, path: str) -> None:
     headers = get(inline, path).headers

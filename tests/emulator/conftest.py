@@ -21,28 +21,30 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
     NewBackend = Callable[[datetime | None], App]
+    """A function that makes an app whose clock shows a fixed time; None is the current second."""
     NewBase = Callable[[datetime | None], Context]
+    """The same for a context."""
 
 
 @pytest.fixture(scope="module")
 def new_base(new_backend: NewBackend) -> NewBase:
-    """Return a function that makes a context with an empty database, at a given time."""
+    """A function that makes a context with an empty database, at a given time."""
     return lambda now: new_backend(now).context(Caller.of("reader"), Meter())
 
 
 @pytest.fixture(scope="module")
 async def new_backend() -> AsyncIterator[NewBackend]:
-    """Return a function that makes an app with an empty database, at a given time.
+    """A function that makes an app with an empty database, at a given time.
 
-    All tests of a module share it, and only read it.
+    Fixtures of a module fill the databases. The tests of the module share and only read them.
     """
-    opened: list[App] = []
+    apps: list[App] = []
 
-    def make(now: datetime | None) -> App:
+    def make_app(now: datetime | None) -> App:
         settings = Settings(google_cloud_project=f"test-{uuid.uuid4().hex[:16]}")
-        opened.append(App(settings, clock=SettableClock(now), embedder=WordEmbedder()))
-        return opened[-1]
+        apps.append(App(settings, clock=SettableClock(now), embedder=WordEmbedder()))
+        return apps[-1]
 
-    yield make
-    for app in opened:
+    yield make_app
+    for app in apps:
         await app.aclose()

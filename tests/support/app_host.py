@@ -33,13 +33,16 @@ if TYPE_CHECKING:
     from tests.support.browser import Browser
 
 PACKAGE: Final = Path(__file__).with_name("ext_apps")
+"""The folder with the page, and the lock file of its npm packages."""
 _SCHEMAS: Final = Path("@modelcontextprotocol/ext-apps/dist/src/generated/schema.json")
+"""The file with the schemas of messages, in `node_modules`."""
 _RESULTS: Final = {
     "ui/initialize": "McpUiInitializeResult",
     "ui/open-link": "McpUiOpenLinkResult",
     "ui/message": "McpUiMessageResult",
     "ui/resource-teardown": "McpUiResourceTeardownResult",
 }
+"""The name of the schema of each method's result."""
 
 
 @asynccontextmanager
@@ -119,14 +122,8 @@ class AppHost:
 
     async def assert_messages_match_the_schemas(self) -> list[str]:
         """Check all messages so far, and return the methods of the requests and notifications."""
-        schemas = json.loads(
-            (install_packages(PACKAGE) / "node_modules" / _SCHEMAS).read_text("utf-8")
-        )
-        definitions = {
-            definition["properties"]["method"]["const"]: name
-            for name, definition in schemas["$defs"].items()
-            if "const" in definition.get("properties", {}).get("method", {})
-        }
+        schemas = _read_schemas()
+        definitions = _find_method_schemas(schemas)
         methods = []
         request_methods = {}
         for record in await self.read_variable("messages"):
@@ -143,5 +140,21 @@ class AppHost:
                 definition = _RESULTS.get(request_methods[other, message["id"]])
                 content = message.get("result")
             if definition and content is not None:
-                jsonschema.validate(content, schemas["$defs"][definition])
+                jsonschema.validate(content, schemas[definition])
         return methods
+
+
+def _read_schemas() -> dict[str, Any]:
+    """Return the package's schemas by name."""
+    path = install_packages(PACKAGE) / "node_modules" / _SCHEMAS
+    schemas: dict[str, Any] = json.loads(path.read_text("utf-8"))["$defs"]
+    return schemas
+
+
+def _find_method_schemas(schemas: dict[str, Any]) -> dict[str, str]:
+    """Return the name of the schema of each request and notification, by method."""
+    return {
+        schema["properties"]["method"]["const"]: name
+        for name, schema in schemas.items()
+        if "const" in schema.get("properties", {}).get("method", {})
+    }

@@ -1,12 +1,11 @@
-"""Carrel's authorization server alone, with the requests that programs and a person send to it.
+"""Carrel's authorization server without the rest of the gateway, and requests to it.
 
-It runs in the process of a test, without the rest of the gateway. So a test can set the clock, ban
-users, and let parts of the server fail.
+A program is an OAuth client, such as a chat application, that a person lets use Carrel. The server
+runs in the test's own process, so a test can set its clock, ban users, and make parts of it fail.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
+from jwt.utils import base64url_encode
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import SecretStr
 from starlette.applications import Starlette
@@ -35,11 +35,17 @@ if TYPE_CHECKING:
     from functions.gateway.oauth.authorization import AuthorizationRequest
 
 ISSUER: Final = "https://carrel.example"
+"""The URL of the server, and so the issuer of its tokens."""
 RESOURCE: Final = f"{ISSUER}/mcp"
+"""The URL of the MCP endpoint, for which the tokens are."""
 REDIRECT: Final = "https://program.example/back"
+"""The redirect URI of programs."""
 VERIFIER: Final = "v" * 43
+"""A PKCE code verifier of the minimum length (RFC 7636)."""
 NOON: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)
+"""The initial time of the server's clock."""
 PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@example.com")
+"""A person who has signed in with Google."""
 
 
 @dataclass
@@ -47,8 +53,8 @@ class FakeClientDocuments:
     """A lookup of client ID metadata documents that can fail.
 
     Attributes:
-        published: The documents by client id.
-        error: An error to raise for every lookup.
+        published: The documents by client id, which is the URL of the document.
+        error: The error that every lookup raises, if any.
         requests: The client ids that were looked up.
     """
 
@@ -57,14 +63,14 @@ class FakeClientDocuments:
     requests: list[str] = field(default_factory=list)
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """Look up the client with this id."""
+        """Return the document of the client with this id, or None if there is none."""
         self.requests.append(client_id)
         if self.error:
             raise self.error
         return self.published.get(client_id)
 
     def add(self, client_id: str, *redirect_uris: str) -> str:
-        """Publish a document for this id."""
+        """Publish a document for this id, and return the id."""
         document = {"client_name": "Published", "redirect_uris": redirect_uris}
         self.published[client_id] = OAuthClientMetadata.model_validate(document)
         return client_id
@@ -76,7 +82,7 @@ class FakeRateLimit:
 
     Attributes:
         attempts: The network addresses of all attempts.
-        error: An error to raise for every attempt.
+        error: The error that every attempt raises, if any.
     """
 
     attempts: list[str] = field(default_factory=list)
@@ -95,13 +101,14 @@ class AuthorizationServer:
 
     Attributes:
         access: The real access services.
-        http: An HTTP client of a program.
         clock: The server's clock.
         documents: The published client documents.
         limit: The rate limit of registrations and document lookups.
         banned: E-mail addresses that may no longer sign in.
-        error: An error to raise when the server asks whether a person may still sign in.
-        timeout: Seconds for a request.
+        error: The error that the server gets when it asks whether a person may sign in, if any.
+        timeout: The time limit of a request in seconds.
+        app: The ASGI app with the server's endpoints.
+        http: An HTTP client that calls the endpoints in this process.
     """
 
     access: Access
@@ -138,13 +145,16 @@ class AuthorizationServer:
         return Approvals(keyring, connection, ISSUER, self.clock)
 
     def is_still_allowed(self, proof: Proof) -> bool:
-        """Return whether a person may still sign in."""
+        """Return whether a person may still sign in: the server's check."""
         if self.error:
             raise self.error
         return proof.email not in self.banned
 
     async def register(self, **metadata: Any) -> OAuthClientInformationFull:
-        """Register a program, and parse the response as the official client does."""
+        """Register a program, and parse the response as the official client does.
+
+        The `metadata` override the defaults.
+        """
         body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
         answer = await self.http.post("/register", json=body)
         assert answer.status_code == 201
@@ -152,7 +162,7 @@ class AuthorizationServer:
         return OAuthClientInformationFull.model_validate_json(answer.content)
 
     async def authorize(self, client_id: str, **changes: str | None) -> httpx2.Response:
-        """Request authorization as a browser does; None leaves a parameter out."""
+        """Request authorization as a browser does. A change to None omits the parameter."""
         return await self.http.get(
             "/authorize", params=make_authorization_parameters(client_id, **changes)
         )
@@ -169,7 +179,7 @@ class AuthorizationServer:
         return unseal(self.access.keyring, sealed_request, self.clock)
 
     async def issue_code(self, client_id: str, proof: Proof = PERSON, **changes: str | None) -> str:
-        """Return the code that a program receives when the person approves."""
+        """Return the authorization code that a program receives when a person approves."""
         request = await self.request_authorization(client_id, **changes)
         location = await self.approvals.approve(request, proof, FULL_ACCESS)
         return parse_qs(urlsplit(location).query)["code"][0]
@@ -186,7 +196,7 @@ class AuthorizationServer:
     async def exchange(
         self, client: OAuthClientInformationFull, code: str, /, **changes: str
     ) -> httpx2.Response:
-        """Exchange a code."""
+        """Exchange an authorization code for tokens."""
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -198,7 +208,7 @@ class AuthorizationServer:
     async def refresh(
         self, client: OAuthClientInformationFull, token: str | None, **changes: str
     ) -> httpx2.Response:
-        """Exchange a refresh token."""
+        """Exchange a refresh token for new tokens."""
         fields = {"grant_type": "refresh_token", "refresh_token": token or ""}
         return await self.post_token(client, **(fields | changes))
 
@@ -226,7 +236,13 @@ class AuthorizationServer:
 async def serve_authorization_server(
     project: str, *secrets: str, seconds: float = 10.0
 ) -> AsyncIterator[AuthorizationServer]:
-    """Serve an authorization server with this project's database."""
+    """Serve an authorization server with this project's database.
+
+    Args:
+        project: The Google Cloud project.
+        secrets: The secrets that sign tokens, the newest first; by default, one secret.
+        seconds: The time limit of a request.
+    """
     access_secrets = [SecretStr(secret) for secret in secrets or ["s" * 32]]
     settings = Settings(
         google_cloud_project=project,
@@ -242,7 +258,10 @@ async def serve_authorization_server(
 
 
 def make_authorization_parameters(client_id: str, **changes: str | None) -> dict[str, str]:
-    """Return the parameters of an authorization request."""
+    """Return the parameters of a valid authorization request.
+
+    The `changes` override the defaults; None omits a parameter.
+    """
     parameters = {
         "client_id": client_id,
         "redirect_uri": REDIRECT,
@@ -257,9 +276,9 @@ def make_authorization_parameters(client_id: str, **changes: str | None) -> dict
 
 
 def compute_challenge(verifier: str) -> str:
-    """Return the code challenge of a verifier."""
+    """Return the PKCE code challenge of a verifier, by the method S256."""
     digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return base64url_encode(digest).decode()
 
 
 def parse_tokens(answer: httpx2.Response) -> OAuthToken:
@@ -270,7 +289,7 @@ def parse_tokens(answer: httpx2.Response) -> OAuthToken:
 
 
 def parse_error(answer: httpx2.Response) -> tuple[int, str]:
-    """Return the status and the code of an error response that has only standard fields."""
+    """Return the HTTP status and the error code of a response that has only standard fields."""
     assert answer.headers["cache-control"] == "no-store"
     assert set(answer.json()) <= {"error", "error_description", "state"}
     return answer.status_code, answer.json()["error"]

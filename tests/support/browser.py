@@ -33,19 +33,24 @@ MAX_PHONE_WIDTH: Final = 500
 TIMEOUT_MS: Final = 60_000
 """How long an action on a page may take."""
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""The names under which Linux distributions install the browser."""
 _MAC_CHROME: Final = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 _QUIET: Final = ("--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update")
+"""Options for a browser that needs no GPU and sends no requests of its own."""
 _UNPACK: Final = """
 const {createReadStream, createWriteStream} = require("fs");
 const {createBrotliDecompress} = require("zlib");
 require("stream/promises").pipeline(
   createReadStream(process.argv[1]), createBrotliDecompress(), createWriteStream(process.argv[2]));
 """
+"""A program for Node.js that decompresses a file. Python cannot read Brotli."""
 _FONTS: Final = (
     '<fontconfig><include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
     "<dir>{}</dir></fontconfig>"
 )
+"""The configuration that adds a folder of fonts to the machine's."""
 _ARCHIVES: Final = ("chromium.br", "al2023.tar.br", "fonts.tar.br")
+"""The archives of the npm package: the executable, its libraries and fonts."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Runs of bulk embedding against fake servers of Vertex AI and Cloud Storage, and their results."""
+"""Runs of bulk embedding with fakes of Vertex AI and Cloud Storage, and their results.
+
+Bulk embedding sends many passages in one batch job of Vertex AI, which reads and writes files in
+Cloud Storage.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +42,13 @@ if TYPE_CHECKING:
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 
 DIMENSION: Final = 8
+"""The dimension of vectors: short vectors are compared and stored quickly."""
 NOTES_PER_SOURCE: Final = 12
-"""By default, a source has this many notes."""
+"""The default number of notes in a source: more than the ten that are embedded in bulk."""
 
 
 def make_source_of_notes(name: str, count: int = NOTES_PER_SOURCE) -> Source:
-    """Return a source with `count` notes."""
+    """Return a source with notes such as "Name 0." and "Name 1."."""
     sections = tuple(Section(f"{name} {number}.") for number in range(count))
     return Source(source_id=name.lower(), title="Notes", sections=sections)
 
@@ -55,7 +60,7 @@ def build_embedded_text(content: str) -> str:
 
 @asynccontextmanager
 async def open_bulk_services(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
-    """Open the services for embedding ten or more passages in bulk, with short pauses."""
+    """Open the services that embed ten or more passages in bulk, and poll every 10 ms."""
     client = VertexBatch(
         _make_endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
     )
@@ -99,14 +104,14 @@ def _make_endpoint(vertex: FakeVertexBatch) -> VertexEndpoint:
 
 
 async def run_bulk_embedding(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
-    """Run the part of the embed job that embeds in bulk."""
+    """Run the part of the embed job that embeds in bulk, for at most `seconds`."""
     report = Report()
     await embed_in_bulk(bulk, ctx, Budget(time.monotonic() + seconds), report)
     return report
 
 
 async def read_vectors(ctx: Context) -> dict[str, list[float]]:
-    """Return the stored vectors by the notes' texts."""
+    """Return the stored vector of each embedded note, by its text."""
     chunks = await read_chunks_by_text(ctx)
     return {
         content: list(data["embedding"]) for content, data in chunks.items() if "embedding" in data
@@ -114,12 +119,15 @@ async def read_vectors(ctx: Context) -> dict[str, list[float]]:
 
 
 def compute_expected_vector(content: str) -> list[float]:
-    """Return the expected vector of a note."""
+    """Return the unit vector that a note must have."""
     return list(unit_vector(hash_words(build_embedded_text(content), DIMENSION), DIMENSION))
 
 
 async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names: str) -> None:
-    """Assert that every note has the right vector, was paid for once, and is not pending."""
+    """Assert that all notes of the sources `names` have their vectors, and none is pending.
+
+    Vertex AI has embedded each note exactly once.
+    """
     contents = [f"{name} {number}." for name in names for number in range(NOTES_PER_SOURCE)]
     expected = {content: pytest.approx(compute_expected_vector(content)) for content in contents}
     assert await read_vectors(ctx) == expected
@@ -128,7 +136,7 @@ async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names
 
 
 async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
-    """Assert that the bucket and the record of the bulk run are empty."""
+    """Assert that a finished bulk run left no files in the bucket, and no record of its job."""
     assert storage.list_names("bulk") == []
     assert await read_documents(ctx, "meta") == {}
 

@@ -1,4 +1,7 @@
-"""Passages for the job `cards`, and the replies of a fake model that writes cards about them."""
+"""Passages for the job `cards`, and the cards that a fake language model writes about them.
+
+A card is a summary of a passage, with takeaways.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +43,17 @@ def make_source_of_notes(count: int) -> Source:
 
 
 def make_card_reply(text: str) -> dict[str, object]:
-    """Return a valid card, made of the sentences of a passage."""
+    """Return a valid card about a passage, made of its sentences.
+
+    The text is the one that the model receives: the source's title, an empty line, the passage.
+    """
     title, _, content = text.partition("\n\n")
     first_sentence, *further_sentences = content.split(". ")
     return {"summary": f"{title}: {first_sentence}.", "takeaways": further_sentences[:3]}
 
 
 def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
-    """Return a client of the fake language model server."""
+    """Return a client of the fake Vertex AI, with a time limit in seconds."""
     return VertexGenerator(
         project="p",
         location="europe-west1",
@@ -62,13 +68,13 @@ def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerato
 def make_cards_context(
     settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
 ) -> Context:
-    """Return the context of a run of the job at this moment."""
+    """Return the context of a run of the job at this moment, by default without a model."""
     app = App(settings, generator=generator, clock=lambda: moment)
     return app.context(Caller(), Meter())
 
 
 async def read_cards(ctx: Context) -> dict[str, Any]:
-    """Return the card of each chunk that has one, by the chunk's text."""
+    """Return the stored card of each chunk that has one, by the chunk's text."""
     return {
         chunk["content"]: chunk["knowledge_card"]
         for chunk in (await read_chunks(ctx)).values()

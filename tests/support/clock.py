@@ -1,4 +1,4 @@
-"""Clocks that a test sets, and a fixed time."""
+"""Clocks that a test sets, for dates and for durations, and a fixed time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
-"""A fixed time, in the past of all real calls."""
+"""A fixed time, earlier than the time of any test run."""
 
 
 class SettableClock:

@@ -17,38 +17,39 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
     Results = list[Any]
+    """The results of the writes of a commit."""
     Send = Callable[[], Awaitable[Results]]
+    """A function that sends a commit."""
     CommitHook = Callable[[int, Send], Awaitable[Results]]
-    """A hook around a commit.
+    """A function that is called in place of sending a commit, and returns the commit's results.
 
-    Its arguments are the number of the commit, from 1, and a function that sends the commit. It
-    returns the results of the commit.
+    Its arguments are the number of the commit, from 1, and the function that sends it.
     """
 
 
 SOME_OR_ALL: Final = pytest.mark.parametrize(
     "step", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"]
 )
-"""A mark for tests that stop work after one of its commits, and repeat that for many commits.
+"""A mark for tests that stop work after commit `step`, then after `2 * step`, and so on.
 
-`make test` tries every third commit, and `make test-slow` each one.
+`make test` stops after every third commit, and `make test-slow` after each one.
 """
 
 
 async def send_commit(_commit: int, send: Send) -> Results:
-    """Send a commit and do nothing else."""
+    """Send a commit and do nothing else: the hook for tests that only count commits."""
     return await send()
 
 
 class WatchedApp(App):
-    """An app that sends its commits through a hook.
+    """An app that sends its commits through a hook, and counts them.
 
     Attributes:
         commits: The number of commits so far.
     """
 
     def __init__(self, settings: Settings, hook: CommitHook = send_commit, **options: Any) -> None:
-        """Send each commit through `hook`."""
+        """Send each commit through `hook`. The `options` are keyword arguments of `App`."""
         super().__init__(settings, **options)
         self.commits = 0
         self._hook = hook
@@ -66,12 +67,12 @@ class WatchedApp(App):
 
 
 def call_after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
-    """Return a hook that acts between the storing of a commit and the return of its results.
+    """Return a hook that calls `act` after commit `number` is stored, before its results return.
 
-    With `number` 0, the hook acts before the first commit.
+    With `number` 0, the hook calls `act` before the first commit.
     """
 
-    async def around(commit: int, send: Send) -> Results:
+    async def hook(commit: int, send: Send) -> Results:
         if commit == 1 and number == 0:
             await act()
         results = await send()
@@ -79,40 +80,40 @@ def call_after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
             await act()
         return results
 
-    return around
+    return hook
 
 
 def call_before(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
-    """Return a hook that acts right before the commit with this number, after all reads for it."""
+    """Return a hook that calls `act` right before commit `number`, after all reads for it."""
 
-    async def around(commit: int, send: Send) -> Results:
+    async def hook(commit: int, send: Send) -> Results:
         if commit == number:
             await act()
         return await send()
 
-    return around
+    return hook
 
 
 def send_commit_twice(number: int) -> CommitHook:
-    """Return a hook that sends a commit twice, as Google's client does if the answer is lost."""
+    """Return a hook that sends commit `number` twice, as a client does after a lost answer."""
 
-    async def around(commit: int, send: Send) -> Results:
+    async def hook(commit: int, send: Send) -> Results:
         if commit == number:
             await send()
         return await send()
 
-    return around
+    return hook
 
 
 class _Connection(Connection):
     def __init__(self, project: str, database: str, app: WatchedApp) -> None:
         super().__init__(project, database)
-        self._names = project, database
+        self._project_and_database = project, database
         self._app = app
 
     @cached_property
     def client(self) -> AsyncClient:
-        project, database = self._names
+        project, database = self._project_and_database
         return _Client(self._app, project=project, database=database)
 
 

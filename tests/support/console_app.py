@@ -1,4 +1,4 @@
-"""The console with a fake dispatcher, in a test's own process, and the parts of its pages."""
+"""Runs the console in the test's process with a fake dispatcher, and reads parts of its pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from functions.gateway.calls.dispatch import Dispatcher
 
 URL: Final = "http://localhost:8080"
+"""The URL of the console."""
 CATALOG: Final = Catalog.load()
+"""The real declarations of all tools."""
 
 
 def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
@@ -38,7 +40,7 @@ def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
 
 
 def parse_page(response: httpx2.Response) -> html.HtmlElement:
-    """Parse a page."""
+    """Assert that a response is a page, and parse it."""
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     return html.fromstring(response.content)
 
@@ -49,7 +51,10 @@ def read_text(element: html.HtmlElement) -> str:
 
 
 def select(element: html.HtmlElement, selector: str) -> list[html.HtmlElement]:
-    """Find elements by a path of selectors: `tag`, `.class`, `#id`, `[name=value]`."""
+    """Return the elements that match a CSS selector, in the order of the page.
+
+    It supports descendants, and `tag`, `.class`, `#id`, `[name]` and `[name=value]`.
+    """
     path = "".join(map(_to_xpath, selector.split()))
     return list(element.xpath(f".{path}"))
 
@@ -85,6 +90,7 @@ def make_result(tool: str, text: str) -> dict[str, Any]:
 def _fill(  # noqa: PLR0911 - a case each
     schema: Mapping[str, Any], root: Mapping[str, Any], text: str
 ) -> Any:
+    """Return a value of this schema, whose references lead into `root`."""
     if "$ref" in schema:
         return _fill(root["$defs"][schema["$ref"].rpartition("/")[2]], root, text)
     if "anyOf" in schema:

@@ -1,4 +1,4 @@
-"""A person who uses the console of a running gateway."""
+"""A person who uses the console of a running gateway in a browser without scripts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SESSION_COOKIE: Final = "carrel-session"
 
 
 class Person:
-    """A browser without scripts, which stores cookies and follows redirects by hand.
+    """A person with a browser that stores cookies, follows redirects and runs no scripts.
 
     Attributes:
-        http: The client.
-        page: The page that is open.
-        response: Its response.
+        http: The HTTP client of the browser.
+        page: The open page.
+        response: The response with the open page.
     """
 
     def __init__(self, url: str) -> None:
@@ -37,7 +37,7 @@ class Person:
         return self.follow(self.http.get(path))
 
     def submit(self, button: str, **values: str) -> Self:
-        """Fill in the form with the button of this name, and press it."""
+        """Fill in the form with the button of this label, and press the button."""
         [element] = [
             element
             for element in self.page.iter("button")
@@ -52,7 +52,7 @@ class Person:
         return self.follow(self.http.post(action, data=fields, headers={"origin": origin}))
 
     def sign_in(self, key: str, path: str = "/") -> Self:
-        """Sign in with a key on the way to a page."""
+        """Open a page, and sign in with a key, since the page requires it."""
         return self.open(path).submit("Sign in", key=key)
 
     def texts(self, selector: str) -> list[str]:
@@ -74,7 +74,7 @@ class Person:
         return self.response.url.raw_path.decode()
 
     def follow(self, response: httpx2.Response) -> Self:
-        """Open the page at the end of redirects."""
+        """Follow the redirects of a response, and open the page to which they lead."""
         while response.is_redirect:
             response = self.http.get(str(response.url.join(response.headers["location"])))
         self.response = response

@@ -1,13 +1,13 @@
-"""Make the pictures of the console in `docs/pictures`, from a running Carrel with the sample.
+"""Makes the pictures of the console in `docs/pictures`, from a running Carrel with the sample.
 
 Install the development tools (`make check` does), run `make run`, and in another window
-`.venv/bin/python -m tests.support.console_pictures`. Another address and another folder may follow.
-At its end, the script forgets a source and restores it. Until the next clustering the map lacks the
-source's passages, so start with a new `.carrel` for the next pictures.
+`.venv/bin/python -m tests.support.console_pictures [URL [FOLDER]]`. The script forgets a source and
+restores it. Until the next clustering, the map lacks the source's passages, so delete `.carrel`
+before you make pictures again.
 
-On a laptop nobody has an account. For the pictures of that page alone, run `make run
-ARGS=--sign-in`, make a key with `carrel keys create --user USER --name laptop`, and give it to this
-script in the environment variable CARREL_KEY.
+The page of one's account needs a sign-in. For its pictures alone, run `make run ARGS=--sign-in`,
+make a key with `carrel keys create --user USER --name laptop`, and set the environment variable
+CARREL_KEY to the key.
 """
 
 from __future__ import annotations
@@ -18,32 +18,42 @@ import os
 import sys
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from infra.build.discovery import ROOT
 from tests.support.browser import Browsers, launch_chromium
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from playwright.async_api import Page
 
     from tests.support.browser import Browser
 
 KEY: Final = os.environ.get("CARREL_KEY", "")
-"""The key to sign in with. Without one, the pages that need no account are photographed."""
+"""The key to sign in with. Without a key, the script photographs the pages without an account."""
 DEFAULTS: Final = ("http://localhost:8080", str(ROOT / "docs" / "pictures"))
-"""The address of Carrel, and the folder of the pictures."""
+"""The default URL of Carrel, and the default folder of the pictures."""
 _PAGES: Final = {
     "home": "/",
     "results": "/?q=why+do+flaky+tests+hurt%3F",
     "sources": "/sources",
     "map": "/map",
 }
-_LOOKS: Final[Sequence[tuple[str, Literal["light", "dark"], int, int]]] = (
-    ("light", "light", 1280, 880),
-    ("dark", "dark", 1280, 880),
-    ("phone", "light", 390, 844),
+"""The path of each page, by the name of its picture."""
+
+
+class Look(NamedTuple):
+    """A way to show a page; the size of the window is in CSS pixels."""
+
+    name: str
+    scheme: Literal["light", "dark"]
+    width: int
+    height: int
+
+
+_LOOKS: Final = (
+    Look("light", "light", width=1280, height=880),
+    Look("dark", "dark", width=1280, height=880),
+    Look("phone", "light", width=390, height=844),
 )
 _TO_WEBP: Final = """async (png) => {
   const picture = new Image();
@@ -66,14 +76,15 @@ async def make_pictures(url: str, folder: Path) -> None:
         browsers = Browsers(chromium)
         async with browsers.open_window() as converter:
             steps = [_photograph_account] if KEY else [_photograph_pages, _photograph_forgotten]
-            for photograph, (look, scheme, width, height) in product(steps, _LOOKS):
+            for photograph, look in product(steps, _LOOKS):
                 async with browsers.open_window(
-                    scheme=scheme, width=width, height=height
+                    scheme=look.scheme, width=look.width, height=look.height
                 ) as browser:
                     pictures = await photograph(browser, url)
                 for name, png in pictures.items():
-                    webp = await _convert(converter.page, png)
-                    await asyncio.to_thread(_write, folder / f"console-{name}-{look}.webp", webp)
+                    webp = await _convert_to_webp(converter.page, png)
+                    path = folder / f"console-{name}-{look.name}.webp"
+                    await asyncio.to_thread(_write, path, webp)
         await chromium.close()
 
 
@@ -112,7 +123,7 @@ async def _photograph_forgotten(browser: Browser, url: str) -> dict[str, bytes]:
     return {"forgotten": picture}
 
 
-async def _convert(page: Page, png: bytes) -> bytes:
+async def _convert_to_webp(page: Page, png: bytes) -> bytes:
     return base64.b64decode(await page.evaluate(_TO_WEBP, base64.b64encode(png).decode()))
 
 
@@ -122,6 +133,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 if __name__ == "__main__":
-    _given = sys.argv[1:]
-    _url, _folder = [*_given, *DEFAULTS[len(_given) :]]
+    _arguments = sys.argv[1:]
+    _url, _folder = [*_arguments, *DEFAULTS[len(_arguments) :]]
     asyncio.run(make_pictures(_url, Path(_folder)))

@@ -1,4 +1,4 @@
-"""Reads all documents of a database, finds orphans among them, and writes them to another one."""
+"""Copies all documents from one database to another, and finds orphans among them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     )
 
     Contents = dict[str, DocumentSnapshot[Any]]
-    """The documents by path."""
+    """Documents by path, such as `users/anna/tasks/1`."""
 
 
 async def read_all_documents(client: AsyncClient) -> Contents:
@@ -34,7 +34,7 @@ async def read_root_documents(client: AsyncClient) -> Contents:
 
 
 async def write_documents(client: AsyncClient, contents: Contents) -> None:
-    """Write the documents of another database."""
+    """Write documents, which were read from another database, in one commit."""
     batch = client.batch()
     for path, snapshot in contents.items():
         batch.set(client.document(path), snapshot.to_dict() or {})
@@ -42,9 +42,9 @@ async def write_documents(client: AsyncClient, contents: Contents) -> None:
 
 
 def find_orphans(contents: Contents) -> list[str]:
-    """Return the paths of documents whose parent document is missing.
+    """Return the paths of documents in subcollections whose parent document is missing.
 
-    `users/{user_id}` need not exist.
+    Documents in `users/{user_id}/...` are not orphans, because `users/{user_id}` never exists.
     """
     parents = {path: path.rpartition("/")[0].rpartition("/")[0] for path in contents}
     return [

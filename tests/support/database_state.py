@@ -1,7 +1,7 @@
-"""What a knowledge base contains, without what differs from run to run, and how two of them differ.
+"""Reads the state of a knowledge base, and compares two states.
 
-A state has no times and no records of runs and leases. Numbers are rounded, since their last bits
-depend on the machine.
+A state is what a knowledge base contains, without anything that differs from run to run: times, and
+the records of runs and leases. Numbers are rounded, since their last bits depend on the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """The fields of each document, by collection and document id."""
 
 EXCLUDED_COLLECTIONS: Final = {"runs", "leases"}
-"""Collections about runs, not about the knowledge base."""
+"""Collections that are not part of a state, because they are about runs."""
 TIME_FIELDS: Final = {
     "created_at",
     "updated_at",
@@ -39,17 +39,17 @@ TIME_FIELDS: Final = {
     "milliseconds",
     "run_id",
 }
-"""Fields with a time, a duration or the id of a run. A state does not contain them."""
+"""Fields that are not part of a state: times, durations and ids of runs."""
 MAPS_KEYED_BY_DATA: Final = {"postings", "indexed", "ranks"}
-"""Maps whose keys are data, not field names, so that no key is left out."""
+"""Maps whose keys are data, such as words. None of these keys is a time field."""
 UNORDERED_FIELDS: Final = {"central"}
-"""Lists that are sorted, because their order may depend on the last bits of similarities."""
+"""Lists that a state sorts, because their order may depend on the last bits of similarities."""
 DECIMALS: Final = 6
-"""Numbers are rounded to this many decimals."""
+"""The number of decimals to which numbers are rounded."""
 MAX_FIELD_LENGTH: Final = 40
-"""A field that is longer in JSON is replaced by a digest."""
+"""The maximum number of characters of a field as JSON; a digest replaces a longer field."""
 DIGESTED_COLLECTIONS: Final = {"lexicon", "facets"}
-"""Large collections, in which each document is replaced by a digest."""
+"""Large collections, in which a digest replaces each document."""
 HISTORY_FIELDS: Final = {
     "clusters": {"name", "description", "keywords", "central"},
     "lexicon": {"held"},
@@ -57,7 +57,7 @@ HISTORY_FIELDS: Final = {
 }
 """Fields, by collection, that depend on the order of changes to a knowledge base."""
 MAX_LISTED_DIFFERENCES: Final = 30
-"""At most this many differences are listed."""
+"""The maximum number of differences that are listed."""
 _MISSING_VALUE: Final = object()
 
 
@@ -73,7 +73,7 @@ async def read_state(ctx: Context) -> State:
 
 
 def _summarize_map(state: State) -> State:
-    """Replace the map by its chunk ids and the number of its versions.
+    """Return a state in which a summary replaces the map: its chunk ids, and its versions' number.
 
     The positions of points depend on the history of a knowledge base, and on last bits.
     """
@@ -177,14 +177,19 @@ def _drop_history(collection: str, data: Fields) -> Fields:
     if collection == "topics" and counts:
         data = data | {"counts": {kind: count for kind, count in counts.items() if count}}
     history_fields = HISTORY_FIELDS.get(collection, set())
-    return {k: v for k, v in data.items() if v not in (None, []) and k not in history_fields}
+    return {
+        name: value
+        for name, value in data.items()
+        if name not in history_fields and value not in (None, [])
+    }
 
 
 def _describe(value: Any) -> str:
     if value is _MISSING_VALUE:
         return "missing"
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 4 * MAX_FIELD_LENGTH else f"{text[: 4 * MAX_FIELD_LENGTH]}..."
+    max_length = 4 * MAX_FIELD_LENGTH
+    return text if len(text) <= max_length else f"{text[:max_length]}..."
 
 
 def _simplify(value: Any, name: str) -> Any:

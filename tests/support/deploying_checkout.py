@@ -1,7 +1,8 @@
-"""A checkout that deploys to fake services, with the real Terraform, into files.
+"""A checkout that deploys to fake services with the real Terraform.
 
-The configuration "deploys" a function by writing the name of its bundle to a file. The smoke test
-fails if the name of the gateway's bundle contains "bad".
+The Terraform configuration "deploys" a function by writing the name of its bundle to a file. The
+code of a function is a word, such as "good". The smoke test fails if the gateway's code is "bad",
+and raises an error if it is "broken".
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ NEEDS_TERRAFORM: Final = pytest.mark.skipif(
     shutil.which("terraform") is None, reason="Terraform is missing"
 )
 WORKING_CODE: Final = {"gateway": "good", "search-kb": "good", "embed": "good"}
+"""The code of each function at first."""
 SECRET_VALUE: Final = "typed-by-a-person-and-seen-by-nobody"
+"""The value that a person types for each secret."""
 CONFIGURATION: Final = """
 terraform {
   backend "local" {}
@@ -53,6 +56,7 @@ resource "terraform_data" "function" {
 }
 output "gateway_url" { value = "https://carrel.example.com" }
 """
+"""The Terraform configuration in place of Carrel's."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,11 @@ class Checkout:
     Attributes:
         folder: The folder of the checkout.
         project: The id of the project.
-        google: The URL of the fake APIs.
+        google: The template of the fake APIs' URLs.
         answers: The answer to each prompt for a secret.
-        secrets: The optional secrets in use.
+        secrets: The names of the optional secrets in use.
         path: The PATH variable of programs; by default, the machine's.
-        key: The smoke test's key, if the environment has one.
+        key: The access key of the smoke test, if the environment has one.
     """
 
     folder: Path
@@ -87,12 +91,12 @@ class Checkout:
         (self.folder / "code.json").write_text(json.dumps(code))
 
     def read_running(self) -> dict[str, str]:
-        """Return the bundle that each function runs, by function."""
+        """Return the path of the bundle that each function runs, by function."""
         paths = self.terraform.glob("running-*")
         return {path.name.removeprefix("running-"): path.read_text().strip() for path in paths}
 
     def read_deployed(self) -> list[str]:
-        """Return all functions that were deployed, in order, with repetitions."""
+        """Return the functions in the order of their deployments, one for each deployment."""
         return (self.terraform / "deployed.log").read_text().split()
 
     def read_manifest(self) -> dict[str, Any]:
@@ -101,7 +105,11 @@ class Checkout:
         return manifest
 
     def make_cloud(self, echo: Callable[[str], object] = lambda _: None) -> Cloud:
-        """Return the deployment and its connections."""
+        """Save the deployment, and connect to its services.
+
+        Args:
+            echo: A function that gets each line of output.
+        """
         settings = {"EMBEDDING_PROVIDER": "vertex"}
         fields = {"project": self.project, "settings": settings, "secrets": self.secrets}
         deployment = Deployment.model_validate(fields)
@@ -129,6 +137,7 @@ class Checkout:
         )
 
     def _stage(self, target: Path) -> None:
+        """Write a bundle for the code of each function, and the manifest."""
         (target / "bundles").mkdir(parents=True, exist_ok=True)
         functions = {}
         for key, content in json.loads((self.folder / "code.json").read_text()).items():
@@ -150,7 +159,10 @@ class Checkout:
 def make_checkout(
     folder: Path, project: str, google: str, **fields: str | tuple[str, ...]
 ) -> Checkout:
-    """Make a checkout with working code."""
+    """Make a checkout with working code in `folder`.
+
+    The `fields` are further fields of `Checkout`.
+    """
     checkout = Checkout(folder, project, google, **fields)  # type: ignore[arg-type]
     checkout.terraform.mkdir()
     (checkout.terraform / "main.tf").write_text(CONFIGURATION)
@@ -159,5 +171,5 @@ def make_checkout(
 
 
 def get_message(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
-    """Return the message of a failure."""
+    """Return the message of an error that a test caught."""
     return failure.value.message

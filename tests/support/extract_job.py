@@ -1,4 +1,7 @@
-"""Books for the job `extract`, a model with scripted answers, and what a run stored."""
+"""Books for the job `extract`, a model with scripted answers, and the extractions of a run.
+
+An extraction is a finding in a passage, such as a decision or a warning, with a quote.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping
 
     from shared.core.settings import Settings
     from shared.knowledge.chunk import Chunk
@@ -27,21 +30,25 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
     Answers = Mapping[str, Any]
-    """The model's answers by a text in the passage: findings, an error, or an awaitable answer."""
+    """The model's answers by a part of the passage: findings, an error, or an awaitable answer."""
 
 KEYS: Final = (
     "Natural key or surrogate key? We took the surrogate, since the world renames its codes and"
     " renumbers whole catalogues over a weekend."
 )
+"""A passage with a decision."""
 RETRIES: Final = (
     "Retry at one layer only. Every layer that retries multiplies the load, until the outage has no"
     " further need of what caused it."
 )
+"""A passage with a warning."""
 NOTHING: Final = (
     "It was a long evening in November, and we spoke of nothing that anybody could use at work, or"
     " would remember afterwards."
 )
+"""A passage without findings."""
 SHORT_TEXT: Final = "Every cache is a migration you have agreed to run forever."
+"""A passage that is too short for the model."""
 KEYS_QUOTE: Final = "We took the surrogate, since the world renames its codes"
 RETRIES_QUOTE: Final = "Every layer that retries multiplies the load"
 
@@ -79,13 +86,16 @@ FINDINGS: Final[Answers] = {
     KEYS: {"decisions": [make_reported_decision()]},
     RETRIES: {"warnings": [make_reported_warning()]},
 }
+"""The default answers: a finding in each of two passages."""
 
 
 def make_generator(answers: Answers = FINDINGS) -> ScriptedGenerator:
     """Return a model that gives these answers, and finds nothing in other passages."""
-    return ScriptedGenerator(
-        lambda text: next((answer for words, answer in answers.items() if words in text), {})
-    )
+
+    def find_answer(text: str) -> Any:
+        return next((answer for part, answer in answers.items() if part in text), {})
+
+    return ScriptedGenerator(find_answer)
 
 
 class DelayedAnswer:
@@ -110,7 +120,10 @@ class DelayedAnswer:
 async def open_extract_context(
     settings: Settings, generator: ScriptedGenerator | None = None, **options: Any
 ) -> AsyncIterator[Context]:
-    """Open the context of a run of the job, with an embedder that compares words."""
+    """Open the context of a run of the job, with an embedder that compares words.
+
+    The `options` are keyword arguments of `App`.
+    """
     providers = {"embedder": WordEmbedder(), "generator": generator or make_generator()}
     app = App(settings, **{**providers, **options})
     yield app.context(Caller(), Meter())
@@ -124,7 +137,7 @@ def make_book(name: str, *texts: str, title: str = "") -> Source:
 
 
 async def ingest_books(ctx: Context, *books: Source) -> list[Chunk]:
-    """Ingest books in runs of their own, and return their chunks in order."""
+    """Ingest each book in its own run, and return the chunks of all in order."""
     return [chunk for book in books for chunk in await ingest_sources(ctx, book)]
 
 
@@ -134,17 +147,17 @@ async def run_extract(ctx: Context) -> Report:
 
 
 async def requeue_all(ctx: Context) -> int:
-    """Queue all processed passages again, as when the schema of extractions changes."""
+    """Queue all processed passages again, as after a change of the schema; return their number."""
     return await requeue_outdated(ctx.database, ctx.clock(), version=2)
 
 
 async def read_extractions(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return all extractions, by id."""
+    """Return the fields of all extractions, by id."""
     return await read_documents(ctx, "extractions")
 
 
 async def read_visibility(ctx: Context) -> dict[str, bool]:
-    """Return whether each extraction is visible, by its name and source."""
+    """Return whether tools show each extraction, by its name and source: "Title (source)"."""
     extractions = (await read_extractions(ctx)).values()
     return {
         f"{_get_name(extraction['content'])} ({extraction['source_id']})": bool(
@@ -167,5 +180,6 @@ async def read_pending_texts(ctx: Context) -> set[str]:
 
 
 def _get_name(content: Mapping[str, Any]) -> str:
-    fields: Sequence[str] = ("question", "title", "name")
+    """Return the field that names an extraction, which depends on the kind."""
+    fields = ("question", "title", "name")
     return next(str(content[field]) for field in fields if field in content)

@@ -1,9 +1,12 @@
-"""Extractions for tests, stored as the job `extract` stores them."""
+"""Makes extractions, and stores them as the job `extract` does.
+
+An extraction is a decision, pattern, warning or methodology that was found in a chunk.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from functions.tools.extractions.get_decisions.tool import TOOL as DECISIONS
 from functions.tools.extractions.get_methodologies.tool import TOOL as METHODOLOGIES
@@ -38,34 +41,36 @@ if TYPE_CHECKING:
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool for tool in (DECISIONS, METHODOLOGIES, PATTERNS, TOPICS, WARNINGS)
 }
+"""The tools that read extractions, by name."""
 MODEL: Final = "words-to-facts-1"
+"""The name of the language model in each extraction."""
 
 
 def make_decision(question: str = "Which flour?", **fields: Any) -> Decision:
-    """Return a choice between two options."""
+    """Return a decision between two options; `fields` override the defaults."""
     defaults = {"options": ("rye", "wheat"), "considerations": ("taste",)}
     return Decision(question=question, **(defaults | fields))
 
 
 def make_pattern(name: str = "Sourdough", **fields: Any) -> Pattern:
-    """Return a solution to a problem."""
+    """Return a pattern, the solution to a problem; `fields` override the defaults."""
     defaults = {"problem": "Bread that keeps for a day only.", "solution": "Let it sour."}
     return Pattern(name=name, **(defaults | fields))
 
 
 def make_warning(title: str = "Starving starter", **fields: Any) -> Pitfall:
-    """Return a warning with a description."""
+    """Return a warning with a description; `fields` override the defaults."""
     return Pitfall(title=title, **({"description": "It dies without flour and water."} | fields))
 
 
 def make_methodology(name: str = "Baking", **fields: Any) -> Methodology:
-    """Return a procedure of one step."""
+    """Return a methodology of one step; `fields` override the defaults."""
     step = Step(order=1, title="Knead", description="Until it is smooth.")
     return Methodology(name=name, **({"steps": (step,)} | fields))
 
 
 def make_extraction(chunk: Chunk, content: Content, *topics: str, **fields: Any) -> Extraction:
-    """Return an extraction from a chunk about these topics. `fields` override the defaults."""
+    """Return an extraction from a chunk, with these topics; `fields` override the defaults."""
     defaults: dict[str, Any] = {
         "extraction_id": compute_extraction_id(chunk.chunk_id, content),
         "content": content,
@@ -81,7 +86,7 @@ def make_extraction(chunk: Chunk, content: Content, *topics: str, **fields: Any)
 
 
 async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
-    """Make these the only extractions of their chunks."""
+    """Store extractions. They replace all former extractions of their chunks."""
     extractions_by_chunk: dict[str, list[Extraction]] = defaultdict(list)
     for extraction in extractions:
         extractions_by_chunk[extraction.chunk_id].append(extraction)
@@ -92,7 +97,11 @@ async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
 async def replace_extractions(
     ctx: Context, chunk: PendingChunk, extractions: Sequence[Extraction]
 ) -> int:
-    """Replace the extractions of a pending chunk; return 0 if the chunk has changed meanwhile."""
+    """Replace the extractions of a pending chunk, as the job does.
+
+    Returns:
+        1, or 0 if the chunk has changed since it was read; then nothing is stored.
+    """
     texts = [extraction.content.text for extraction in extractions]
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
     new_extractions = list(zip(extractions, vectors, strict=True))
@@ -109,12 +118,19 @@ async def queue_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 
 
-async def measure_read(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
-    """Return the round trips and documents read of a call that succeeds and writes nothing."""
+class ReadCost(NamedTuple):
+    """What a call read: the number of round trips, and of documents."""
+
+    round_trips: int
+    documents: int
+
+
+async def measure_read(app: App, name: str, /, **arguments: Any) -> ReadCost:
+    """Make an anonymous call, which must succeed and write nothing, and return what it read."""
     answer = await call(app, name, ANONYMOUS, **arguments)
     assert answer.error is None, answer.error
     assert answer.receipt.documents_written == 0
-    return answer.receipt.round_trips, answer.receipt.documents_read
+    return ReadCost(answer.receipt.round_trips, answer.receipt.documents_read)
 
 
 def collect_result_ids(pages: Iterable[dict[str, Any]]) -> list[str]:

@@ -1,4 +1,8 @@
-"""A catalogue of tools for the gateway's tests, about a small library, and a fake dispatcher."""
+"""A small catalogue of tools for the gateway's tests, and a fake dispatcher that answers calls.
+
+The tools are about shelves and books. The dispatcher is the part of the gateway that sends calls to
+tools.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
     Answer = dict[str, Any] | CarrelError
+    """The result of a call, or its error."""
 
 SHELF = ResourceTemplate(
     uri="carrel://shelf/{shelf_id}", name="shelf", title="Shelf", description="What stands on it."
@@ -38,7 +43,7 @@ BOOK = ResourceTemplate(
 
 
 def make_tool(name: str, **changes: Any) -> Declaration:
-    """Declare a tool that takes and returns anything."""
+    """Declare a tool that takes and returns any object; `changes` override the defaults."""
     defaults: dict[str, Any] = {
         "title": name,
         "description": "Exists for tests.",

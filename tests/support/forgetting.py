@@ -1,4 +1,7 @@
-"""Calls of the tool `forget`, a base to forget from, and the state to compare afterwards."""
+"""Calls of the tool `forget`, a knowledge base to forget from, and its state afterwards.
+
+Forgetting hides a source or a passage from all tools until somebody restores it.
+"""
 
 from __future__ import annotations
 
@@ -43,17 +46,21 @@ LONG = replace(
     title="Sixty Breads",
     sections=tuple(Section(text=f"Bread number {number} needs rye flour.") for number in range(60)),
 )
-"""A source of more passages than two commits move."""
+"""A source with so many passages that moving it takes more than two commits."""
 
 
 async def save_sources(ctx: Context, *sources: Source) -> Counter[str]:
-    """Store sources as ingest does; return the counts."""
+    """Store sources as ingest does; return the counts of `Ingestion.save`."""
     chunked = [chunk_source(source) for source in sources]
     return await Ingestion(ctx.database).save(chunked, ctx.clock())
 
 
 async def store_base(ctx: Context) -> list[Chunk]:
-    """Store two sources with a card, a cluster and extractions, one of them a duplicate."""
+    """Store `BAKING` and `SAILING`, and return their chunks.
+
+    The first chunk has a card, a cluster and two extractions. The first chunk of `SAILING` has a
+    duplicate of one of them.
+    """
     chunks = await store_sources(ctx, BAKING, SAILING)
     await set_fields(ctx, "clusters/dough", {"name": "Dough", "description": "Flour."})
     fields = {"knowledge_card": CARD, "cluster_id": ["dough"], "pending": {"index": NOON}}
@@ -68,12 +75,15 @@ async def store_base(ctx: Context) -> list[Chunk]:
 
 
 async def forget(app: App, caller: Caller = OWNER, **arguments: Any) -> dict[str, Any]:
-    """Call the tool and return its result."""
+    """Call `forget`, and return its result."""
     return await call_result(app, "forget", caller, **arguments)
 
 
 async def read_knowledge(ctx: Context) -> State:
-    """Return the state of the knowledge base, without pending steps and the forgotten records."""
+    """Return the state of the knowledge base, without all that forgetting and restoring may change.
+
+    These are pending steps, forgotten records, and stored answers to repeated calls.
+    """
     state = await read_state(ctx)
     for name in ("forgotten", "forgotten_sources", "replays"):
         state.pop(name, None)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tests.support.cloud_run.cloud import Cloud
 
 INLINE_MAIN = ROOT / "infra" / "local" / "gateway_main.py"
+"""The `main.py` of a gateway with all tools in its own process."""
 ALLOWED_ORIGIN = "https://notebook.example"
+"""The only web site whose scripts may call the gateways."""
 ACCESS_SECRET = "a-secret-of-tests-that-opens-nothing"
 """The secret with which the gateways of tests sign tokens and hash keys."""
 PRIVATE_WORD = "zyzzyva"
@@ -52,7 +54,7 @@ class RunningGateway:
 
     Attributes:
         gateway: The gateway's process.
-        tools: The processes of tools by name, if they have processes of their own.
+        tools: The processes of tools by name; empty if the tools run in the gateway's process.
         log: The log file of all processes.
     """
 
@@ -80,7 +82,7 @@ def run_gateway(
     Args:
         source: The gateway's `main.py`.
         environment: Variables that override the defaults.
-        log: The log file.
+        log: The file for the gateway's output.
     """
     with _serve_gateway(
         lambda variables: make_checkout_program(source, variables), environment, log
@@ -92,7 +94,13 @@ def run_gateway(
 def run_deployed_gateway(
     environment: Mapping[str, str], log: Path, tools: Cloud | None = None
 ) -> Iterator[RunningGateway]:
-    """Serve the deployed gateway, with its tools in a fake cloud."""
+    """Serve the gateway's bundle, as it is deployed.
+
+    Args:
+        environment: Variables that override the defaults.
+        log: The file for the gateway's output.
+        tools: The fake cloud with the tools; None for a gateway that reaches no tools.
+    """
     program = (
         tools.make_gateway_program
         if tools

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from tests.support.fakes.google import FakeGoogle
 
 ADA: Final = "ada@example.com"
+"""The e-mail address of the only person who may sign in."""
 DISCOVERY, KEYS, TOKEN = "/.well-known/openid-configuration", "/oauth2/v3/certs", "/token"
+"""The paths of Google's discovery document, public keys and token endpoint."""
 
 
 def make_google_settings(settings: Settings, google: FakeGoogle) -> Settings:
@@ -36,7 +38,7 @@ def make_google_settings(settings: Settings, google: FakeGoogle) -> Settings:
 async def open_sign_in_app(
     settings: Settings,
 ) -> AsyncIterator[tuple[SignInApp, httpx2.AsyncClient]]:
-    """Open the sign-in pages, with a new browser."""
+    """Open the sign-in pages, and a browser (an HTTP client) without cookies."""
     sign_in_app = SignInApp(settings)
     async with sign_in_app.make_client() as browser:
         yield sign_in_app, browser
@@ -46,20 +48,20 @@ async def open_sign_in_app(
 async def press_google_button(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> httpx2.Response:
-    """Press the button that leads to Google."""
+    """Press the button that leads to Google, and return the redirect there."""
     page = await browser.get(sign_in_app.make_consent_target())
     return await browser.post("/consent", data={**parse_hidden_fields(page), "decision": "allow"})
 
 
 async def sign_in_at_google(address: str) -> str:
-    """Sign in at Google, and return the path and query to which Google redirects the browser."""
+    """Sign in at Google, and return the path and query of Google's redirect back to Carrel."""
     async with httpx2.AsyncClient() as client:
         response = await client.get(address)
     return response.headers["location"].removeprefix("http://localhost:8080")
 
 
 async def sign_in(settings: Settings) -> tuple[httpx2.Response, int]:
-    """Sign in with Google, and return the final response and the number of grants."""
+    """Sign in with Google, and return the final response and the number of stored grants."""
     async with open_sign_in_app(settings) as (sign_in_app, browser):
         redirect = await press_google_button(sign_in_app, browser)
         response = await browser.get(await sign_in_at_google(redirect.headers["location"]))

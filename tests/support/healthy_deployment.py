@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 
 from google.auth.credentials import AnonymousCredentials
@@ -23,16 +22,17 @@ from infra.doctor.cloud import CHECKS
 from infra.doctor.live_deployment import LiveDeployment
 from shared.core.settings import Settings
 from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
-from tests.support.fakes.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from infra.doctor.check import Check
     from tests.support.fakes.cloud_storage import FakeCloudStorage
+    from tests.support.fakes.gateway import FakeGateway
 
 INDEX_FILES: Final = {
     "(default)": ROOT / "firestore.indexes.json",
     "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
+"""The index file of each database."""
 DIMENSION: Final = 384
 """The dimension of the local embedding model, which needs no cloud."""
 MANIFEST: Final = {
@@ -45,61 +45,7 @@ MANIFEST: Final = {
         },
     }
 }
-
-
-class FakeGateway(LoopbackServer):
-    """A gateway as clients without credentials see it.
-
-    Attributes:
-        health: The status of `/health`.
-        resource: The resource in the metadata; by default, the URL of this gateway.
-        metadata_status: The status of the metadata.
-        metadata: The body of the metadata; by default, JSON with the resource.
-        refusal: The status for calls without credentials.
-    """
-
-    def __init__(self) -> None:
-        """Open the port."""
-        super().__init__(_GatewayHandler)
-        self.health = 200
-        self.resource: str | None = None
-        self.metadata_status = 200
-        self.metadata: bytes | None = None
-        self.refusal = 401
-
-    @property
-    def url(self) -> str:
-        """The gateway's URL."""
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _GatewayHandler(BaseHTTPRequestHandler):
-    server: FakeGateway
-
-    def do_GET(self) -> None:
-        if self.path == "/health":
-            parts = {"search_kb": "ok" if self.server.health == 200 else "it does not answer"}
-            return self._send(self.server.health, {"status": "ok", "parts": parts})
-        assert self.path == "/.well-known/oauth-protected-resource/mcp"
-        resource = self.server.resource or f"{self.server.url}/mcp"
-        metadata = self.server.metadata or json.dumps({"resource": resource}).encode()
-        return self._send_bytes(self.server.metadata_status, metadata)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self._send(self.server.refusal, {})
-
-    def _send(self, status: int, body: dict[str, Any]) -> None:
-        self._send_bytes(status, json.dumps(body).encode())
-
-    def _send_bytes(self, status: int, content: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+"""The released functions: the gateway, and one scheduled job."""
 
 
 @dataclass(frozen=True)
@@ -124,25 +70,32 @@ class FakeDeployment:
         return self.google.projects[self.live.deployment.project]
 
     def copy_with(self, **deployment: Any) -> FakeDeployment:
-        """Return a copy with changed fields of the deployment."""
+        """Return a copy in which fields of `Deployment` are changed."""
         changed_deployment = self.live.deployment.model_copy(update=deployment)
         return replace(self, live=replace(self.live, deployment=changed_deployment))
 
     def schedule(self, name: str) -> None:
-        """Add a scheduled job to the last good release."""
+        """Add a job that runs hourly to the last good release and to Cloud Scheduler."""
         functions = self.live.manifest["functions"]
         functions[name] = {"name": name, "bundle": f"bundles/{name}-1.zip", "schedule": "0 * * * *"}
         self.project.jobs[name] = _make_job(f"carrel-{name}")
 
     def delete_release(self) -> None:
-        """Delete the last good release."""
+        """Delete the record of the last good release."""
         self.storage.delete(self.live.deployment.bucket, LAST_GOOD)
 
 
 def make_healthy_deployment(
     project: str, google: FakeGoogleCloud, storage: FakeCloudStorage, gateway: FakeGateway
 ) -> FakeDeployment:
-    """Make a healthy deployment."""
+    """Make a deployment of `MANIFEST` in which the doctor finds nothing wrong.
+
+    Args:
+        project: The id of a new project.
+        google: The fake Google APIs, to which the project is added.
+        storage: The fake Cloud Storage, to which the deployment's bucket is added.
+        gateway: The deployment's gateway.
+    """
     deployment = Deployment(
         project=project, embedding_dimension=DIMENSION, secrets=("READWISE_TOKEN",)
     )
@@ -163,7 +116,7 @@ def make_healthy_deployment(
 
 
 def find_check(name: str) -> Check[LiveDeployment]:
-    """Return the check with this name."""
+    """Return the doctor's check of deployments with this name."""
     [check] = [check for check in CHECKS if check.name == name]
     return check
 
@@ -201,17 +154,17 @@ def _make_indexes(project: str, database: str) -> list[dict[str, Any]]:
 def _to_listed_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the fields of an index as the API lists them.
 
-    The API adds `__name__` after the other fields, in the order of the last one, and has the vector
+    The API adds `__name__` after the other fields, sorted like the last one, and puts the vector
     last, with this deployment's dimension.
     """
-    build_vector_fields = [field for field in fields if "vectorConfig" in field]
+    vector_fields = [field for field in fields if "vectorConfig" in field]
     other_fields = [field for field in fields if "vectorConfig" not in field]
     if not other_fields or other_fields[-1]["fieldPath"] != "__name__":
         orders = [field["order"] for field in other_fields if "order" in field]
         last_order = orders[-1] if orders else "ASCENDING"
         other_fields.append({"fieldPath": "__name__", "order": last_order})
     vector_config = {"dimension": DIMENSION, "flat": {}}
-    return other_fields + [field | {"vectorConfig": vector_config} for field in build_vector_fields]
+    return other_fields + [field | {"vectorConfig": vector_config} for field in vector_fields]
 
 
 def _make_expiring_fields(project: str, database: str) -> list[dict[str, Any]]:

@@ -1,52 +1,40 @@
-"""The postings that a knowledge base must have, and random changes to it and to its index."""
+"""Compares the stored postings of a knowledge base with those computed from its chunks.
+
+Postings are the list of chunks for a term or a facet, such as a tag. Each is a document in the
+collection `lexicon` or `facets`. Long postings are truncated.
+"""
 
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.index.job import index_with
 from shared.core.dates import format_day, to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, parse_facet_id
 from shared.knowledge import chunk_repository
-from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import Indexing
 from shared.text.terms import terms
-from tests.support.clock import NOON
-from tests.support.jobs import make_ample_budget, make_one_step_budget
-from tests.support.knowledge import chunk_source
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.ingestion import ChunkedSource
-    from shared.pipeline.indexing import IndexChange
     from shared.runtime.context import Context
 
 EMPTY: Final = {"documents": 0, "length": 0}
-WORDS: Final = ("rye", "wheat", "oven", "sail", "anchor", "storm", "harbour", "dough", "Ångström")
-TAGS: Final = ("food", "Food", "a/b", "100%", "..", "__x__", "é" * 700, "🍞", "x" * 450, "%2F")
-TITLES: Final = ("Bread", "bread", "Under Sail", "A % of a / of .", "!!!")
-AUTHORS: Final = (None, "Ida Loaf", "IDA  loaf", "Ann/Bo", "王小波")
-SOURCES: Final = ("baking", "sailing", "_x", "notes-2", "z")
+"""The totals of an empty knowledge base: its chunks with terms, and the number of their terms."""
 
 
 @dataclass
 class ExpectedPostings:
-    """The postings that a knowledge base must have, by the collection and the id of their document.
+    """The postings that a knowledge base must have, by collection and document id.
 
     Attributes:
-        entries: The entries of each document of postings, by chunk id.
-        names: The spellings of each facet that chunks use.
+        entries: The complete postings, by chunk id. An entry is a packed term frequency and chunk
+            length in `lexicon`, and the chunk's date in microseconds in `facets`.
+        names: The spellings of each facet in the chunks, such as "Food" and "food".
         totals: The number of chunks with terms, and the number of their terms.
     """
 
@@ -70,7 +58,7 @@ class ExpectedPostings:
 
 
 async def compute_expected_postings(ctx: Context) -> ExpectedPostings:
-    """Return the postings computed from the existing chunks."""
+    """Compute the postings from the stored chunks that are not deleted."""
     expected = ExpectedPostings()
     for chunk_id, data in (await read_chunks(ctx)).items():
         expected.add(chunk_repository.to_chunk(chunk_id, data))
@@ -78,7 +66,7 @@ async def compute_expected_postings(ctx: Context) -> ExpectedPostings:
 
 
 async def read_postings(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
-    """Return the stored postings."""
+    """Return the fields of all stored postings, by collection and document id."""
     return {
         (collection, name): data
         for collection in ("lexicon", "facets")
@@ -87,20 +75,23 @@ async def read_postings(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
 
 
 async def read_totals(ctx: Context) -> dict[str, int]:
-    """Return the stored totals."""
+    """Return the stored totals, in the format of `EMPTY`."""
     data = (await read_documents(ctx, "meta")).get("lexicon", {})
     return {name: data.get(name, 0) for name in EMPTY}
 
 
 async def read_postings_in_use(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
-    """Return the stored postings that have documents, and assert that the others are empty."""
+    """Return the fields of the postings that have chunks, and assert that the others are empty.
+
+    The index job leaves empty postings to the job `repair`.
+    """
     stored = await read_postings(ctx)
     assert all(not data["postings"] for data in stored.values() if not data["df"])
     return {name: data for name, data in stored.items() if data["df"]}
 
 
 async def assert_postings_are_exact(ctx: Context) -> None:
-    """Assert that postings equal the expected ones, and that nothing of deleted chunks is left."""
+    """Assert that no postings are truncated, and what `assert_postings_are_sound` asserts."""
     expected = await compute_expected_postings(ctx)
     stored = await read_postings_in_use(ctx)
     assert expected.entries == {ref: data["postings"] for ref, data in stored.items()}
@@ -108,9 +99,10 @@ async def assert_postings_are_exact(ctx: Context) -> None:
 
 
 async def assert_postings_are_sound(ctx: Context) -> None:
-    """Assert what is true of all postings, even truncated ones.
+    """Assert that the stored postings agree with the chunks, as even truncated postings must.
 
-    The counts are exact, the entries are true, and a facet's postings are complete from `since` on.
+    The number of chunks (`df`) is exact, every entry is correct, and a facet's postings have all
+    chunks dated `since` or later. No deleted chunk has left a tombstone.
     """
     expected = await compute_expected_postings(ctx)
     stored = await read_postings_in_use(ctx)
@@ -139,99 +131,3 @@ def _assert_sound_facet(
     if facet.kind is Kind.MONTH:
         expected_days = Counter(format_day(date) for date in expected_entries.values())
         assert {day: count for day, count in data["days"].items() if count} == expected_days
-
-
-class RacingIndexing(Indexing):
-    """Indexing that runs a callback once, between reading chunks and writing postings.
-
-    Attributes:
-        race: The callback, until it has run.
-    """
-
-    race: Callable[[], Awaitable[object]] | None = None
-
-    async def apply(self, changes: Sequence[IndexChange]) -> None:
-        """Run the callback, if it has not run, and then apply the changes."""
-        race, self.race = self.race, None
-        if race:
-            await race()
-        await super().apply(changes)
-
-
-class History:
-    """Random changes to a knowledge base."""
-
-    def __init__(self, ctx: Context, seed: int, **limits: int) -> None:
-        """Change this knowledge base."""
-        self.ctx = ctx
-        self.generator = random.Random(seed)  # noqa: S311 - no secret
-        self.sources: dict[str, Source] = {}
-        self.moment = NOON
-        self.indexing = RacingIndexing(ctx.database)
-        self._limits = limits
-
-    async def make_change(self) -> None:
-        """Make one random change."""
-        await self.generator.choice(self.list_changes())()
-
-    def list_changes(self) -> list[Callable[[], Awaitable[None]]]:
-        """Return the possible changes; one that occurs twice is twice as likely."""
-        return [self.ingest, self.ingest, self.index, self.begin_to_index, self.edit_meanwhile]
-
-    async def ingest(self) -> None:
-        """Ingest sources that are new, changed, deleted, restored or unchanged."""
-        changed = self.generator.sample(SOURCES, self.generator.randint(1, 3))
-        for name in changed:
-            self.sources[name] = self._change_source(
-                self.sources.get(name) or Source(name, "Bread")
-            )
-        self.moment += timedelta(minutes=self.generator.choice([0, 1, 50_000]))
-        await self.save([chunk_source(self.sources[name]) for name in changed])
-
-    async def save(self, sources: Sequence[ChunkedSource]) -> None:
-        """Store sources as ingest does."""
-        await Ingestion(self.ctx.database).save(sources, self.moment)
-
-    async def index(self) -> None:
-        """Run the job until nothing is pending."""
-        report = await index_with(self.indexing, self.ctx, make_ample_budget(), **self._limits)
-        assert report.failures == []
-
-    async def begin_to_index(self) -> None:
-        """Run the job, and stop it after its first commit."""
-        await index_with(self.indexing, self.ctx, make_one_step_budget(), **self._limits)
-
-    async def edit_meanwhile(self) -> None:
-        """Change sources between the job's reads and writes."""
-        self.indexing.race = self.ingest
-        await self.index()
-
-    def _change_source(self, source: Source) -> Source:
-        chance = self.generator
-        sections = [*source.sections]
-        match chance.randrange(8):
-            case 0:
-                return replace(source, title=chance.choice(TITLES))
-            case 1:
-                return replace(source, author=chance.choice(AUTHORS))
-            case 2:
-                return replace(source, tags=tuple(chance.sample(TAGS, chance.randrange(4))))
-            case 3:
-                return replace(source, category=chance.choice(["book", "Book", "note"]))
-            case 4:
-                return replace(source, sections=())
-            case 5 if sections:
-                sections[chance.randrange(len(sections))] = self._make_section()
-            case _:
-                sections += [self._make_section() for _ in range(chance.randrange(4))]
-                chance.shuffle(sections)
-        return replace(source, sections=tuple(sections))
-
-    def _make_section(self) -> Section:
-        chance = self.generator
-        days = chance.choice([None, None, 0, -1, -40, -20_000])
-        return Section(
-            text=" ".join(chance.choices(WORDS, k=chance.randint(1, 6))),
-            tags=tuple(chance.sample(TAGS, chance.randrange(2))),
-            highlighted_at=None if days is None else NOON + timedelta(days=days),
-        )

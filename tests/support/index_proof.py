@@ -23,7 +23,7 @@ _VERDICTS: Final = pytest.StashKey[dict[str, IndexVerdict]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to record queries in a directory, which xdist's workers inherit."""
+    """Begin to record queries in a directory whose name xdist's workers inherit."""
     if not hasattr(config, "workerinput"):
         directory = tempfile.TemporaryDirectory(prefix="carrel-queries-")
         config.add_cleanup(directory.cleanup)

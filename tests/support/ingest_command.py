@@ -1,4 +1,4 @@
-"""Runs `carrel ingest URL` in a process that takes a local web server for a public one."""
+"""Runs `carrel ingest URL` in a process that treats a local web server as a public one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from tests.support.public_web_server import PublicWebServer
 
-# Replaces the fetcher of pages, which would refuse the loopback address, and runs the command.
 _PROGRAM: Final = """
 import sys
 from functools import partial
@@ -28,13 +27,22 @@ endpoint = Endpoint("127.0.0.1", int(sys.argv.pop(1)))
 jobs.ingest_page = partial(jobs.ingest_page, fetch=SafeFetch(FETCH_RULES, make_resolver(endpoint)))
 main()
 """
+"""Replaces the fetcher of pages, which would refuse the loopback address, and runs the command."""
 _TIMEOUT_SECONDS: Final = 120
+"""A command that takes this long hangs, even on a busy machine."""
 
 
 def run_ingest_url(
     server: PublicWebServer, url: str, *options: str, environment: Mapping[str, str]
 ) -> tuple[int, str, str]:
-    """Run the command; return its exit code, output and errors."""
+    """Run the command, and return its exit code, output and errors.
+
+    Args:
+        server: The web server.
+        url: The URL to ingest.
+        options: Further arguments of the command.
+        environment: Variables to add to this process's own.
+    """
     process = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(server.server_port), "ingest", url, *options],
         cwd=ROOT,

@@ -1,4 +1,7 @@
-"""What a test needs to run a job in this process: a context, and budgets of different lengths."""
+"""Makes what a job needs to run in the test's process: a context, and a budget.
+
+A budget is the time that a run has. A job asks it between steps whether the time is spent.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def make_job_context(app: App) -> Context:
 
 
 def make_ample_budget() -> Budget:
-    """Make a budget with more time than a test needs."""
+    """Make a budget of an hour, which is more than a test needs."""
     return Budget(time.monotonic() + 3600)
 
 
@@ -40,7 +43,7 @@ def make_one_step_budget(on_progress: Callable[[int], None] = lambda _: None) ->
     """Make a budget that is spent when the job reports its first progress.
 
     Args:
-        on_progress: A function that is called with the reported number.
+        on_progress: A function that is called with each reported number.
     """
     reports: list[int] = []
 
@@ -57,7 +60,10 @@ def make_one_step_budget(on_progress: Callable[[int], None] = lambda _: None) ->
 
 
 def make_hasty_budget() -> Budget:
-    """Make a budget that has no time for a complete read, but is never spent."""
+    """Make a budget whose time is over but that says it is not spent.
+
+    So a job begins a step, and has no time to complete it.
+    """
 
     class HastyBudget(Budget):
         @property

@@ -1,6 +1,6 @@
-"""A corpus next to the knowledge base, to test that search runs over any corpus.
+"""A second corpus in addition to the knowledge base, to test that search runs over any corpus.
 
-Its documents are short texts, called jottings, that are indexed when they are saved.
+Its documents are short texts, called jottings, which are indexed when they are saved.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ if TYPE_CHECKING:
 INDEX_COLLECTIONS: Final = IndexCollections(
     "jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon")
 )
+"""The collections of the postings and of the totals."""
 COLLECTION: Final = "jottings"
+"""The collection of the documents."""
 NOON: Final = datetime(2024, 6, 12, 12, tzinfo=UTC)
+"""The default date of jottings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Jotting:
 
 
 def make_jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
-    """Return a jotting for each text. Each is dated a day after the previous one."""
+    """Return a jotting for each text, each dated a day later than the one before."""
     return [
         Jotting(f"j{number:02}", text, tags, NOON + timedelta(days=number))
         for number, text in enumerate(texts)
@@ -76,7 +79,7 @@ def make_jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
 
 
 def make_corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jotting]:
-    """Return the corpus of all jottings, each of the type `read`."""
+    """Return the corpus of all jottings, which reads them as objects of the class `read`."""
     database = ctx.database
     documents = Documents(
         database, COLLECTION, ("text", "tags", "dated_at"), partial(_to_jotting, read)
@@ -85,7 +88,7 @@ def make_corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jott
 
 
 async def save_jottings(ctx: Context, *new_jottings: Jotting) -> None:
-    """Save jottings; a jotting replaces one with the same id."""
+    """Save jottings with their vectors and postings; a jotting replaces one with the same id."""
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     for jotting in new_jottings:
         [vector] = await ctx.embedder.embed([jotting.text], Purpose.DOCUMENT)

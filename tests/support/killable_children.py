@@ -1,8 +1,8 @@
-"""A process that makes calls and runs jobs in child processes, which are killed after some commits.
+"""Makes calls and runs jobs in child processes, which are killed after some commits.
 
-As a program, this module reads orders, one JSON object on a line, and answers each with the exit
-code of the child. A child starts within milliseconds, because it is the fork of a process that has
-imported everything and has opened no connection.
+As a program, this module reads orders, one JSON object on a line. It carries out each order in a
+child process, and prints the child's exit code. A child starts within milliseconds, because it is
+the fork of a process that has imported everything and has opened no connection.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ if TYPE_CHECKING:
     from shared.runtime.context import App
 
 _JOBS = {job.name: job for job in (CLUSTER, INGEST_MATERIALS, PURGE, REPAIR)}
+"""The jobs that orders may name."""
 _MAX_KILLED_RUNS: Final = 30
+"""The number of kills after which a run of ingest is considered to make no progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class KillableChildren:
-    """Carries out orders, each in a child process that may be killed."""
+    """Sends orders to the parent process, which carries out each in a child."""
 
     _process: subprocess.Popen[str]
 
@@ -110,13 +112,13 @@ def _get_pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
     return process.stdin, process.stdout
 
 
-async def _die() -> None:
+async def _kill_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def _run_child(order: dict[str, Any]) -> None:
     settings = Settings(**order["settings"])
-    app = WatchedApp(settings, call_after(order["commits"], _die))
+    app = WatchedApp(settings, call_after(order["commits"], _kill_this_process))
     try:
         await _run_order(order, app)
     finally:

@@ -1,4 +1,8 @@
-"""Deploys in a process that kills itself when it prints a given text."""
+"""A program that deploys a checkout, and kills itself when it prints a given text.
+
+Its argument is a JSON list: the folder of the checkout, the project, the template of the fake APIs'
+URLs, and the text.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from infra.cloud.plan import FULL_DEPLOY, run_steps
 from tests.support.deploying_checkout import Checkout
 
 
-def _main(folder: str, project: str, google: str, kill_line: str) -> None:
+def _main(folder: str, project: str, google: str, fatal_text: str) -> None:
     def echo(text: str) -> None:
         sys.stdout.write(text + "\n")
-        if kill_line and kill_line in text:
+        if fatal_text and fatal_text in text:
             os.kill(os.getpid(), signal.SIGKILL)
 
     run_steps(Checkout(Path(folder), project, google).make_cloud(echo), FULL_DEPLOY)

@@ -45,6 +45,7 @@ BAKING = Source(
         Section(text="Bake the bread in a very hot oven with a little steam for a good crust."),
     ),
 )
+"""A source with all fields and three passages."""
 SAILING = Source(
     source_id="sailing",
     title="Under Sail",
@@ -53,6 +54,7 @@ SAILING = Source(
         Section(text="A good anchor and enough chain let the crew sleep through a gale."),
     ),
 )
+"""A source with the required fields and two passages."""
 
 
 def chunk_source(source: Source) -> ChunkedSource:
@@ -85,7 +87,7 @@ async def store_sources(ctx: Context, *sources: Source) -> list[Chunk]:
 
 
 async def fill_project(project: str, embedder: Embedder, *sources: Source) -> list[Chunk]:
-    """Store sources in a project's database, and return their chunks in order."""
+    """Ingest, embed and index sources in a project's database; return their chunks in order."""
     app = App(Settings(google_cloud_project=project), embedder=embedder)
     try:
         return await store_sources(make_job_context(app), *sources)
@@ -104,10 +106,10 @@ async def index_all(ctx: Context) -> None:
 
 
 async def set_fields(ctx: Context, path: str, data: dict[str, Any]) -> None:
-    """Merge fields into a document."""
+    """Merge fields into the document at a path, without the product's code."""
     await ctx.database.client.document(path).set(data, merge=True)
 
 
 def list_texts(chunks: Sequence[Chunk]) -> list[str]:
-    """Return the texts of chunks."""
+    """Return the texts of chunks, in the same order."""
     return [chunk.content for chunk in chunks]

@@ -1,14 +1,14 @@
-"""Random histories of a knowledge base that people save in, edit, forget and restore.
+"""Random histories of a knowledge base in which people save, edit, forget and restore.
 
-`KnowledgeHistory` makes random calls and runs jobs, and kills some of them. `KnowledgeModel` is
-what the base must contain in the end. To add an operation, add a method to the list of
-`KnowledgeHistory.list_changes`. It makes the call through `_call` and changes the model.
+`KnowledgeHistory` makes random calls and runs jobs, and kills some of them. It records in a
+`KnowledgeModel` what the knowledge base must contain. To add an operation, add a method to the list
+in `KnowledgeHistory.list_changes`. The method calls a tool through `_call`, and changes the model.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,176 +22,47 @@ from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.notes.note import CATEGORY, NoteContent
 from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
-from tests.support.index_postings import WORDS, History, assert_postings_are_exact
+from tests.support.index_history import WORDS, History
+from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget
+from tests.support.killable_app import KillableApp
 from tests.support.knowledge import embed_all, set_fields
+from tests.support.knowledge_model import KnowledgeModel
 from tests.support.notes import EDITOR, OWNER
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from shared.core.settings import Settings
     from shared.knowledge.ingestion import ChunkedSource
     from shared.knowledge.source import Section
     from shared.runtime.messages import CallAnswer
-    from tests.support.commit_hooks import Results, Send
-
-    Texts = Mapping[str, str]
-    """The texts of chunks by id."""
 
 OWNER_TOOLS: Final = ("forget", "edit_source")
+"""The tools that the owner calls, since an editor may only forget and edit notes of their own."""
 TODAY: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
 """The day of all calls. Notes have this date; what is ingested has earlier ones."""
 CLUSTER: Final = "c1"
+"""The id of the only cluster."""
 CENTROID: Final = Vector([1.0] + [0.0] * (DIMENSION - 1))
+"""The vector of the cluster, which may be any unit vector."""
 MAX_COMMITS: Final = 3
-"""A killed call is killed after fewer commits than this."""
+"""Calls and runs are killed after fewer commits than this: few of them make more commits."""
+KILL_PROBABILITY: Final = 0.3
 SAMPLE_SIZE: Final = 4
-"""After each change, this many random passages are checked; after an index run, all of them."""
-
-
-class Killed(BaseException):
-    """The end of a killed process. As a `BaseException`, it passes all handlers of errors."""
-
-
-class KillableApp(WatchedApp):
-    """An app whose commits fail after some number of them, as those of a killed process.
-
-    Attributes:
-        commits_left: The number of commits until then, or None if it is not killed.
-    """
-
-    def __init__(self, settings: Settings, **more: Any) -> None:
-        """Begin with an app that is not killed."""
-        super().__init__(settings, self._send_or_die, **more)
-        self.commits_left: int | None = None
-
-    async def _send_or_die(self, _commit: int, send: Send) -> Results:
-        if self.commits_left == 0:
-            raise Killed
-        results = await send()
-        if self.commits_left is not None:
-            self.commits_left -= 1
-            if self.commits_left == 0:
-                raise Killed
-        return results
-
-    async def survives(self, commits: int, work: Coroutine[Any, Any, object]) -> bool:
-        """Return whether work finishes if it is killed after `commits` commits."""
-        self.commits_left = commits
-        try:
-            await work
-        except Killed:
-            return False
-        except BaseExceptionGroup as group:
-            if group.split(Killed)[1]:
-                raise
-            return False
-        finally:
-            self.commits_left = None
-        return True
-
-
-@dataclass
-class KnowledgeModel:
-    """What the knowledge base must contain.
-
-    Attributes:
-        sources: The texts of the chunks of each source.
-        forgotten_sources: The same, of sources that were forgotten as a whole.
-        forgotten_chunks: The same, of chunks that were forgotten one by one.
-        erased: The ids of forgotten sources and chunks that were deleted for good.
-        titles: The titles that an owner gave to sources.
-        revisions: All contents of each note, the first revision first.
-        clustered: The ids of chunks in the cluster, forgotten ones included.
-        texts: The texts of all chunks that ever were, by id.
-    """
-
-    sources: dict[str, Texts] = field(default_factory=dict)
-    forgotten_sources: dict[str, Texts] = field(default_factory=dict)
-    forgotten_chunks: dict[str, dict[str, str]] = field(default_factory=dict)
-    erased: set[str] = field(default_factory=set)
-    titles: dict[str, str] = field(default_factory=dict)
-    revisions: dict[str, list[NoteContent]] = field(default_factory=dict)
-    clustered: set[str] = field(default_factory=set)
-    texts: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def chunks(self) -> dict[str, str]:
-        """The texts of all chunks, by id."""
-        return {name: text for texts in self.sources.values() for name, text in texts.items()}
-
-    @property
-    def notes(self) -> list[str]:
-        """The ids of the notes."""
-        return [source_id for source_id in self.sources if source_id in self.revisions]
-
-    def put(self, source: ChunkedSource) -> None:
-        """Store a source, except what was forgotten of it."""
-        source_id = source.source.source_id
-        if source_id in self.forgotten_sources:
-            return
-        forgotten = self.forgotten_chunks.get(source_id, {})
-        texts = {
-            chunk.chunk_id: chunk.content
-            for chunk in source.chunks
-            if chunk.chunk_id not in forgotten
-        }
-        self.clustered -= self.sources.pop(source_id, {}).keys() - texts.keys()
-        self.texts |= texts
-        if texts:
-            self.sources[source_id] = texts
-        else:
-            self.titles.pop(source_id, None)
-
-    def forget_chunk(self, source_id: str, chunk_id: str) -> None:
-        """Forget a chunk, or its source if it is the last one or that of a note."""
-        texts = dict(self.sources[source_id])
-        if len(texts) == 1 or source_id in self.revisions:
-            self.forget_source(source_id)
-            return
-        self.forgotten_chunks.setdefault(source_id, {})[chunk_id] = texts.pop(chunk_id)
-        self.sources[source_id] = texts
-
-    def forget_source(self, source_id: str) -> None:
-        """Forget a source."""
-        self.forgotten_sources[source_id] = self.sources.pop(source_id)
-
-    def restore_source(self, source_id: str) -> None:
-        """Restore a source without the chunks that were forgotten one by one.
-
-        One that was deleted for good comes back when it is ingested again.
-        """
-        texts = self.forgotten_sources.pop(source_id)
-        if source_id in self.erased:
-            self.erased.remove(source_id)
-        else:
-            self.sources[source_id] = texts
-
-    def restore_chunk(self, source_id: str, chunk_id: str) -> None:
-        """Restore a chunk that was forgotten alone; see `restore_source`."""
-        text = self.forgotten_chunks[source_id].pop(chunk_id)
-        if chunk_id in self.erased:
-            self.erased.remove(chunk_id)
-        else:
-            self.sources[source_id] = {**self.sources[source_id], chunk_id: text}
-
-    def erase(self) -> None:
-        """Delete for good what is forgotten."""
-        chunk_ids = {name for texts in self.forgotten_chunks.values() for name in texts}
-        self.erased.update(self.forgotten_sources, chunk_ids)
-        self.clustered -= chunk_ids
-        for source_id, texts in self.forgotten_sources.items():
-            self.clustered -= texts.keys()
-            self.titles.pop(source_id, None)
+"""The number of random passages to check after each change. `check_settled` checks all of them."""
 
 
 class KnowledgeHistory(History):
-    """Random changes to a knowledge base by ingest, tools and jobs, some of which are killed."""
+    """Random changes to a knowledge base by ingest, tools and jobs, some of which are killed.
+
+    Attributes:
+        app: The app that runs the tools and jobs.
+        model: What the knowledge base must contain.
+    """
 
     def __init__(self, app: KillableApp, seed: int) -> None:
         """Change the knowledge base of this app."""
@@ -211,7 +82,7 @@ class KnowledgeHistory(History):
 
     async def save(self, sources: Sequence[ChunkedSource]) -> None:
         """Ingest sources, perhaps in a run that is killed and in the next one."""
-        if self._is_killed():
+        if self._should_kill():
             await self.app.survives(self.generator.randrange(MAX_COMMITS), super().save(sources))
         await super().save(sources)
         for source in sources:
@@ -334,7 +205,7 @@ class KnowledgeHistory(History):
 
     async def erase(self) -> None:
         """Delete for good what is forgotten, as `purge` does after thirty days."""
-        if self.generator.random() < 0.3:
+        if self._should_kill():
             await self.app.survives(self.generator.randrange(MAX_COMMITS), self._erase())
         await self._erase()
         self.model.erase()
@@ -345,7 +216,7 @@ class KnowledgeHistory(History):
 
     async def embed(self) -> None:
         """Embed what waits, perhaps in a run that is killed."""
-        if self._is_killed():
+        if self._should_kill():
             await self.app.survives(self.generator.randrange(MAX_COMMITS), embed_all(self.ctx))
         else:
             await embed_all(self.ctx)
@@ -397,27 +268,31 @@ class KnowledgeHistory(History):
         assert await repair(self.ctx, make_ample_budget()) == Report()
 
     async def _check_lists(self) -> None:
-        listed = (await call_result(self.app, "list_sources", limit=50))["sources"]
-        assert {source["source_id"] for source in listed} == self.model.sources.keys()
-        titles = {source["source_id"]: source["title"] for source in listed}
-        assert (
-            titles.items()
-            >= {name: title for name, title in self.model.titles.items() if name in titles}.items()
-        )
+        """Compare all lists of sources, passages and members with the model."""
+        summaries = (await call_result(self.app, "list_sources", limit=50))["sources"]
+        titles = {summary["source_id"]: summary["title"] for summary in summaries}
+        assert titles.keys() == self.model.sources.keys()
+        edited_titles = {
+            source_id: title
+            for source_id, title in self.model.titles.items()
+            if source_id in titles
+        }
+        assert titles.items() >= edited_titles.items()
         for source_id, texts in self.model.sources.items():
             arguments = {"source_id": source_id, "detail": "full", "limit": 50}
             source = await call_result(self.app, "get_source", **arguments)
             assert {chunk["chunk_id"]: chunk["text"] for chunk in source["chunks"]} == texts
             assert source["chunk_count"] == len(texts)
         recent = await call_result(self.app, "get_recent", limit=50)
-        of_notes = {name for note in self.model.notes for name in self.model.sources[note]}
-        assert {chunk["chunk_id"] for chunk in recent["chunks"]} == of_notes
+        chunks_of_notes = {name for note in self.model.notes for name in self.model.sources[note]}
+        assert {chunk["chunk_id"] for chunk in recent["chunks"]} == chunks_of_notes
         last_year = await call_result(self.app, "get_recent", period="last_year", limit=50)
         assert {chunk["chunk_id"] for chunk in last_year["chunks"]} <= self.model.chunks.keys()
         assert await self._load_cluster_members() <= self.model.chunks.keys()
         assert (await read_chunks(self.ctx)).keys() == self.model.chunks.keys()
 
     async def _check_chunks(self, chunk_ids: Sequence[str]) -> None:
+        """Compare these passages with the model. A note's passage is found without the jobs."""
         for chunk_id in chunk_ids:
             chunk = await call_result(self.app, "get_chunk", chunk_id=chunk_id)
             assert chunk["content"] == self.model.texts[chunk_id]
@@ -429,6 +304,7 @@ class KnowledgeHistory(History):
                 assert chunk_id in hits
 
     async def _check_absent(self, chunk_ids: Sequence[str]) -> None:
+        """Check that nobody can read or find these passages and the forgotten sources."""
         for chunk_id in chunk_ids:
             answer = await call(self.app, "get_chunk", chunk_id=chunk_id)
             assert answer.error
@@ -457,7 +333,7 @@ class KnowledgeHistory(History):
         """Make a call. One that is killed is sent again, perhaps after the index job has run."""
         self._number += 1
         arguments["idempotency_key"] = f"key-{self._number}"
-        if self._is_killed():
+        if self._should_kill():
             commits = self.generator.randrange(MAX_COMMITS)
             if not await self.app.survives(commits, self._send(tool, **arguments)):
                 await self.generator.choice([self.index, self._wait])()
@@ -483,15 +359,18 @@ class KnowledgeHistory(History):
         self.model.put(chunked)
 
     def _make_content(self, note: str | None = None) -> NoteContent:
-        """Return the content of a new note, or of a change, which keeps some paragraphs."""
+        """Return random content for a new note, or for a change of `note`.
+
+        A change keeps the whole text, its first paragraph, or nothing of it.
+        """
         paragraphs = self._make_paragraph(), self._make_paragraph(), self._make_paragraph()
         text = "\n\n".join(paragraphs[: self.generator.choice([1, 1, 3])])
         title = self.generator.choice(["Log", "Bread"])
         tags = tuple(self.generator.sample(["food", "sea", "a/b"], self.generator.randrange(3)))
         if note:
-            former = self.model.revisions[note][-1]
-            begin = former.text.partition("\n\n")[0]
-            text = self.generator.choice([former.text, text, f"{begin}\n\n{text}"])
+            former_text = self.model.revisions[note][-1].text
+            first_paragraph = former_text.partition("\n\n")[0]
+            text = self.generator.choice([former_text, text, f"{first_paragraph}\n\n{text}"])
         return NoteContent(title=title, text=f"{text}\n\n{self._make_mark()}", tags=tags)
 
     def _make_paragraph(self) -> str:
@@ -509,21 +388,23 @@ class KnowledgeHistory(History):
         return f"mark{self._number}"
 
     def _list_absent(self) -> list[str]:
-        live = self.model.chunks
-        return [chunk_id for chunk_id in self.model.texts if chunk_id not in live]
+        """Return the ids of passages that once existed."""
+        chunks = self.model.chunks
+        return [chunk_id for chunk_id in self.model.texts if chunk_id not in chunks]
 
     def _draw_sample(self, names: Iterable[str], limit: int = 1) -> list[str]:
-        """Return some names, the same ones for the same seed although ids of notes are random."""
-        in_order = list(names)
-        return self.generator.sample(in_order, min(limit, len(in_order)))
+        """Return random ids by their position, since the ids of notes differ from run to run."""
+        ordered_names = list(names)
+        return self.generator.sample(ordered_names, min(limit, len(ordered_names)))
 
-    def _is_killed(self) -> bool:
-        return self.generator.random() < 0.3
+    def _should_kill(self) -> bool:
+        """Choose whether to kill the next call or run."""
+        return self.generator.random() < KILL_PROBABILITY
 
     async def _wait(self) -> None:
         """Do nothing before a call is sent again."""
 
 
 def make_app(settings: Settings) -> KillableApp:
-    """Return an app for a history."""
+    """Return the app for a history, whose clock always shows `TODAY`."""
     return KillableApp(settings, clock=lambda: TODAY, embedder=WordEmbedder())

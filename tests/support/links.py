@@ -1,4 +1,7 @@
-"""The pages that saved links lead to, on a local web server, and runs that fetch them."""
+"""Serves the pages of saved links on a local web server, and runs the job that fetches them.
+
+A saved link is a URL that a user gave to Carrel, whose page the job `ingest` adds as a source.
+"""
 
 from __future__ import annotations
 
@@ -21,33 +24,35 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 SITE: Final = f"http://{HOST}"
+"""The base URL of the pages."""
 EDITOR: Final = Caller.of("ed", role=Role.EDITOR)
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
 ESSAY: Final = "# On Reefing\n\nReef the mainsail before you think that you must."
+"""The text of a page in Markdown."""
 
 
 def make_text_page(
     text: str, kind: str = "text/markdown; charset=utf-8", status: int = 200
 ) -> Page:
-    """Make a page of this type."""
+    """Make a page with this text, media type and HTTP status."""
     return Page(text.encode(), status, headers={"Content-Type": kind})
 
 
 @contextmanager
 def serve_site(**pages: Page) -> Iterator[PublicWebServer]:
-    """Serve pages by their path without the slash; other paths are not found."""
+    """Serve pages, each named by its path without the slash. Other paths are not found."""
     with PublicWebServer(None, make_text_page("", status=404)) as server:
         server.pages = {f"/{name}": page for name, page in pages.items()}
         yield server
 
 
 def make_link_fetcher(server: PublicWebServer) -> SafeFetch:
-    """Make a fetcher of links that takes the server for a public one."""
+    """Make a fetcher of links that treats the server as a public one."""
     return SafeFetch(FETCH_RULES, make_resolver(server.endpoint))
 
 
 async def fetch_due_links(ctx: Context, server: PublicWebServer) -> Report:
-    """Fetch the links that are due."""
+    """Run the part of the job that fetches the links that are due."""
     report = Report()
     await fetch_links(ctx, make_ample_budget(), report, make_link_fetcher(server))
     return report

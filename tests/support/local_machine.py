@@ -1,4 +1,7 @@
-"""A state folder and a port of their own for tests of the shared emulator, and its processes."""
+"""A simulated machine: a state folder and a port, for tests of the emulator that programs share.
+
+Programs on one machine share a Firestore emulator, which a daemon starts and stops.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,20 @@ with shared_database() as host:
     print(host, flush=True)
     sys.stdin.read()
 """
+"""A client of the shared database, which prints the address and waits for the end of its input."""
 CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
+"""The command `carrel`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A state folder, a port, and the programs that a test starts with them."""
+    """A state folder, a port, and the programs that a test starts with them.
+
+    Attributes:
+        state: The state folder.
+        environment: The environment of programs, which names the state folder and the port.
+        stack: The stack that kills the programs when it is closed.
+    """
 
     state: StateFolder
     environment: dict[str, str]
@@ -59,7 +70,7 @@ class Machine:
         return self.start([sys.executable, "-c", SHARE_DATABASE_SCRIPT], **environment)
 
     def find_processes(self) -> dict[int, str]:
-        """Return the daemons and emulators of this machine."""
+        """Return the command lines of this machine's daemons and emulators, by process id."""
         patterns = (f"infra.local.emulator_daemon {self.state.path} ", f"--port={self.port}")
         listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
         pids_and_commands = (line.split(maxsplit=1) for line in listing.splitlines())
@@ -73,16 +84,21 @@ class Machine:
         """Return the process ids of the daemons."""
         return [
             pid
-            for pid, args in self.find_processes().items()
-            if "infra.local.emulator_daemon" in args
+            for pid, command in self.find_processes().items()
+            if "infra.local.emulator_daemon" in command
         ]
 
     def find_emulators(self) -> list[int]:
         """Return the process ids of the emulators."""
-        return [pid for pid, args in self.find_processes().items() if "java" in args.split()[0]]
+        processes = self.find_processes().items()
+        return [pid for pid, command in processes if "java" in command.split()[0]]
 
     def wait_until_idle(self) -> None:
-        """Wait until no daemon and no emulator is running."""
+        """Wait until no daemon and no emulator is running.
+
+        Raises:
+            TimeoutError: A process has not ended.
+        """
         while processes := self.find_processes():
             wait_for_end(*processes)
 

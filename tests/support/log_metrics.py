@@ -1,6 +1,6 @@
-"""What Cloud Logging derives from Carrel's log lines: log entries, and the values of metrics.
+"""Derives log entries and values of metrics from Carrel's log lines, as Cloud Logging does.
 
-The module supports the filters and extractors that `infra/build/log_metrics.json` uses.
+It supports the filters and extractors in `infra/build/log_metrics.json`, which defines the metrics.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from infra.build.discovery import ROOT
 METRICS: Final[list[dict[str, Any]]] = json.loads(
     (ROOT / "infra" / "build" / "log_metrics.json").read_text("utf-8")
 )
+"""The definitions of the metrics."""
 _ENTRY_FIELDS: Final = {
     "severity": "severity",
     "time": "timestamp",
@@ -23,6 +24,7 @@ _ENTRY_FIELDS: Final = {
 }
 """The fields of a line that become fields of the log entry, with their names in the entry."""
 _COMPARISON: Final = re.compile(r'(?P<path>[\w.]+)(?:="(?P<value>[^"]*)"|(?P<exists>:\*))')
+"""A part of a filter: `path="value"`, or `path:*` for any value."""
 _EXTRACTOR: Final = re.compile(r"EXTRACT\((?P<path>[\w.]+)\)")
 
 
@@ -34,7 +36,7 @@ def parse_log_entry(line: str) -> dict[str, Any]:
 
 
 def extract_labels(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, str]:
-    """Return the labels of an entry's data point; missing values are empty."""
+    """Return the labels that an entry gives to a metric; a missing value is an empty string."""
     extractors = metric["labelExtractors"].items()
     return {key: str(_extract(extractor, entry) or "") for key, extractor in extractors}
 
@@ -57,17 +59,17 @@ def extract_values(line: str) -> dict[str, float]:
 def _is_match(comparison: str, entry: dict[str, Any]) -> bool:
     match = _COMPARISON.fullmatch(comparison)
     assert match, comparison
-    value = _value_at(match["path"], entry)
+    value = _find_value(match["path"], entry)
     return value is not None if match["exists"] else value == match["value"]
 
 
 def _extract(extractor: str, entry: dict[str, Any]) -> Any:
     match = _EXTRACTOR.fullmatch(extractor)
     assert match, extractor
-    return _value_at(match["path"], entry)
+    return _find_value(match["path"], entry)
 
 
-def _value_at(path: str, entry: dict[str, Any]) -> Any:
+def _find_value(path: str, entry: dict[str, Any]) -> Any:
     value: Any = entry
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None

@@ -8,12 +8,15 @@ from typing import Any, Final
 from infra.build.functions import functions
 
 READER: Final = {"(default)": "roles/datastore.viewer"}
+"""The database roles of functions that only read."""
 WRITER: Final = {"(default)": "roles/datastore.user"}
+"""The database roles of functions that write."""
 VERTEX: Final = ["roles/aiplatform.user"]
+"""The project roles of functions that use Vertex AI."""
 
 
 def make_function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
-    """Make a function of a manifest, with typical values for all other fields."""
+    """Make the entry of a function in a manifest; `parts` override typical values."""
     key = name.replace("_", "-")
     return {
         "kind": kind,
@@ -40,13 +43,13 @@ def make_function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
 
 
 def make_job(name: str, **parts: Any) -> dict[str, Any]:
-    """Make a job of a manifest."""
-    usual = {"concurrency": 1, "timeout_seconds": 1500, "max_instances": 1, "databases": WRITER}
-    return make_function("job", name, **{**usual, **parts})
+    """Make the entry of a job in a manifest; `parts` override typical values."""
+    defaults = {"concurrency": 1, "timeout_seconds": 1500, "max_instances": 1, "databases": WRITER}
+    return make_function("job", name, **{**defaults, **parts})
 
 
 def make_manifest() -> dict[str, Any]:
-    """Make a manifest with one function of each kind."""
+    """Make a manifest with the gateway, and tools and jobs that differ in every field."""
     gateway_secrets = ["ACCESS_SECRETS", "GOOGLE_CLIENT_SECRET", "BILLING_TOKEN"]
     functions = [
         make_function(
@@ -91,7 +94,7 @@ def make_manifest() -> dict[str, Any]:
 
 @cache
 def build_real_manifest() -> dict[str, Any]:
-    """Return the manifest of all functions, with names of bundles that do not exist.
+    """Return the manifest of all functions. The bundles that it names do not exist.
 
     The result is cached: do not change it.
     """

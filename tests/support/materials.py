@@ -1,4 +1,4 @@
-"""A text for `extract_key_info`, and calls of this tool."""
+"""Calls `extract_key_info`, the tool that finds in a text what matters for a query."""
 
 from __future__ import annotations
 
@@ -12,33 +12,36 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, WireError
 
 READER: Final = Caller.of("reader")
+"""The default caller."""
 STRANGER: Final = Caller.of("stranger")
+"""A caller who must not see the reader's texts."""
 
 MAST: Final = "The mast of the boat was struck by lightning and split from top to deck."
 BREAD: Final = "Rye bread needs a sour dough, since rye has too little gluten for yeast alone."
 COMET: Final = "A comet's tail always points away from the sun, whichever way the comet moves."
 BRIDGE: Final = "The bridge was closed for repairs after rust was found in its cables."
 TEXT: Final = f"{MAST}\n\n{BREAD}\n\n{COMET}\n\n{BRIDGE}"
+"""A text of four passages about different things."""
 
 
 async def call_extract(
     app: App, query: str, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
-    """Call the tool, and return its answer."""
+    """Call `extract_key_info`, and return the answer: a result or an error."""
     return await call(app, "extract_key_info", caller, query=query, **arguments)
 
 
 async def extract_result(
     app: App, query: str, caller: Caller = READER, **arguments: Any
 ) -> dict[str, Any]:
-    """Call the tool, and return its result."""
+    """Assert that a call of `extract_key_info` succeeds, and return its result."""
     return await call_result(app, "extract_key_info", caller, query=query, **arguments)
 
 
 async def extract_error(
     app: App, query: str, caller: Caller = READER, **arguments: Any
 ) -> WireError:
-    """Call the tool, and return its error."""
+    """Assert that a call of `extract_key_info` fails, and return its error."""
     answer = await call_extract(app, query, caller, **arguments)
     assert answer.error is not None, answer.result
     return answer.error

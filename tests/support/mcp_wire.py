@@ -1,6 +1,6 @@
 """MCP messages as they are sent over HTTP, made without a client library.
 
-So tests can also send what no client library would.
+Tests can therefore also send messages that no client library would send.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """A TLS context for plain HTTP, since loading the CA certificates takes 30 ms per client."""
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-
+"""The headers of every message."""
 CLIENT_META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "carrel-tests", "version": "1.0.0"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+"""What a client of the stateless revision says about itself in each request."""
 
 TOOL_NAMES = [tool.name for tool in tools() if not tool.internal]
 """Every tool that clients may call, as the gateway lists them."""
@@ -50,7 +51,7 @@ def make_call(tool: str, arguments: Any) -> dict[str, Any]:
 def post(
     url: str, body: dict[str, Any] | bytes, headers: dict[str, str | None] | None = None
 ) -> httpx2.Response:
-    """Post a message with additional headers; a header that is None is left out."""
+    """Post a message. The headers override `HEADERS`; a header that is None is omitted."""
     all_headers = {**HEADERS, **(headers or {})}
     present_headers = {name: value for name, value in all_headers.items() if value is not None}
     content = {"content": body} if isinstance(body, bytes) else {"json": body}
@@ -60,7 +61,10 @@ def post(
 def post_modern(
     url: str, method: str, extra_headers: dict[str, str | None] | None = None, /, **params: Any
 ) -> httpx2.Response:
-    """Post a request of revision 2026-07-28, whose headers repeat parts of the body."""
+    """Post a request of revision 2026-07-28, with the headers that repeat parts of the body.
+
+    `extra_headers` override these headers.
+    """
     headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": method}
     headers |= extra_headers or {}
     if name := params.get("name") or params.get("uri"):

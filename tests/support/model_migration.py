@@ -1,16 +1,16 @@
-"""A knowledge base with all kinds of vectors, and its migration to another embedding model."""
+"""Fills a knowledge base with all kinds of vectors, and migrates it to another embedding model.
+
+The job `reembed` announces a migration first. It begins when all processes know of it, two minutes
+later.
+"""
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.reembed.job import reembed
-from shared.ai.embedding import Purpose, unit_vector
-from shared.core.errors import InvalidInput, Unavailable
+from shared.core.errors import Unavailable
 from shared.runtime.context import App
 from tests.support.database_dump import read_all_documents
 from tests.support.extractions import (
@@ -19,6 +19,7 @@ from tests.support.extractions import (
     make_warning,
     store_extractions,
 )
+from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.jobs import make_ample_budget, make_brief_budget, make_job_context
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.materials import TEXT, extract_result
@@ -27,62 +28,24 @@ from tests.support.tool_calls import call_result
 from tests.support.traces import make_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from shared.ai.embedding import Vector
     from shared.core.dates import Clock
     from shared.core.settings import Settings
     from shared.runtime.job import Budget, Report
     from tests.support.clock import SettableClock
 
 TASK: Final = "boats"
+"""The id of the workspace with materials."""
 QUESTION: Final = "What was struck by lightning?"
 COLLECTIONS: Final = ("chunks", "traces", "extractions")
+"""The collections whose vectors the job migrates."""
 TIME_FIELDS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_at", "kept_at"}
-
-
-@dataclass
-class FakeEmbeddingModel:
-    """A fake embedding model that counts what it embeds. Texts that share words are similar.
-
-    Attributes:
-        is_down: Whether the model is unavailable.
-        rejected_words: If not empty, texts that contain this are rejected.
-        embedding_counts: The number of times that each text was embedded.
-    """
-
-    model: str
-    dimension: int
-    batch_size: int = 4
-    is_down: bool = False
-    rejected_words: str = ""
-    embedding_counts: Counter[str] = field(default_factory=Counter)
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed each text."""
-        if self.is_down:
-            raise Unavailable("The embedding provider does not answer.", retry_after=5)
-        if self.rejected_words and any(self.rejected_words in text for text in texts):
-            raise InvalidInput("The model refuses text 0.", details={"text": 0})
-        if purpose is Purpose.DOCUMENT:
-            self.embedding_counts.update(texts)
-        return [self._make_vector(text) for text in texts]
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
-    def _make_vector(self, text: str) -> Vector:
-        words = text.casefold().split() or [""]
-        directions = zip(*map(self._make_direction, words), strict=True)
-        return unit_vector([sum(numbers) for numbers in directions], self.dimension)
-
-    def _make_direction(self, word: str) -> list[float]:
-        generator = random.Random(f"{self.model} {word}")  # noqa: S311 - no secret
-        return [generator.gauss() for _ in range(self.dimension)]
+"""The fields that `read_database` replaces, since their times differ from run to run."""
 
 
 def make_previous_model() -> FakeEmbeddingModel:
-    """Return the model of the first vectors."""
+    """Return the model from which the knowledge base is migrated."""
     return FakeEmbeddingModel("words-1", 16)
 
 
@@ -92,7 +55,7 @@ def make_new_model() -> FakeEmbeddingModel:
 
 
 async def fill_knowledge_base(app: App) -> None:
-    """Store chunks, extractions, traces and materials."""
+    """Store chunks, extractions, traces and a workspace with materials, all with vectors."""
     ctx = make_job_context(app)
     chunks = await store_sources(ctx, BAKING, SAILING)
     await store_extractions(
@@ -106,7 +69,7 @@ async def fill_knowledge_base(app: App) -> None:
 def make_expected_spaces(
     model: str | None, dimension: int
 ) -> dict[str, set[tuple[str | None, int]]]:
-    """Return the result of `read_spaces` if all vectors have one model and dimension."""
+    """Return what `read_spaces` returns if all vectors have this model and dimension."""
     return {name: {(model, dimension)} for name in COLLECTIONS}
 
 
@@ -136,7 +99,7 @@ def get_model(app: App) -> FakeEmbeddingModel:
 
 
 async def announce_migration(app: App) -> Report:
-    """Announce a migration, without waiting until the job can begin with it."""
+    """Announce a migration, without waiting until the job may begin it."""
     return await reembed(make_job_context(app), make_brief_budget())
 
 
@@ -164,7 +127,7 @@ async def clear_vectors(app: App, clock: SettableClock) -> None:
 
 
 async def read_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
-    """Return the models and vector lengths in each collection. A missing vector has length 0."""
+    """Return the pairs of model and dimension in each collection; 0 stands for a missing vector."""
     ctx = make_job_context(app)
     return {
         collection: {
@@ -176,7 +139,10 @@ async def read_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
 
 
 async def read_database(app: App) -> dict[str, Any]:
-    """Return all documents except leases and runs, with placeholders for times."""
+    """Return the fields of all documents except leases and runs, by path.
+
+    The name of a time field replaces its value, and the names of pending steps replace the steps.
+    """
     contents = await read_all_documents(app.connection.client)
     return {
         path: {name: _simplify(name, value) for name, value in (snapshot.to_dict() or {}).items()}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 _ITERATIONS: Final = 100
-"""After this many iterations of the event loop, every client has sent its request."""
+"""The number of iterations of the event loop after which every client has sent its request."""
 
 
 class MonotonicClock:
@@ -30,12 +30,12 @@ class MonotonicClock:
         return self._monotonic() + self._offset
 
     def advance(self, seconds: float) -> None:
-        """Advance the clock, from any thread. Timers that become due fire."""
+        """Advance the clock from any thread, and wake the event loop to run timers that are due."""
         self._offset += seconds
-        self._loop.call_soon_threadsafe(lambda: None)  # wakes the loop
+        self._loop.call_soon_threadsafe(lambda: None)
 
     def advance_soon(self, seconds: float) -> None:
-        """Advance the clock once all clients of a hanging server wait for its reply."""
+        """Advance the clock after all clients of a hanging server have sent their requests."""
         self._loop.call_soon_threadsafe(self._advance_after, _ITERATIONS, seconds)
 
     def _advance_after(self, iterations: int, seconds: float) -> None:

@@ -1,6 +1,6 @@
-"""Tools for tests of what all tools share: they write, cost money, hang and fail.
+"""Small tools for tests of what all tools have in common: prices, writes, time limits, failures.
 
-They write to a private notebook of the caller.
+Two tools write to and read from a private notebook of the caller. The others return a fixed text.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def notebook(ctx: Context) -> AsyncDocumentReference:
 
 
 async def write_note(args: Note, ctx: Context) -> Outcome[Written]:
-    """Add a note to the caller's notebook."""
+    """Add a note to the caller's notebook, in one commit. Its price is the text's length."""
     if args.then == "refuse":
         raise NotFound("There is no such notebook.")
     database, notes = ctx.database, notebook(ctx)
@@ -85,12 +85,12 @@ async def read_notes(_args: Nothing, ctx: Context) -> Notes:
 
 
 async def read_sign(_args: Nothing, _context: Context) -> Notes:
-    """Read a public sign."""
+    """Return a text that is free and public."""
     return Notes(texts=["Welcome."])
 
 
 async def read_fortune(_args: Nothing, _context: Context) -> Notes:
-    """Read a fortune."""
+    """Return a text that is public and costs money."""
     return Notes(texts=["You will read a lot."])
 
 

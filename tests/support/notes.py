@@ -1,4 +1,4 @@
-"""Calls of `save_note` as the gateway makes them, and searches for notes."""
+"""Calls `save_note` as the gateway does, and searches for notes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ NOTE_TEXT: Final = "Rye bread keeps for a week if it is wrapped in linen."
 async def save_note(
     app: App, text: str = NOTE_TEXT, caller: Caller = EDITOR, **more: Any
 ) -> dict[str, Any]:
-    """Save a note; return the answer."""
+    """Save a note as an editor, and return the result of the call."""
     return await call_result(app, "save_note", caller, text=text, **more)
 
 
 async def change_note(app: App, note: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Change a note as its author, from the revision of an earlier answer."""
+    """Change a note as `EDITOR`. `note` is the result of the call that saved it."""
     base = {"source_id": note["source_id"], "revision": note["revision"]}
     return await call_result(app, "save_note", EDITOR, **base, **changes)
 
 
 async def search_source_ids(app: App, query: str, mode: str = "hybrid") -> list[str]:
-    """Return the source ids of the passages that a search finds, best first."""
+    """Return the source id of each passage that `search_kb` finds, best first."""
     answer = await call_result(app, "search_kb", query=query, mode=mode)
     return [hit["source_id"] for hit in answer["results"]]

@@ -15,6 +15,7 @@ import click
 from infra.local.local_database import STATE
 
 INSTALL_SECONDS: Final = 300
+"""The time limit of an installation."""
 
 
 class NotInstalled(Exception):

@@ -1,4 +1,4 @@
-"""Random sources with unusual characters, for tests that nothing is lost when they are stored."""
+"""Random sources with unusual characters, for tests that no text is changed when it is stored."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ _PIECES: Final = (
     "\x7f", "\x1b[2J", "null", "no", "1e9", "~", "%20", "../..", "C:\\", "<b>", "&amp;", "\u00a0",
     "\ufeff", "\U0010fffe",
 )  # fmt: skip
+"""Pieces that careless code would change: scripts, controls, Markdown, JSON, YAML, paths, HTML."""
 _START: Final = datetime(2019, 2, 28, 23, 59, 59, 999_999, UTC)
+"""The earliest date: a microsecond before midnight and the end of the month."""
+_MAX_MICROSECONDS: Final = 10**15
+"""The span of dates in microseconds: 31 years."""
 
 
 def make_odd_text(random: Random, pieces: int) -> str:
-    """Return a text that does not begin or end with white space."""
+    """Return a text of random pieces that does not begin or end with white space."""
     separators = (" ", " ", " ", ". ", "\n", "\n\n", "\r\n")
     words = [random.choice(_PIECES) + random.choice(separators) for _ in range(pieces)]
     return ("".join(words).strip() or "x").strip()
@@ -34,7 +38,7 @@ def _make_line(random: Random) -> str:
 def _make_moment(random: Random) -> datetime | None:
     if random.random() < 0.5:
         return None
-    return _START + timedelta(microseconds=random.randrange(10**15))
+    return _START + timedelta(microseconds=random.randrange(_MAX_MICROSECONDS))
 
 
 def _drop_at_random(random: Random, value: str) -> str | None:
@@ -46,6 +50,7 @@ def _make_tags(random: Random) -> tuple[str, ...]:
 
 
 def _make_section(random: Random, number: int) -> Section:
+    # A few sections have more text than fits into a chunk.
     pieces = 900 if random.random() < 0.02 else random.choice((1, 5, 30))
     return Section(
         make_odd_text(random, pieces),

@@ -1,6 +1,6 @@
 """A minimal PDF writer: pages of lines in Helvetica, metadata, an outline and annotations.
 
-It writes the objects of ISO 32000-1 (PDF 1.7) that the reader of PDF files reads.
+It writes the objects of PDF 1.7 (ISO 32000-1) that Carrel's reader of PDF files reads.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LEFT, TOP, LEADING, SIZE = 72, 720, 16, 11
 """The left margin, the first baseline, the line spacing and the font size, in points."""
 LINE_WIDTH = 460
+"""The width of the box of an annotated line, in points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Annotation:
 
 @dataclass(slots=True)
 class _Objects:
-    """The numbered objects of a file."""
+    """The objects of a file. An object's number is its position, from 1."""
 
     bodies: list[bytes] = field(default_factory=list)
 
@@ -76,32 +77,24 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
 
     Args:
         pages: The lines of each page; "" leaves a gap.
-        info: The entries of the document information dictionary, such as `Title`.
-        outline: The title and the index of the page, from 0, of each chapter.
+        info: The entries of the document information dictionary, such as `Title`, by key.
+        outline: The title of each chapter, and the index of its page, from 0.
         annotations: The annotations.
         language: The language of the catalogue.
         encrypted: Whether the file asks for a password.
-        packed_content: The content of each page, packed by zlib, in place of its lines.
-        picture: The bytes of a picture that each page has a copy of.
+        packed_content: The content of every page, packed by zlib, in place of its lines.
+        picture: The gray values of a picture of 1,000 pixels a line; each page has its own copy.
     """
     objects = _Objects()
     catalog, tree, font = objects.add(), objects.add(), objects.add()
     objects.replace(
         font, b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
     )
-    numbers = [objects.add() for _ in pages]
-    for index, (number, lines) in enumerate(zip(numbers, pages, strict=True)):
+    page_numbers = [objects.add() for _ in pages]
+    for index, (number, lines) in enumerate(zip(page_numbers, pages, strict=True)):
         content = objects.add(_format_stream(packed_content or zlib.compress(_format_lines(lines))))
-        pictures = b""
-        if picture:
-            size = b"/Width 1000 /Height %d" % (len(picture) // 1000)
-            kind = b"/Type /XObject /Subtype /Image /ColorSpace /DeviceGray /BitsPerComponent 8"
-            copy = objects.add(
-                b"<< %b %b /Length %d >>\nstream\n%b\nendstream"
-                % (kind, size, len(picture), picture)
-            )
-            pictures = b"/XObject << /P %d 0 R >>" % copy
-        own = [
+        pictures = b"/XObject << /P %d 0 R >>" % _add_picture(objects, picture) if picture else b""
+        annotation_numbers = [
             objects.add(_format_annotation(annotation))
             for annotation in annotations
             if annotation.page == index
@@ -110,15 +103,16 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
             number,
             b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
             b" /Resources << /Font << /F1 %d 0 R >> %b >> /Annots [%b] >>"
-            % (tree, content, font, pictures, _format_references(own)),
+            % (tree, content, font, pictures, _format_references(annotation_numbers)),
         )
     objects.replace(
         tree,
-        b"<< /Type /Pages /Kids [%b] /Count %d >>" % (_format_references(numbers), len(numbers)),
+        b"<< /Type /Pages /Kids [%b] /Count %d >>"
+        % (_format_references(page_numbers), len(page_numbers)),
     )
     entries = b"/Type /Catalog /Pages %d 0 R" % tree
     if outline:
-        entries += b" /Outlines %d 0 R" % _add_outline(objects, outline, numbers)
+        entries += b" /Outlines %d 0 R" % _add_outline(objects, outline, page_numbers)
     if language:
         entries += b" /Lang " + _format_string(language)
     objects.replace(catalog, b"<< %b >>" % entries)
@@ -127,11 +121,20 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         items = b" ".join(b"/%b %b" % (key.encode(), _format_string(info[key])) for key in info)
         trailer += b" /Info %d 0 R" % objects.add(b"<< %b >>" % items)
     if encrypted:
-        # The entries O and U of no password.
+        # No password has these values of the entries O and U.
         security = b"/Filter /Standard /V 1 /R 2 /P -4 /O <%b> /U <%b>" % (b"4f" * 32, b"55" * 32)
         identifier = b"[<%b> <%b>]" % (b"49" * 16, b"49" * 16)
         trailer += b" /ID %b /Encrypt %d 0 R" % (identifier, objects.add(b"<< %b >>" % security))
     return objects.build_file(trailer)
+
+
+def _add_picture(objects: _Objects, picture: bytes) -> int:
+    """Add a picture, and return the number of its object."""
+    size = b"/Width 1000 /Height %d" % (len(picture) // 1000)
+    kind = b"/Type /XObject /Subtype /Image /ColorSpace /DeviceGray /BitsPerComponent 8"
+    return objects.add(
+        b"<< %b %b /Length %d >>\nstream\n%b\nendstream" % (kind, size, len(picture), picture)
+    )
 
 
 def _format_stream(packed: bytes) -> bytes:
@@ -184,7 +187,7 @@ def _compute_box(line: int) -> tuple[int, int, int, int]:
 
 
 def _format_quad(box: tuple[int, int, int, int]) -> bytes:
-    """Return the corners in the order that programs write: a Z, not a circle."""
+    """Return the corners in the order in which programs write them: a Z, not a circle."""
     left, bottom, right, top = box
     corners = (left, top, right, top, left, bottom, right, bottom)
     return b" ".join(b"%d" % number for number in corners)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
 
 FORGED_KEY = f"carrel_0123456789ab_{PRIVATE_WORD * 7}"
-"""An access key that was never issued."""
+"""A well-formed access key that was never issued."""
 NESTING_DEPTH = 150
 """The depth of nested JSON in a request, close to the accepted maximum."""
 SIGN_IN_PATHS = (
@@ -44,7 +44,7 @@ SIGN_IN_PATHS = (
     ".well-known/oauth-protected-resource",
     ".well-known/oauth-protected-resource/mcp",
 )
-"""The paths of the gateway's sign-in."""
+"""The gateway's paths for sign-in."""
 PATHS = (*SIGN_IN_PATHS, "health", "mcp")
 """The paths that the gateway serves."""
 FIELDS = (
@@ -52,7 +52,7 @@ FIELDS = (
     *("redirect_uri", "refresh_token", "token", "scope", "resource", "key", "grant_type"),
     *("response_type", "csrf", "id_token", "error", "error_description"),
 )
-"""The parameters and form fields that are sent to these paths."""
+"""The parameters and form fields of requests to `PATHS`."""
 
 
 def send_private_word(gateway: RunningGateway) -> str:
@@ -70,7 +70,7 @@ def send_private_word(gateway: RunningGateway) -> str:
 
 
 def send_calls(gateway: RunningGateway) -> Iterator[httpx2.Response]:
-    """Send the word in tool calls."""
+    """Send the word in tool calls, valid and invalid ones."""
     endpoint = gateway.endpoint
     response = post(endpoint, make_call("search_kb", {"query": f"the {PRIVATE_WORD}"}))
     yield response

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 END_TIMEOUT_SECONDS: Final = 60.0
-"""After this time, a process that has not ended is considered to hang."""
+"""The time after which a process that has not ended is considered to hang."""
 
 
 def wait_for_end(*pids: int) -> None:
@@ -25,6 +25,7 @@ def wait_for_end(*pids: int) -> None:
 
 
 def _wait(pid: int) -> bool:
+    """Return whether a process ends in time. Linux and macOS have different ways to wait."""
     if sys.platform == "linux":
         descriptor = os.pidfd_open(pid)
         try:

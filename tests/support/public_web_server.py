@@ -1,6 +1,6 @@
-"""A web server on this machine, and fetchers that take it for a server on the public internet.
+"""A web server on this machine, and fetchers that treat it as a server on the public internet.
 
-Real fetchers refuse loopback addresses.
+Real fetchers refuse loopback addresses, so these resolve a public name to the server's address.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ import contextlib
 import ssl
 import threading
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 from functions.gateway.oauth.client_id_metadata import FETCH_RULES
 from shared.core.public_url import DocumentRejected
 from shared.core.safe_fetch import Endpoint, SafeFetch
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 HOST = "client.example"
+"""The public name of the server."""
 DOCUMENT_URL = f"https://{HOST}/oauth/client.json"
+"""The URL of an OAuth client's metadata document."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class PublicWebServer(LoopbackServer):
         pages: Responses by target.
         requests: The requests so far.
         arrived: Set after the first request.
-        gate: Requests wait until this is set; it is set at first.
+        gate: Responses wait until this is set. It is set unless a test clears it.
         server_names: The server name of each TLS handshake so far.
     """
 
@@ -101,14 +102,14 @@ class PublicWebServer(LoopbackServer):
         """Do not log clients that disconnect."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: PublicWebServer
 
     def do_GET(self) -> None:
-        name = self.server.server_names[-1] if self.server.server_names else None
+        sni = self.server.server_names[-1] if self.server.server_names else None
         headers = {key.lower(): value for key, value in self.headers.items()}
         _, target, _ = self.requestline.split()  # self.path is normalized
-        self.server.requests.append(ReceivedRequest(target, headers, name))
+        self.server.requests.append(ReceivedRequest(target, headers, sni))
         self.server.arrived.set()
         self.server.gate.wait()
         with contextlib.suppress(OSError):  # the client may have disconnected
@@ -125,9 +126,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(page.body)
             if not page.is_endless:
                 return
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
 
 
 def make_resolver(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:

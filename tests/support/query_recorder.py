@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DIRECTORY_VARIABLE: Final = "CARREL_RECORD_QUERIES"
-"""The variable that names the directory for the shapes of processes."""
-
+"""The environment variable that names the directory to which processes write shapes."""
 _KINDS: Final = (BaseQuery, BaseVectorQuery, BaseAggregationQuery)
+"""The classes of queries."""
 _METHOD: Final = "_prep_stream"
+"""The method of these classes that builds the request."""
 
 
 @contextmanager
 def record_queries() -> Iterator[set[QueryShape]]:
     """Collect the shapes of all queries until the block ends.
 
-    An outer recording does not receive them, so that a test's example queries need no index.
+    The recording of the test run does not receive them, so a test's example queries need no index.
     """
     shapes: set[QueryShape] = set()
     outer_methods = [vars(kind)[_METHOD] for kind in _KINDS]
@@ -74,6 +75,7 @@ def read_shapes(directory: Path) -> frozenset[QueryShape]:
 
 
 def _observe(observer: Callable[[QueryShape], None]) -> None:
+    """Call a function with the shape of each further query, in place of a former observer."""
     for kind in _KINDS:
         setattr(kind, _METHOD, _with_observer(unwrap(vars(kind)[_METHOD]), observer))
 

@@ -1,7 +1,7 @@
-"""Tools' functions that are killed at random moments while clients call them.
+"""Kills tools' functions at random moments while clients call them.
 
 A client that gets no answer sends the call again with the same idempotency key, until the call is
-answered. Tests can then check what the functions stored.
+answered. Tests then check what the functions stored.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
     Request = Callable[[int, int], tuple[str, CallRequest]]
-    """A function that takes the number of a client and of its call, and returns a tool's name and a
-    request. It is called for each attempt, and must return the same idempotency key."""
+    """A function that returns a tool's name and a request.
+
+    Its arguments are the number of a client and the number of this client's call, from 0. It is
+    called for each attempt of a call, and must return the same idempotency key.
+    """
 
 MAX_SECONDS_TO_KILL: Final = 0.3
-"""How long after its first answer a function is killed, at most."""
+"""The maximum time between the first answer of a function and its death."""
 ANSWER_TIMEOUT_SECONDS: Final = 120.0
-"""How long a client repeats a call that is not answered."""
+"""The time after which a call without an answer fails a test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,11 @@ class KilledFunction:
     """A function that is killed several times.
 
     Attributes:
-        url: The URL of the last process. Each process has a port of its own, since a killed process
+        url: The URL of the newest process. Each process has its own port, since a killed process
             may occupy its port for a moment.
-        alive: Set while a process is serving.
-        over: Set when no more kills follow.
-        answered: Set when the current process has answered a call.
+        alive: Set while a process serves.
+        over: Set when no more kills will follow.
+        answered: Set when the newest process has answered a call.
         released: Set when the test no longer needs the function.
     """
 
@@ -131,11 +134,11 @@ def run_killed_function(
 def call_until_functions_survive(
     functions: Mapping[str, KilledFunction], clients: int, request: Request
 ) -> list[AnsweredCall]:
-    """Let clients call until no more kills follow, and then once more; return all answers.
+    """Let clients call until no more kills follow, and once more; return the answered calls.
 
     Args:
         functions: The functions to call, by the tool's name.
-        clients: The number of clients. A client makes one call after the other.
+        clients: The number of concurrent clients. Each makes one call after the other.
         request: A function that makes the requests.
 
     Raises:

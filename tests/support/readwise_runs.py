@@ -1,4 +1,4 @@
-"""Runs of the job `ingest` with a fake Readwise account, and what they stored."""
+"""Runs the job `ingest` with a fake Readwise account, and reads what it stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUN_TIMES: Final = {"created_at", "updated_at", "deleted_at"}
 
 
 def make_readwise_settings(readwise: FakeReadwise, project: str, **overrides: Any) -> Settings:
-    """Return the settings of a deployment that ingests this Readwise account."""
+    """Return the settings of a deployment that ingests from this Readwise account."""
     fields = {"readwise_token": SecretStr(TOKEN), "readwise_url": readwise.base_url} | overrides
     return Settings(google_cloud_project=project, **fields)
 
@@ -36,12 +36,12 @@ async def run_ingest(app: App, meter: Meter | None = None) -> Report:
 
 
 async def run_confirmed_ingest(app: App) -> Report:
-    """Run the job `ingest` once, as when a person confirmed that many sources are missing."""
+    """Run the job `ingest` once, as a person does who confirms that many sources are missing."""
     return await ingest_confirmed(make_job_context(app), make_ample_budget())
 
 
 async def read_progress(ctx: Context) -> SyncProgress:
-    """Return the stored progress: up to which change the account was read."""
+    """Return the stored progress, which says up to which change the account was read."""
     return await ReadwiseSync(ctx.database).load_progress()
 
 
@@ -58,7 +58,8 @@ async def read_texts(ctx: Context) -> dict[str, list[str]]:
 async def read_ingested_documents(ctx: Context, *collections: str) -> dict[str, dict[str, Any]]:
     """Return sources, chunks and the documents of other collections, without times of runs.
 
-    Two runs that stored the same have the same state.
+    The documents are by path, such as `sources/walden`. Two runs that store the same return the
+    same.
     """
     return {
         f"{collection}/{name}": {key: _hide_time(key, value) for key, value in data.items()}
@@ -68,7 +69,7 @@ async def read_ingested_documents(ctx: Context, *collections: str) -> dict[str, 
 
 
 def _hide_time(key: str, value: Any) -> Any:
-    """Return the value of a field, without the times in it."""
+    """Return the value of a field; for a time of a run, the name of the field."""
     if key == "pending":  # a map from steps to the times when they are due
         return set(value)
     return key if key in _RUN_TIMES else value

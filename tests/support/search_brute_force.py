@@ -1,4 +1,7 @@
-"""Random knowledge bases, and the results that `search_kb` must have, computed by brute force."""
+"""Random knowledge bases, and the results that `search_kb` must return, computed by brute force.
+
+The reference results use the chunks' texts and vectors, and none of the product's indexes.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.knowledge.search_kb.tool import In, search_kb
-from shared.index.posting_changes import PostingsTruncation
-from shared.index.postings import KNOWLEDGE
 from shared.knowledge import chunk_repository
 from shared.knowledge.source import Section, Source
 from shared.search.fusion import Scores, diversify, fuse
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator, Mapping, Sequence
 
-    from functions.tools.knowledge.search_kb.hits import Hit
-    from functions.tools.knowledge.search_kb.tool import Out
     from shared.ai.embedding import Vector
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
 
+# Random sources and filters are made of these. Some differ only in case or spaces, which filters
+# ignore.
 FIRST_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
 WORDS: Final = (
     *("rye", "wheat", "oven", "dough", "crust", "flour", "salt", "yeast", "lamp", "bell"),
@@ -45,34 +44,22 @@ CLUSTERS: Final = ("c1", "c2", "c3")
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedChunk:
-    """A chunk with its vector, as read without the code under test."""
+    """A chunk with its vector, read directly from Firestore."""
 
     chunk: Chunk
     vector: Vector
 
 
-def make_source_of_text(text: str, source_id: str = "notes", **fields: Any) -> Source:
-    """Return a source with one passage."""
-    return make_source_of_texts([text], source_id, **fields)
-
-
-def make_source_of_texts(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source:
-    """Return a source with a passage for each text."""
-    all_fields = {"title": source_id.title(), "category": "books"} | fields
-    return Source(source_id, sections=tuple(map(Section, texts)), **all_fields)
-
-
-async def update_and_index_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
-    """Set fields of a chunk, as jobs do, and index it again."""
-    reference = ctx.database.client.document(f"chunks/{chunk_id}")
-    await reference.update(fields | {"pending.index": ctx.clock()})
-    await index_all(ctx)
-
-
 async def store_random_sources(
     ctx: Context, generator: random.Random, sources: int = 9
 ) -> list[EmbeddedChunk]:
-    """Store sources with random tags, authors, dates, cards and clusters; return all passages."""
+    """Store sources with random tags, authors, dates, cards and clusters; return all passages.
+
+    Args:
+        ctx: The context of a job run.
+        generator: The source of random choices.
+        sources: The number of sources, each of 6 to 11 passages.
+    """
     await store_sources(ctx, *(_make_random_source(generator, number) for number in range(sources)))
     client = ctx.database.client
     async for snapshot in client.collection("chunks").select([]).stream():
@@ -93,38 +80,8 @@ async def read_embedded_chunks(ctx: Context) -> list[EmbeddedChunk]:
     ]
 
 
-async def truncate_postings(ctx: Context, collection: str, cap: int) -> None:
-    """Truncate all postings of a collection, as the index job truncates long ones."""
-    stream = ctx.database.client.collection(collection).stream()
-    refs = [(collection, snapshot.id) async for snapshot in stream]
-    await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(refs)
-
-
-async def search_all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
-    """Return all pages of a search."""
-    pages: list[Out] = []
-    cursor = None
-    for _ in count():
-        page_arguments = {"limit": limit, "cursor": cursor, **arguments}
-        pages.append(await search_kb(In.model_validate(page_arguments), ctx))
-        cursor = pages[-1].next_cursor
-        if cursor is None:
-            return pages
-    raise AssertionError
-
-
-def collect_hits(pages: Sequence[Out]) -> list[Hit]:
-    """Return the hits of all pages."""
-    return [hit for page in pages for hit in page.results]
-
-
-def collect_ids(pages: Sequence[Out]) -> list[str]:
-    """Return the chunk ids of all pages."""
-    return [hit.chunk_id for hit in collect_hits(pages)]
-
-
 def matches_filters(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False) -> bool:
-    """Return whether a passage passes filters, implemented independently of the product."""
+    """Return whether a passage passes the filters of `search_kb`, without the product's code."""
     assert chunk.dated_at
     return all(_check_filters(chunk, filters)) and (
         not cards_only or chunk.knowledge_card is not None
@@ -133,12 +90,12 @@ def matches_filters(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: boo
 
 def sort_newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
     """Return the ids of passages, newest first."""
-    in_order = sorted(
+    chunks = sorted(
         (entry.chunk for entry in candidates),
         key=lambda chunk: (chunk.dated_at, chunk.chunk_id),
         reverse=True,
     )
-    return [chunk.chunk_id for chunk in in_order]
+    return [chunk.chunk_id for chunk in chunks]
 
 
 def rank_by_meaning(candidates: Sequence[EmbeddedChunk], vector: Vector) -> list[str]:
@@ -152,7 +109,10 @@ def rank_by_meaning(candidates: Sequence[EmbeddedChunk], vector: Vector) -> list
 def rank_by_words(
     candidates: Sequence[EmbeddedChunk], all_chunks: Sequence[EmbeddedChunk], query: str
 ) -> list[str]:
-    """Return the ids of passages that contain a term of a query, by BM25, best first."""
+    """Return the ids of the candidates that contain a term of a query, by BM25, best first.
+
+    The frequencies of terms are those in all chunks.
+    """
     scores = compute_bm25(all_chunks, query)
     candidate_scores = {
         entry.chunk.chunk_id: scores[entry.chunk.chunk_id]
@@ -168,7 +128,7 @@ def rank_by_both(
     query: str,
     vector: Vector,
 ) -> list[str]:
-    """Return the ids of passages by both scores, best first."""
+    """Return the ids of the candidates by the fusion of both scores, best first."""
     lexical_scores = compute_bm25(all_chunks, query)
     scores = {
         entry.chunk.chunk_id: Scores(
@@ -180,7 +140,10 @@ def rank_by_both(
 
 
 def compute_bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:
-    """Return the BM25 score of every passage by its id, computed from the texts."""
+    """Return the BM25 score of every passage by its id, with k1 = 1.2 and b = 0.75.
+
+    The formula is that of Lucene: https://en.wikipedia.org/wiki/Okapi_BM25
+    """
     term_counts = {
         entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in all_chunks
     }
@@ -197,7 +160,7 @@ def compute_bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, f
 
 
 def make_random_filters(generator: random.Random) -> dict[str, Any]:
-    """Return up to three random filters."""
+    """Return up to three random filters of `search_kb`."""
     start = FIRST_DAY + timedelta(days=generator.randrange(0, 700))
     filters: dict[str, Any] = {
         "tags": generator.sample([*TAGS, "FOOD", "unknown"], generator.randint(1, 3)),
@@ -218,6 +181,7 @@ def make_random_filters(generator: random.Random) -> dict[str, Any]:
 
 
 def _check_filters(chunk: Chunk, filters: Mapping[str, Any]) -> Iterator[bool]:
+    """Yield for each filter whether a passage passes it."""
     for name, expected in filters.items():
         match name:
             case "tags":
@@ -234,6 +198,7 @@ def _check_filters(chunk: Chunk, filters: Mapping[str, Any]) -> Iterator[bool]:
 
 
 def _fold(name: str) -> str:
+    """Return a name without differences in case and spaces."""
     return " ".join(name.casefold().split())
 
 
@@ -245,6 +210,7 @@ def _sort_best_first(scores: Mapping[str, float]) -> list[tuple[str, float]]:
 def _diversify_ids(
     ranking: list[tuple[str, float]], candidates: Sequence[EmbeddedChunk]
 ) -> list[str]:
+    """Return the ids of a ranking, reordered so that sources take turns."""
     sources = {entry.chunk.chunk_id: entry.chunk.source_id for entry in candidates}
     return [chunk_id for chunk_id, _ in diversify(ranking, sources)]
 

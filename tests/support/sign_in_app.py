@@ -1,6 +1,6 @@
-"""The sign-in pages alone, which tests request in their own process.
+"""The sign-in pages without the rest of the gateway, in the test's own process.
 
-Without the rest of the gateway, a test can set the clock and the rate limit, and read the database.
+A test can set their clock and rate limit, and read their database.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REQUEST: Final = AuthorizationRequest(
     code_challenge="E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
 )
 """A valid authorization request, as the consent page receives it."""
-_HIDDEN: Final = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
+_HIDDEN_FIELD: Final = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 
 
 @dataclass
@@ -134,8 +134,8 @@ class SignInApp:
 
 
 def parse_hidden_fields(page: httpx2.Response) -> dict[str, str]:
-    """Return the hidden fields of a page's form."""
-    return {name: unescape(value) for name, value in _HIDDEN.findall(page.text)}
+    """Return the values of the hidden fields of a page's form, by name."""
+    return {name: unescape(value) for name, value in _HIDDEN_FIELD.findall(page.text)}
 
 
 def make_authorization_request(**changes: object) -> AuthorizationRequest:

@@ -1,4 +1,4 @@
-"""Writes files for tests of ingest, and reads their sources, problems and warnings."""
+"""Writes files for tests of ingest, and reads sources, problems and warnings from them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def read_sources(path: Path) -> list[Source]:
 
 
 def read_problems(path: Path) -> list[tuple[str, str]]:
-    """Return the problems of items that could not be read."""
+    """Return the name of each item that could not be read, and why."""
     items = [item for item in read(path) if isinstance(item, InputProblem)]
     return [(item.name, item.reason) for item in items if not item.kept]
 
 
 def read_warnings(path: Path) -> list[tuple[str, str]]:
-    """Return the warnings about items that were read in part."""
+    """Return the name of each item that was read only in part, and why."""
     items = [item for item in read(path) if isinstance(item, InputProblem)]
     return [(item.name, item.reason) for item in items if item.kept]
 
@@ -54,5 +54,5 @@ def make_readwise_book(**fields: Any) -> dict[str, Any]:
 
 
 def write_export(folder: Path, *books: Any) -> Path:
-    """Write a Readwise export."""
+    """Write a Readwise export of these books, and return its path."""
     return write_file(folder, "export.json", json.dumps({"count": len(books), "results": books}))

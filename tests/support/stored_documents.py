@@ -1,4 +1,4 @@
-"""Reads the documents that tools and jobs have stored, to compare them with what a test expects."""
+"""Reads stored documents without the product's repositories, to compare them in tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def read_documents(ctx: Context, collection: str) -> dict[str, dict[str, A
 
 
 async def read_app_documents(app: App, collection: str) -> dict[str, dict[str, Any]]:
-    """Return the fields of a collection's documents, by id, for a test without a context."""
+    """Return the fields of a collection's documents, by id; for tests without a context."""
     return await read_documents(make_job_context(app), collection)
 
 

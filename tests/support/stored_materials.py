@@ -1,4 +1,8 @@
-"""A text for `extract_key_info` that is embedded in several batches, and what is stored for it."""
+"""A text for `extract_key_info` that is embedded in two batches, and what the tool stores for it.
+
+The tool stores passages and their vectors in a workspace of the user. An upload is a call that
+stores a text, and has a random id.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +23,22 @@ if TYPE_CHECKING:
     from tests.support.fakes.openai import FakeOpenAI
 
 PARAGRAPH_COUNT: Final = 40
-"""The number of passages of the text: a full batch and a partial one."""
+"""The number of passages of the text, which are a full batch and a partial one."""
 DIMENSION: Final = 16
 """The dimension of vectors: short vectors are stored quickly."""
 TIME_FIELDS: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
+"""The fields with times, which `read_workspaces` omits."""
 QUERY: Final = "thing 31 became what"
+"""The default query, which one passage answers."""
 
 
 def make_paragraph(number: int) -> str:
-    """Return a passage that differs from all others."""
+    """Return the passage with this number, in which a word occurs in no other passage."""
     return f"Thing {number} was found in room {number % 7}, and became word{number * 7919}."
 
 
 def make_text(paragraphs: int = PARAGRAPH_COUNT, first: int = 0) -> str:
-    """Return a text of this many passages, separated by blank lines."""
+    """Return a text of passages, numbered from `first` on, and separated by blank lines."""
     return "\n\n".join(make_paragraph(number) for number in range(first, first + paragraphs))
 
 
@@ -42,7 +48,7 @@ def make_openai_settings(fake: FakeOpenAI, project: str, **overrides: Any) -> Se
 
 
 def make_openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict[str, Any]:
-    """Return the fields of `make_openai_settings`."""
+    """Return the fields of `make_openai_settings`, for a process that makes its own settings."""
     return {
         "google_cloud_project": project,
         "embedding_provider": "openai",
@@ -55,7 +61,7 @@ def make_openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict
 async def call_extract_with_deadline(
     app: App, seconds: float = 30.0, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
-    """Call `extract_key_info`, by default with `QUERY`, with a deadline in `seconds`."""
+    """Call `extract_key_info` with a deadline in `seconds`, by default with `QUERY`."""
     arguments = {"query": QUERY} | arguments
     return await call(app, "extract_key_info", caller, seconds=seconds, **arguments)
 
@@ -68,7 +74,7 @@ def list_embedded_passages(fake: FakeOpenAI) -> list[str]:
 async def read_workspaces(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
     """Return all documents of a user's workspaces, by path, without times and upload ids.
 
-    Only the ids of uploads that a document names are left out.
+    An upload id is removed from paths and facets if a document's field `arrival` names it.
     """
     client = app.context(Caller(), Meter()).database.client
     documents: dict[str, dict[str, Any]] = {}
@@ -96,14 +102,20 @@ async def read_texts_with_vectors(app: App) -> set[str]:
 
 
 async def read_stored_answers(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
-    """Return the answers that are stored for repeated calls."""
+    """Return the answers that are stored for calls that a client repeats."""
     client = app.context(Caller(), Meter()).database.client
     replays = client.collection(f"users/{caller.user_id}/replays")
     return [snapshot.to_dict() or {} async for snapshot in replays.stream()]
 
 
 async def assert_not_found(app: App, *materials: str, **arguments: Any) -> None:
-    """Assert that the workspace has no documents, and none of these texts."""
+    """Assert that a workspace is empty, and has none of these texts.
+
+    Args:
+        app: The app.
+        materials: The texts.
+        arguments: Further arguments of `extract_key_info`, such as the workspace's `task_id`.
+    """
     error = await extract_error(app, QUERY, scope="task", **arguments)
     assert error.code == "NOT_FOUND"
     for text in materials:
@@ -122,7 +134,7 @@ def assert_says_to_call_again(error: WireError | None) -> None:
 def find_differences(
     expected: dict[str, dict[str, Any]], stored: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the documents that differ from the expected ones, with their differing fields."""
+    """Return the stored values of all fields that differ from the expected ones, by path."""
     paths = expected.keys() | stored.keys()
     return {
         path: _find_differing_fields(expected.get(path, {}), stored.get(path))

@@ -1,4 +1,8 @@
-"""Compares the stored postings and tallies of traces with recomputed ones."""
+"""Compares the stored postings and tallies of traces with those computed from traces and votes.
+
+A trace is a solved coding problem that users share and vote on. A tally is the sum of its votes.
+Postings are the list of traces for a term or tag.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,10 @@ if TYPE_CHECKING:
 
 
 async def assert_postings_exact(app: App) -> None:
-    """Assert that postings and totals equal those recomputed from the listed traces."""
+    """Assert that postings and totals equal those computed from the listed traces.
+
+    A trace that is not listed must have nothing that a search could find.
+    """
     expected: dict[PostingsRef, dict[str, int]] = {}
     totals = Counter({"documents": 0, "length": 0})
     for trace_id, data in (await read_app_documents(app, "traces")).items():
@@ -40,6 +47,13 @@ async def assert_postings_exact(app: App) -> None:
         for tag in trace.content.tags:
             entry = to_microseconds(trace.updated_at)
             expected.setdefault(("trace_facets", f"tag:{tag}"), {})[trace_id] = entry
+
+    await _assert_stored_postings(app, expected)
+    stored_totals = (await read_app_documents(app, "meta")).get("trace_lexicon", {})
+    assert dict(totals) == {"documents": 0, "length": 0} | stored_totals
+
+
+async def _assert_stored_postings(app: App, expected: dict[PostingsRef, dict[str, int]]) -> None:
     documents = {
         (collection, name): data
         for collection in ("trace_lexicon", "trace_facets")
@@ -50,8 +64,6 @@ async def assert_postings_exact(app: App) -> None:
     expected_counts = {ref: len(expected.get(ref, {})) for ref in documents}
     assert {ref: data["df"] for ref, data in documents.items()} == expected_counts
     assert all(len(data["postings"]) <= data["held"] for data in documents.values())
-    stored_totals = (await read_app_documents(app, "meta")).get("trace_lexicon", {})
-    assert dict(totals) == {"documents": 0, "length": 0} | stored_totals
     for (collection, name), data in documents.items():
         if collection == "trace_facets":
             facet = parse_facet_id(name, data["name"])
@@ -61,12 +73,12 @@ async def assert_postings_exact(app: App) -> None:
 
 
 async def read_votes(app: App, trace_id: str) -> dict[str, dict[str, Any]]:
-    """Return the stored votes on a trace, by voter."""
+    """Return the fields of the stored votes on a trace, by voter."""
     return await read_app_documents(app, f"traces/{trace_id}/votes")
 
 
 def compute_tally(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
-    """Return the tally of the votes for a revision, and of all votes against the trace."""
+    """Compute the tally of a revision: the votes on this revision, and all votes "down"."""
     tally = VoteTally()
     for data in votes.values():
         if data["revision"] == revision or data["vote"] == "down":

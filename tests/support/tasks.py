@@ -1,4 +1,4 @@
-"""Calls of the task tools as the gateway makes them, at a given time."""
+"""Calls the tools for tasks as the gateway does, at a given time. A task is a to-do of a user."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer
 
 NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
-"""A Tuesday."""
+"""The default time of calls, on a Tuesday."""
 
 
 async def call_at(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> CallAnswer:
-    """Call a tool at a given time."""
+    """Call a tool at a given time, and return the answer."""
     app.clock = lambda: now
     return await call(app, name, user, **arguments)
 
@@ -35,13 +35,13 @@ async def call_for_result(
 async def call_for_error(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
-    """Call a tool that must fail, and return its error in the envelope."""
+    """Call a tool that must fail; return its error in the format of the task tools' results."""
     app.clock = lambda: now
     return ENVELOPE.translate_error(await call_error(app, name, user, **arguments))
 
 
 async def add_tasks(app: App, *titles: str, user: str = "anna", **arguments: Any) -> list[str]:
-    """Add tasks one by one, and return their ids."""
+    """Add tasks one after the other, and return their ids."""
     results = [
         await call_for_result(app, "add_task", user, title=title, **arguments) for title in titles
     ]
@@ -66,5 +66,5 @@ async def list_ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:
 
 
 async def undo(app: App, result: dict[str, Any], user: str = "anna") -> Any:
-    """Make the undo call of a result."""
+    """Make the call by which a result says it can be undone, and return its result."""
     return await call_for_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 _EMULATOR = "FIRESTORE_EMULATOR_HOST"
+"""The environment variable with the emulator's host and port."""
 
 
 class TcpProxy:
@@ -27,13 +28,13 @@ class TcpProxy:
         self.host = f"127.0.0.1:{find_free_port()}"
         self._upstream = upstream
         self._writers: set[asyncio.StreamWriter] = set()
-        self._flowing = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
+        self._flowing = asyncio.Event()
         self._flowing.set()
 
     async def restore(self) -> None:
-        """Forward all connections, old and new."""
+        """Forward all connections again, and accept new ones."""
         self._flowing.set()
         name, _, port = self.host.partition(":")
         while self._server is None:
@@ -63,8 +64,8 @@ class TcpProxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         name, _, port = self._upstream.partition(":")
-        upstream = await asyncio.open_connection(name, int(port))
-        for source, sink in ((reader, upstream[1]), (upstream[0], writer)):
+        upstream_reader, upstream_writer = await asyncio.open_connection(name, int(port))
+        for source, sink in ((reader, upstream_writer), (upstream_reader, writer)):
             self._writers.add(sink)
             pipe = asyncio.create_task(self._forward(source, sink))
             self._pipes.add(pipe)
@@ -93,7 +94,7 @@ async def run_emulator_proxy() -> AsyncIterator[TcpProxy]:
 
 @contextmanager
 def use_emulator_at(host: str) -> Iterator[None]:
-    """Connect to the database at this host, until the block ends."""
+    """Let new clients connect to the database at this host and port, until the block ends."""
     original = os.environ[_EMULATOR]
     os.environ[_EMULATOR] = host
     try:

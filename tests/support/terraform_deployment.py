@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 PROJECT: Final = "my-carrel-123"
 REGION: Final = "europe-west1"
 _FILES: Final = ("firestore.indexes.json", "infra/build/*.json", "infra/terraform/*.tf")
+"""The files that Terraform reads."""
 _LOCAL_BACKEND: Final = 'terraform {\n  backend "local" {}\n}\n'
+"""The configuration that stores the state in a file instead of Cloud Storage."""
 _NO_CHANGES: Final = {("no-op",), ("read",)}
+"""The actions of a plan that change nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Resource:
 
     @property
     def block(self) -> dict[str, Any]:
-        """The values, in which a block replaces a list with only that block."""
+        """The values. A block replaces each list that contains only that block."""
         return {name: _unwrap(value) for name, value in self.values.items()}
 
 
@@ -86,7 +89,7 @@ class Deployment:
         return Deployment(folder, self.environment)
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run Terraform."""
+        """Run a Terraform command in the folder of the configuration."""
         return subprocess.run(
             ["terraform", "-chdir=infra/terraform", *arguments, "-no-color"],
             cwd=self.folder,
@@ -100,7 +103,7 @@ class Deployment:
     def apply(
         self, manifest: Mapping[str, Any], *targets: str, **variables: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Apply a manifest, or only these targets."""
+        """Apply a manifest; with `targets`, only the resources at these addresses."""
         options = [f"-target={address}" for address in targets]
         options += self._write_options(manifest, variables)
         return self.run("apply", "-auto-approve", *options)
@@ -108,19 +111,19 @@ class Deployment:
     def destroy(
         self, manifest: Mapping[str, Any], **variables: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Destroy all resources that can be destroyed."""
+        """Destroy all resources that are not protected from it."""
         options = self._write_options(manifest, variables)
         return self.run("destroy", "-auto-approve", *options, check=False)
 
     def read_plan_error(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> str:
-        """Assert that a plan fails, and return the error on one line."""
+        """Assert that a plan fails, and return the error as one line."""
         options = self._write_options(manifest, {}) if manifest else []
         process = self.run("plan", *options, *self._write_variable_options(variables), check=False)
         assert process.returncode == 1
         return " ".join(line.strip("│╷╵ ") for line in process.stderr.splitlines())
 
     def plan_changes(self, manifest: Mapping[str, Any], **variables: Any) -> dict[str, list[str]]:
-        """Return the actions of a plan by address: `create`, `update`, `delete`."""
+        """Return the actions of a plan by the resource's address: `create`, `update`, `delete`."""
         self.run("plan", "-out=plan", *self._write_options(manifest, variables))
         plan = json.loads(self.run("show", "-json", "plan").stdout)
         return {
@@ -138,7 +141,7 @@ class Deployment:
             )
 
     def read_outputs(self) -> dict[str, Any]:
-        """Return the outputs."""
+        """Return the values of the outputs, by name."""
         outputs = json.loads(self.run("output", "-json").stdout)
         return {name: output["value"] for name, output in outputs.items()}
 

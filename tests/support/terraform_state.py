@@ -1,18 +1,23 @@
-"""The resources that Terraform created, grouped for tests: functions, and who may do what."""
+"""The resources that Terraform created, grouped for tests: functions, and the roles of accounts."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tests.support.terraform_deployment import PROJECT, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Grant = tuple[str, str, str]
-"""A member, a role, and the target: a database, service, secret or bucket."""
+
+class Grant(NamedTuple):
+    """A role of a member on a target: a database, service, secret or bucket."""
+
+    member: str
+    role: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -20,8 +25,8 @@ class State:
     """The resources of a deployment.
 
     Attributes:
-        functions: The functions of the manifest, by key.
-        resources: The resources, by type.
+        functions: The entries of the manifest's functions, by key.
+        resources: The created resources, by type.
     """
 
     functions: dict[str, dict[str, Any]]
@@ -36,25 +41,25 @@ class State:
         return cls(functions, resources_by_kind)
 
     def list_keys(self, kind: str) -> list[str]:
-        """Return the keys of the tools, or of the jobs."""
+        """Return the keys of the functions of a kind: `gateway`, `tool` or `job`."""
         return [key for key, function in self.functions.items() if function["kind"] == kind]
 
     def get_functions(self) -> dict[str, dict[str, Any]]:
-        """Return the functions as deployed, by key."""
+        """Return the values of the created functions, by key."""
         functions = self.resources["google_cloudfunctions2_function"]
         return {str(resource.key): resource.block for resource in functions}
 
     def get_grants(self, kind: str, attribute: str) -> set[Grant]:
         """Return the grants of resources of a type, in which `attribute` names the target."""
         return {
-            (resource.values["member"], resource.values["role"], resource.values[attribute])
+            Grant(resource.values["member"], resource.values["role"], resource.values[attribute])
             for resource in self.resources[kind]
         }
 
     def get_database_roles(self) -> set[Grant]:
-        """Return the roles on databases; the condition names the database."""
+        """Return the grants of roles on databases, except those of the deploying account."""
         return {
-            (resource.values["member"], resource.values["role"], _parse_database(resource))
+            Grant(resource.values["member"], resource.values["role"], _parse_database(resource))
             for resource in self.resources["google_project_iam_member"]
             if resource.values["role"].startswith("roles/datastore.")
             and resource.name != "deployer"
@@ -67,6 +72,7 @@ def format_member(name: str) -> str:
 
 
 def _parse_database(grant: Resource) -> str:
+    """Return the database in the condition of a grant."""
     [condition] = grant.values["condition"]
     is_database = 'resource.type == "firestore.googleapis.com/Database" && resource.name == '
     assert condition["expression"].startswith(is_database)

@@ -1,4 +1,7 @@
-"""Passages about a few themes, for the job `cluster`: with `WordEmbedder`, a theme is a cluster."""
+"""Passages about a few themes, for the job `cluster`, and the clusters that the job stores.
+
+Passages about a theme share words, so with `WordEmbedder` each theme becomes a cluster.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ THEMES: Final = {
     "clouds": "cumulus drizzle thunderstorm barometer forecast cirrus hailstorm humidity fog front",
 }
 PASSAGES_PER_THEME: Final = 15
-"""By default, a theme has this many passages: enough for a cluster."""
+"""The default number of passages about a theme, which is enough for a cluster."""
 WORDS_PER_PASSAGE: Final = 6
-"""A passage has this many of its theme's words."""
+"""The number of its theme's words in a passage."""
 
 
 def make_themed_source(theme: str, numbers: Iterable[int] = range(PASSAGES_PER_THEME)) -> Source:
@@ -37,9 +40,13 @@ def make_themed_source(theme: str, numbers: Iterable[int] = range(PASSAGES_PER_T
 
 
 def make_unrelated_source(count: int) -> Source:
-    """Return a source whose passages have nothing in common."""
-    texts = (" ".join(f"stray{n}word{k}" for k in range(WORDS_PER_PASSAGE)) for n in range(count))
-    return Source("loners", "Strays", sections=tuple(Section(text=text) for text in texts))
+    """Return a source of `count` passages that have no words in common."""
+
+    def make_text(number: int) -> str:
+        return " ".join(f"stray{number}word{position}" for position in range(WORDS_PER_PASSAGE))
+
+    sections = tuple(Section(text=make_text(number)) for number in range(count))
+    return Source("loners", "Strays", sections=sections)
 
 
 def make_passage(theme: str, number: int) -> str:
@@ -62,7 +69,7 @@ async def delete_source(ctx: Context, source: Source) -> None:
 
 
 async def read_sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
-    """Return the sources of the passages of each cluster."""
+    """Return the ids of the sources of each cluster's passages, by cluster id."""
     sources: dict[str, set[str]] = {}
     for chunk in (await read_chunks(ctx)).values():
         for cluster_id in chunk.get("cluster_id") or ():
@@ -71,7 +78,7 @@ async def read_sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
 
 
 async def read_cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the stored size of each cluster, and the number of its passages."""
+    """Return the stored size of each cluster, and the counted number of its passages."""
     counted_sizes = Counter(
         cluster_id
         for chunk in (await read_chunks(ctx)).values()
@@ -90,7 +97,10 @@ async def count_pending_chunks(ctx: Context) -> int:
 
 
 async def read_clustering(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return all documents that the job reads or writes, without the version of the map."""
+    """Return the fields of all documents that the job reads or writes, by path.
+
+    The version of the map is removed from fields and paths, because it is random.
+    """
     stored = {
         f"{collection}/{name}": data
         for collection in ("chunks", "clusters", "meta")

@@ -1,4 +1,4 @@
-"""Calls of tools in a test's own process, with the requests that the gateway would send."""
+"""Calls tools in the test's own process, with the requests that the gateway would send."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ANNA = "anna.lovelace@example.com"
 ANONYMOUS = None
 """The user of an anonymous call."""
 MAX_PAGES = 200
-"""A tool that returns more pages than this is considered to repeat itself."""
+"""The number of pages after which a tool is considered to repeat itself."""
 
 
 @cache
 def find_tool(name: str) -> Tool[Any, Any]:
-    """Find a tool by its name."""
+    """Return the tool with this name."""
     return next(tool for tool in tools() if tool.name == name)
 
 
@@ -57,7 +57,15 @@ async def call(
     seconds: float = 30,
     **arguments: Any,
 ) -> CallAnswer:
-    """Call a tool as a user, or anonymously if `user` is None."""
+    """Call a tool, and return its answer: a result or an error.
+
+    Args:
+        app: The app in which the tool runs.
+        name: The name of the tool.
+        user: The id of the user or the caller; None for an anonymous call.
+        seconds: The time until the call's deadline.
+        arguments: The arguments of the tool.
+    """
     caller = user if isinstance(user, Caller) else Caller.of(user) if user else Caller()
     tool = find_tool(name)
     return await invocation.invoke(

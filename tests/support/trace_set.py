@@ -1,4 +1,4 @@
-"""The test set of traces: the traces of the sample, further traces, and variants of both."""
+"""The test set of traces (solved coding problems): the sample's, further ones, and variants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from infra.local.sample.traces import PATH as SAMPLE
 
-_OTHERS: Final = Path(__file__).with_name("traces.json")
+_FURTHER_TRACES: Final = Path(__file__).with_name("traces.json")
 
 
 def read_trace_set() -> dict[str, list[dict[str, Any]]]:
@@ -18,6 +18,6 @@ def read_trace_set() -> dict[str, list[dict[str, Any]]]:
         `traces`; `duplicates`, which are edited or rewritten traces; `siblings`, which are similar
         traces but not duplicates; and `queries`, with the ids of their answers.
     """
-    data: dict[str, list[dict[str, Any]]] = json.loads(_OTHERS.read_text("utf-8"))
+    data: dict[str, list[dict[str, Any]]] = json.loads(_FURTHER_TRACES.read_text("utf-8"))
     traces = [*json.loads(SAMPLE.read_text("utf-8")), *data["traces"]]
     return data | {"traces": sorted(traces, key=lambda row: str(row["id"]))}

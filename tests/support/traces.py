@@ -1,4 +1,7 @@
-"""Sample traces, and calls of the trace tools as the gateway makes them."""
+"""Sample traces, and calls of the tools for traces as the gateway makes them.
+
+A trace is a solved coding problem that users share and vote on.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,11 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 FIELDS: Final = ("title", "context_text", "solution_text", "tags")
-
+"""The fields of a trace that are arguments of `contribute_trace`."""
 DOWN: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "wrong"}
+"""The arguments of a vote that says that a trace is wrong."""
 SPAM: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "spam"}
+"""The arguments of a vote that says that a trace is spam."""
 NO_MATCHES: Final = "No traces found matching your query."
 """The beginning of the message of a search without a match."""
 
@@ -54,19 +59,19 @@ def read_samples() -> list[dict[str, Any]]:
 
 
 def make_sample(number: int, **changes: Any) -> dict[str, Any]:
-    """Return a sample; `changes` override its arguments."""
+    """Return the arguments that contribute a sample trace; `changes` override them."""
     return read_samples()[number] | changes
 
 
 async def contribute(app: App, number: int = 0, user: str = ANNA, **changes: Any) -> str:
-    """Contribute a sample, and return its id."""
+    """Contribute a sample trace, and return its id; `changes` override its arguments."""
     result = await call_result(app, "contribute_trace", user, **make_sample(number, **changes))
     assert not result["duplicate"], result
     return str(result["trace_id"])
 
 
 async def store_trace(app: App, title: str) -> str:
-    """Store a trace without the check for duplicates."""
+    """Store a trace without the check for duplicates, and return its id."""
     ctx = app.context(Caller.of(ANNA), Meter())
     trace = Trace(
         trace_id=title.replace(" ", "-"),
@@ -81,7 +86,7 @@ async def store_trace(app: App, title: str) -> str:
 
 
 async def vote(app: App, trace_id: str, user: str, **ballot: Any) -> dict[str, Any]:
-    """Vote on a trace, by default up."""
+    """Vote on a trace, by default up, and return the result of the call."""
     arguments = {"vote_type": "up"} | ballot
     return await call_result(app, "vote_trace", user, trace_id=trace_id, **arguments)
 
@@ -114,5 +119,5 @@ async def read_tag_counts(app: App, **arguments: Any) -> dict[str, int]:
 
 
 async def undo(app: App, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
-    """Make the undo call of a result."""
+    """Make the call by which a result says it can be undone, and return its result."""
     return await call_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGE: Final = ROOT / "tests" / "support" / "typescript"
+"""The folder with the scripts, and the lock file of the clients."""
 TIMEOUT_SECONDS: Final = 60
+"""The time limit of a script."""
 
 
 def run_client(
@@ -25,6 +27,12 @@ def run_client(
     """Run a script with a client, and return the JSON that it prints.
 
     The test is skipped if the clients cannot be installed.
+
+    Args:
+        script: The file name of the script.
+        endpoint: The URL of the MCP endpoint.
+        client: The name of the client, which the script gets as an argument.
+        environment: Variables to add to this process's own.
     """
     try:
         folder = install_packages(PACKAGE)

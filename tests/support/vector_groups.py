@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
 
 DIMENSION: Final = 32
+"""The dimension of the vectors."""
+_DEVIATION: Final = 0.08
+"""The standard deviation of each number of a vector from the centre of its group."""
 GROUP_SIZE: Final = 15
 """The number of vectors in a group."""
 
@@ -22,13 +25,13 @@ def normalize(vectors: NDArray[np.float64]) -> Matrix:
 
 
 def make_groups(count: int, seed: int = 0, size: int = GROUP_SIZE) -> Matrix:
-    """Return the vectors of separate groups, one group after the other."""
+    """Return unit vectors in `count` separate groups of `size`, one group after the other."""
     generator = np.random.default_rng(seed)
     centres = normalize(generator.standard_normal((count, DIMENSION)))
-    deviations = generator.standard_normal((count * size, DIMENSION)) * 0.08
+    deviations = generator.standard_normal((count * size, DIMENSION)) * _DEVIATION
     return normalize(np.repeat(centres, size, axis=0) + deviations)
 
 
 def make_outliers(count: int, seed: int = 1) -> Matrix:
-    """Return random vectors, which are far from each other."""
+    """Return random unit vectors, which are far from each other."""
     return normalize(np.random.default_rng(seed).standard_normal((count, DIMENSION)))

@@ -8,6 +8,7 @@ PROSE: Final = (
     "A reef taken early costs a minute; a reef taken late costs a sail. This is the first rule"
     " that my father taught me, and it took me ten years and three sails to believe him."
 )
+"""The first paragraph of the article."""
 
 
 def make_article_page(canonical: str = "https://sailing.example.com/reefing-early") -> str:

@@ -1,4 +1,4 @@
-"""Web sites on this machine that a browser of a test visits."""
+"""Serves web sites on this machine, for the browser of a test to visit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 async def serve_app(
     make_app: Callable[[str], Starlette], *, certificate: Path | None = None
 ) -> AsyncIterator[str]:
-    """Serve an app, which `make_app` makes for its URL, and yield the URL."""
+    """Serve an app on a free port, and yield its URL.
+
+    Args:
+        make_app: A function that makes the app for its URL.
+        certificate: The key and certificate of the server, as PEM; None for plain HTTP.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"
         url = f"{'https' if certificate else 'http'}://{host}"
@@ -51,7 +56,7 @@ def make_site(html: str) -> Starlette:
 
 
 def make_redirecting_site(address: str) -> Starlette:
-    """Make a site that redirects every request."""
+    """Make a site that redirects every request to an address."""
 
     async def answer(_request: Request) -> Response:
         return RedirectResponse(address)

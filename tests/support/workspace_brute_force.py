@@ -1,4 +1,7 @@
-"""Scores of passages by brute force, as the documentation of `extract_key_info` defines them."""
+"""Computes by brute force the scores that `extract_key_info` must give to passages.
+
+The documentation of the tool defines the scores.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 DENSE_CANDIDATES: Final = 50
-"""The number of passages that the search by meaning returns."""
+"""The number of candidates that the search by meaning returns."""
 LEXICAL_CANDIDATES: Final = 30
-"""The number of passages that the search by words returns."""
+"""The number of candidates that the search by words returns."""
+
+
+_TOLERANCE: Final = 2e-4
+"""The maximum difference of two scores: the tool rounds scores to four decimals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,13 @@ class ExpectedScores:
 async def score_by_brute_force(
     texts: Iterable[str], query: str, weight: float = 0.65
 ) -> ExpectedScores:
-    """Score the candidates of both searches among the passages of these texts."""
+    """Score the candidates of both searches among the passages of these texts.
+
+    Args:
+        texts: The texts of a workspace.
+        query: The query.
+        weight: The weight of the score by meaning; the score by words has the rest.
+    """
     passages = {
         normalize_line(text[span.start : span.end])
         for text in texts
@@ -68,14 +81,17 @@ async def score_by_brute_force(
 
 
 def assert_scores_match(expected: ExpectedScores, result: Mapping[str, Any], top_k: int) -> None:
-    """Assert that an answer has the best passages with their scores, equal scores in any order."""
+    """Assert that a result has the `top_k` best passages, best first, with their scores.
+
+    Passages with equal scores may come in any order.
+    """
     best = sorted(expected.scores.values(), reverse=True)[:top_k]
     scores = [passage["score"] for passage in result["passages"]]
     assert len(best) == len(scores)
     assert expected.passages == result["considered"]
     for expected_score, score, context in zip(best, scores, result["contexts"], strict=True):
-        assert abs(expected_score - score) < 2e-4, (expected_score, score, context)
-        assert abs(expected.scores[normalize_line(context)] - score) < 2e-4, (context, score)
+        assert abs(expected_score - score) < _TOLERANCE, (expected_score, score, context)
+        assert abs(expected.scores[normalize_line(context)] - score) < _TOLERANCE, (context, score)
 
 
 def _compute_bm25(texts: Mapping[str, str], query: Sequence[str]) -> dict[str, float]:

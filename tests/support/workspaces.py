@@ -1,4 +1,7 @@
-"""Uploads to workspaces, erasures of workspaces, and what they leave in the database."""
+"""Uploads texts to workspaces, and erases workspaces.
+
+A workspace is the texts that a user brought to `extract_key_info` under one task id.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.clock import SettableClock
 
 QUESTION: Final = "What was struck by lightning?"
+"""The query of uploads, which the first passage of the default text answers."""
 
 
 @asynccontextmanager
@@ -39,7 +43,7 @@ async def open_workspace_app(
 async def upload_text(
     app: App, task: str, text: str = TEXT, caller: Caller = READER, **options: Any
 ) -> dict[str, Any]:
-    """Upload a text to a workspace."""
+    """Upload a text to a workspace, and return the result of the call."""
     return await extract_result(
         app, QUESTION, caller, materials=text, task_id=task, top_k=20, **options
     )
@@ -51,7 +55,7 @@ def open_workspace(ctx: Context, task: str, user: str = "reader") -> Workspace:
 
 
 def make_erasure(ctx: Context, task: str, user: str = "reader") -> WorkspaceErasure:
-    """Return the erasure of a workspace."""
+    """Return the erasure of a workspace, which has not begun."""
     return WorkspaceErasure(ctx.database, open_workspace(ctx, task, user))
 
 

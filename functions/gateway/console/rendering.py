@@ -49,12 +49,12 @@ _MAX_HIGHLIGHTED_TERMS: Final = 50
 
 def render_page(template: str, *, status: int = 200, **values: object) -> HTMLResponse:
     """Render a template, and return it as a response."""
-    html = _templates().get_template(template).render(values)
+    html = _load_templates().get_template(template).render(values)
     return HTMLResponse(html, status, PAGE_HEADERS)
 
 
 def make_json_response(content: Mapping[str, object], status: int = 200) -> JSONResponse:
-    """Make the response to a script of a page."""
+    """Make a JSON response for a script on a page."""
     return JSONResponse(content, status, PAGE_HEADERS)
 
 
@@ -66,9 +66,11 @@ def redirect(path: str) -> Response:
 async def serve_static_file(request: Request) -> Response:
     """Serve a style sheet, a script or a picture.
 
-    Its address has a hash of its content (`make_static_path`), so browsers may keep it for good.
+    Browsers may keep it for a year, because its address has a hash of its content. During a
+    rollout, a request may have the hash of another release. Then the answer must not be kept.
     """
-    content = _load_static_files().get(request.path_params["name"])
+    name = request.path_params["name"]
+    content = _load_static_files().get(name)
     if content is None:
         return render_page(
             "error.html",
@@ -77,13 +79,13 @@ async def serve_static_file(request: Request) -> Response:
             title="There is nothing here",
             visit=None,
         )
+    is_this_version = request.query_params.get("v") == _compute_version(name)
     headers = {
-        "cache-control": _CACHE_FOR_A_YEAR,
+        "cache-control": _CACHE_FOR_A_YEAR if is_this_version else "no-store",
         "x-content-type-options": "nosniff",
         "cross-origin-resource-policy": "same-origin",
     }
-    suffix = Path(request.path_params["name"]).suffix
-    return Response(content, media_type=_MEDIA_TYPES[suffix], headers=headers)
+    return Response(content, media_type=_MEDIA_TYPES[Path(name).suffix], headers=headers)
 
 
 def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
@@ -91,7 +93,7 @@ def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
 
     Args:
         text: The text.
-        terms: The words. If several overlap, the longest is highlighted.
+        terms: The words. Of those that begin at the same place, the longest is highlighted.
 
     Returns:
         The parts of the text in order, and whether each is such a word.
@@ -105,7 +107,7 @@ def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
 
 
 def get_web_address(address: str | None) -> str | None:
-    """Return an address if it is safe to link to: one of the web. Otherwise return None."""
+    """Return the address if it is safe to link to, which http and https are, or None."""
     if not address:
         return None
     try:
@@ -169,12 +171,17 @@ def _load_static_files() -> dict[str, bytes]:
 @cache
 def make_static_path(name: str) -> str:
     """Return the address of a static file, with a hash of its content."""
-    digest = hashlib.sha256(_load_static_files()[name]).hexdigest()
-    return f"/static/{name}?v={digest[:12]}"
+    return f"/static/{name}?v={_compute_version(name)}"
 
 
 @cache
-def _templates() -> Environment:
+def _compute_version(name: str) -> str:
+    """Return a part of the hash of a static file's content."""
+    return hashlib.sha256(_load_static_files()[name]).hexdigest()[:12]
+
+
+@cache
+def _load_templates() -> Environment:
     from jinja2 import Environment, FileSystemLoader
 
     environment = Environment(

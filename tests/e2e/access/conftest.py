@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
 NOTEBOOK = Path(__file__).with_name("gateway_main.py")
+"""The `main.py` of a gateway with the few tools of `tests.support.notebook_tools`."""
 CLOUD = {
     "LOCAL_USER": "",
     "READS_PER_MINUTE": "1000",
@@ -46,6 +47,7 @@ FUNDS = 1_000_000
 """The balance of each user of these tests, in micro-dollars."""
 
 MakeKey = Callable[..., str]
+"""A function that makes an access key for a user: `make_key("anna", scopes=...)`."""
 
 
 @pytest.fixture(scope="session")
@@ -56,20 +58,20 @@ def realm() -> str:
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that stands for Cloud Logging for these gateways."""
+    """The log file of these gateways, in place of Cloud Logging."""
     return tmp_path_factory.mktemp("access") / "gateway.log"
 
 
 @pytest.fixture(scope="session")
 def gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
-    """A gateway that requires a credential."""
+    """A gateway with the notebook tools, which requires a credential."""
     with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="session")
 def open_gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
-    """A gateway that lets anonymous callers use public tools."""
+    """A gateway with the notebook tools, which lets anonymous callers use public tools."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "PUBLIC_ACCESS": "true"}
     with run_gateway(NOTEBOOK, environment, log) as gateway:
         yield gateway
@@ -77,7 +79,7 @@ def open_gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
 
 @pytest.fixture(scope="session")
 def laptop(realm: str, log: Path) -> Iterator[RunningGateway]:
-    """A local gateway, which requires no credential."""
+    """A local gateway with the notebook tools, which requires no credential."""
     with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm}, log) as gateway:
         yield gateway
 
@@ -114,7 +116,10 @@ def google_url(realm: str, log: Path) -> Iterator[str]:
 
 
 def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:
-    """Run `work` on the database of credentials, in an event loop of its own."""
+    """Run `work` on the database of credentials, and return its result.
+
+    It runs in an event loop and a thread of its own.
+    """
 
     async def run() -> Any:
         connection = Connection(realm, "access")
@@ -128,7 +133,7 @@ def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:
 
 
 def key_maker(realm: str) -> MakeKey:
-    """Return a function that makes keys for this project: `make_key("anna", scopes=...)`."""
+    """Return a function that stores a key in this project, with `FUNDS` for its user."""
 
     def make(user: str, scopes: frozenset[Scope] = FULL_ACCESS) -> str:
         text, key = new_key(

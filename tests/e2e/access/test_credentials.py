@@ -275,7 +275,7 @@ def test_an_anonymous_body_has_a_lower_limit(
     rejected = post(open_gateway.endpoint, large)
     assert rejected.status_code == 413
     assert rejected.json()["error"]["message"] == (
-        "This request is larger than 65,536 bytes. Sign in to send up to 8,388,608."
+        "This request is larger than 65,536 bytes. Sign in to send up to 8,388,608 bytes."
     )
     assert post(open_gateway.endpoint, large, make_headers(make_key("anna"))).status_code == 200
 

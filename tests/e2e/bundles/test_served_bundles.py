@@ -28,10 +28,10 @@ from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.fakes.otlp import FakeCollector
 from tests.support.fakes.vertex import FakeVertex
 from tests.support.gateway_process import ACCESS_SECRET
+from tests.support.google_credentials import write_credentials_file
 from tests.support.knowledge import BAKING, SAILING, chunk_source, index_all
 from tests.support.ports import find_free_port
 from tests.support.tool_calls import make_call_request
-from tests.support.whole_sample import write_credentials_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,9 +22,9 @@ from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from tests.e2e.access.conftest import key_maker
+from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
-from tests.support.healthy_deployment import FakeGateway
 from tests.support.knowledge import BAKING, chunk_source, index_all
 from tests.support.ports import find_free_port
 

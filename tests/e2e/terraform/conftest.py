@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SETTINGS = {"EMBEDDING_PROVIDER": "openai", "TOOL_TIMEOUTS": '{"get_chunk": 95.5}'}
+"""The settings of all functions."""
 ALL_OPTIONS: dict[str, Any] = {
     "settings": SETTINGS,
     "secrets": ["OPENAI_API_KEY", "READWISE_TOKEN"],

@@ -42,7 +42,7 @@ async def interrupt():
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
 around = call_after(int(sys.argv.pop(1)), interrupt)
-jobs.App = lambda settings: WatchedApp(settings, around, embedder=embedder)
+setattr(jobs, "App", lambda settings: WatchedApp(settings, around, embedder=embedder))
 main()
 """
 """Receives Ctrl-C after a given number of commits; the embedder may be down."""

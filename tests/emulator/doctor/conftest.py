@@ -1,4 +1,4 @@
-"""A healthy deployment for each test."""
+"""Fixtures: a deployment in which the doctor finds nothing wrong, and the runs of its job."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.firestore.database import Connection, Database
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.google_cloud import FakeGoogleCloud
-from tests.support.healthy_deployment import FakeGateway, make_healthy_deployment
+from tests.support.healthy_deployment import make_healthy_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tests.support.healthy_deployment import FakeDeployment
 
     Record = Callable[[RunState], None]
+    """A function that stores the record of a run that ended in a state."""
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def fake(project: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDeployme
 
 @pytest.fixture
 def record(project: str) -> Record:
-    """Records a run of the scheduled job that ended in a given state."""
+    """A function that stores the record of a run of the scheduled job."""
 
     def record_run(state: RunState) -> None:
         asyncio.run(_store_run(project, state))
@@ -42,8 +45,6 @@ def record(project: str) -> Record:
 
 
 async def _store_run(project: str, state: RunState) -> None:
-    from shared.core.dates import utc_now
-
     connection = Connection(project, "(default)")
     try:
         database = Database(connection, Meter())

@@ -202,5 +202,5 @@ async def test_a_bill_that_cannot_be_written_is_only_logged(
 
 def test_arguments_are_recorded_by_name_and_size_only() -> None:
     arguments = {"query": "Grüße", "limit": 10, "my diary": "dear", "": None}
-    expected = {"query": 17, "limit": 2, "(unknown)": 10}
+    expected = {"query": 7, "limit": 2, "(unknown)": 10}
     assert measure_arguments(arguments, {"query": {}, "limit": {}}) == expected

@@ -18,12 +18,8 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import IndexChange, Indexing
 from tests.support.clock import NOON
-from tests.support.index_postings import (
-    RacingIndexing,
-    read_postings,
-    read_postings_in_use,
-    read_totals,
-)
+from tests.support.index_history import RacingIndexing
+from tests.support.index_postings import read_postings, read_postings_in_use, read_totals
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.stored_documents import read_chunks, read_documents

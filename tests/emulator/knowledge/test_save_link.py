@@ -14,6 +14,7 @@ from shared.core.settings import Settings
 from shared.links.model import compute_expected_by
 from shared.runtime.context import App
 from tests.support.fakes.cloud_scheduler import JOB, FakeCloudScheduler
+from tests.support.google_credentials import write_credentials_file
 from tests.support.links import (
     EDITOR,
     ESSAY,
@@ -27,7 +28,6 @@ from tests.support.links import make_text_page as page
 from tests.support.secret_samples import make_json_web_token
 from tests.support.stored_documents import read_chunks_by_text, read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text, find_tool
-from tests.support.whole_sample import write_credentials_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

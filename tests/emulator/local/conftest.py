@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A machine without processes, and none are left after the test."""
-    unset = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
-    environment = {name: value for name, value in os.environ.items() if name not in unset}
-    ours = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
+    """A machine on which no emulator runs. After the test, all its processes must end."""
+    omitted = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
+    inherited = {name: value for name, value in os.environ.items() if name not in omitted}
+    own = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
     with ExitStack() as stack:
-        machine = Machine(StateFolder(tmp_path / "state"), environment | ours, stack)
+        machine = Machine(StateFolder(tmp_path / "state"), inherited | own, stack)
         yield machine
     machine.wait_until_idle()
 
 
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
-    """Make Firestore clients; the library reads the emulator from the environment."""
+    """A function that makes a Firestore client for the emulator at this host and port."""
 
-    def client(host: str, project: str = PROJECT, database: str = "(default)") -> Client:
-        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
+    def make_client(host: str, project: str = PROJECT, database: str = "(default)") -> Client:
+        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)  # the only way to name the emulator
         return Client(project=project, database=database)
 
-    return client
+    return make_client

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    """The authorization server of one test."""
-    async with serve_authorization_server(project) as running:
-        yield running
+    """The test's own authorization server."""
+    async with serve_authorization_server(project) as authorization_server:
+        yield authorization_server
 
 
 @pytest.fixture
 async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
-    """A registered client without a secret."""
+    """A registered OAuth client without a secret."""
     return await server.register(token_endpoint_auth_method="none")

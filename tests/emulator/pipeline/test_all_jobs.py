@@ -40,6 +40,8 @@ from tests.support.fakes import openai, readwise, vertex
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.readwise import FakeReadwise
+from tests.support.fakes.word_vertex import WordVertex
+from tests.support.google_credentials import write_credentials_file
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_job_context
 from tests.support.killable_children import start_killable_children
@@ -49,12 +51,10 @@ from tests.support.stored_documents import read_leased_jobs
 from tests.support.stored_materials import QUERY, make_openai_settings, make_text, read_workspaces
 from tests.support.whole_sample import (
     JOBS_IN_ORDER,
-    WordVertex,
     fill_library,
     make_settings,
     open_app,
     read_pinned_state,
-    write_credentials_file,
 )
 
 if TYPE_CHECKING:

@@ -29,9 +29,8 @@ from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from shared.text.terms import ANALYZER_VERSION
 from tests.support.clock import NOON
+from tests.support.index_history import History, RacingIndexing
 from tests.support.index_postings import (
-    History,
-    RacingIndexing,
     assert_postings_are_exact,
     assert_postings_are_sound,
     read_postings,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.gateway.catalog import Declaration
+from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.ingest.job import JOB, count, ingest
 from functions.jobs.ingest.links.page import FETCH_RULES
 from functions.jobs.ingest.links.queue import ingest_link
@@ -16,7 +18,7 @@ from functions.jobs.purge.job import purge
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
 from shared.core.deferral import MAX_TRIES
-from shared.core.errors import InvalidInput
+from shared.core.errors import InvalidInput, Unavailable
 from shared.links.model import RETENTION, LinkState
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
+    from shared.runtime.job import Budget, Report
 
 pytestmark = pytest.mark.anyio
 
@@ -365,3 +368,28 @@ async def test_a_laptop_fetches_what_was_just_saved(app: App) -> None:
     assert stored["state"] == "stored"
     results = await call_result(app, "search_kb", EDITOR, query="reef the mainsail")
     assert results["results"][0]["title"] == "On Reefing"
+
+
+async def test_a_failed_job_stops_no_other_and_is_run_again(
+    app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks_before_cards = []
+
+    async def fail_once(job_ctx: Context, budget: Budget) -> Report:
+        chunks_before_cards.append(await read_chunks(ctx))
+        if len(chunks_before_cards) == 1:
+            raise Unavailable("The language model does not answer.")
+        return await CARDS.run(job_ctx, budget)
+
+    monkeypatch.setattr("functions.jobs.cards.job.JOB", replace(CARDS, run=fail_once))
+    await save(app)
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        fetcher = LinkFetcher(app, make_link_fetcher(site), error_seconds=0)
+        fetcher.start()
+        await fetcher.wait()
+    [before], [after] = (chunks.values() for chunks in chunks_before_cards)
+    assert {"index", "card"} < before["pending"].keys()
+    assert "index" not in after["pending"]
+    assert "card" in after["pending"]
+    [stored] = (await read_chunks(ctx)).values()
+    assert "card" not in stored["pending"]

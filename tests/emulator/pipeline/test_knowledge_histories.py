@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from tests.support.knowledge_history import KillableApp
+    from tests.support.killable_app import KillableApp
 
 pytestmark = pytest.mark.anyio
 

@@ -20,8 +20,8 @@ from shared.index.posting_changes import select_newest
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.index_history import History
 from tests.support.index_postings import (
-    History,
     assert_postings_are_exact,
     assert_postings_are_sound,
     compute_expected_postings,

@@ -28,12 +28,13 @@ from tests.support.database_state import (
     shorten_state,
 )
 from tests.support.fakes.readwise import BROKEN, FakeReadwise, make_throttled_reply
+from tests.support.fakes.word_vertex import WordVertex
+from tests.support.google_credentials import write_credentials_file
 from tests.support.jobs import make_job_context
 from tests.support.stored_documents import read_snapshots
 from tests.support.whole_sample import (
     JOBS_IN_ORDER,
     STATE_FILE,
-    WordVertex,
     fill_library,
     make_settings,
     open_app,
@@ -41,7 +42,6 @@ from tests.support.whole_sample import (
     read_pinned_state,
     run_all_jobs,
     run_single_job,
-    write_credentials_file,
 )
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from tests.support.jottings import (
 )
 from tests.support.knowledge import set_fields, store_sources
 from tests.support.query_recorder import record_queries
-from tests.support.search_brute_force import make_source_of_text, make_source_of_texts
+from tests.support.searches import make_source_of_text, make_source_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

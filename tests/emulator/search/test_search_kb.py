@@ -19,7 +19,7 @@ from tests.support.knowledge import (
     set_fields,
     store_sources,
 )
-from tests.support.search_brute_force import (
+from tests.support.searches import (
     collect_ids,
     make_source_of_text,
     make_source_of_texts,

@@ -11,17 +11,15 @@ from shared.ai.embedding import Purpose
 from shared.search.candidates import DENSE_POOL
 from tests.support.search_brute_force import (
     WORDS,
-    collect_ids,
     make_random_filters,
     matches_filters,
     rank_by_both,
     rank_by_meaning,
     rank_by_words,
-    search_all_pages,
     sort_newest_first,
     store_random_sources,
-    truncate_postings,
 )
+from tests.support.searches import collect_ids, search_all_pages, truncate_postings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from shared.search.candidates import DENSE_POOL, MAX_CHECKED_ANONYMOUS, SPARE
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.knowledge import index_all, set_fields, store_sources
 from tests.support.query_recorder import record_queries
-from tests.support.search_brute_force import (
+from tests.support.searches import (
     make_source_of_text,
     make_source_of_texts,
     truncate_postings,

@@ -14,7 +14,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.clock import SettableClock
 from tests.support.knowledge import chunk_source, store_sources
-from tests.support.search_brute_force import (
+from tests.support.searches import (
     collect_hits,
     collect_ids,
     make_source_of_text,

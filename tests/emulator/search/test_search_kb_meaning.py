@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.knowledge import BAKING, SAILING, store_sources
-from tests.support.search_brute_force import collect_ids, search_all_pages
+from tests.support.searches import collect_ids, search_all_pages
 
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder

@@ -19,7 +19,7 @@ from shared.runtime.messages import CallRequest
 from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
 from tests.support.knowledge import SAILING, chunk_source, index_all, set_fields, store_sources
-from tests.support.search_brute_force import (
+from tests.support.searches import (
     collect_ids,
     make_source_of_text,
     make_source_of_texts,

@@ -15,8 +15,8 @@ from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POO
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from shared.search.listing import FINGERPRINTS
 from tests.support.knowledge import chunk_source, embed_all, index_all, store_sources
-from tests.support.search_brute_force import (
-    WORDS,
+from tests.support.search_brute_force import WORDS
+from tests.support.searches import (
     collect_hits,
     collect_ids,
     make_source_of_text,

@@ -10,7 +10,7 @@ from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.knowledge import FOLDER, add_knowledge
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.knowledge import BAKING, index_all, store_sources
-from tests.support.search_brute_force import update_and_index_chunk
+from tests.support.searches import update_and_index_chunk
 from tests.support.themed_passages import add_sources
 from tests.support.tool_calls import call_result, call_text
 

@@ -16,12 +16,8 @@ from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.listing import MAX_EXAMINED
 from shared.search.listing import list_newest as newest_in
 from tests.support.knowledge import chunk_source, store_sources
-from tests.support.search_brute_force import (
-    FIRST_DAY,
-    make_source_of_text,
-    make_source_of_texts,
-    truncate_postings,
-)
+from tests.support.search_brute_force import FIRST_DAY
+from tests.support.searches import make_source_of_text, make_source_of_texts, truncate_postings
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter

@@ -20,13 +20,8 @@ from shared.search.filter_plan import SMALL_SCOPE_SIZE, FacetFilter, Selection
 from shared.search.hybrid import rank as rank_in
 from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.knowledge import chunk_source, index_all, set_fields, store_sources
-from tests.support.search_brute_force import (
-    compute_bm25,
-    make_source_of_text,
-    make_source_of_texts,
-    read_embedded_chunks,
-    truncate_postings,
-)
+from tests.support.search_brute_force import compute_bm25, read_embedded_chunks
+from tests.support.searches import make_source_of_text, make_source_of_texts, truncate_postings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The functions' bundles on this machine: archives, unpacked archives, and environments.
+"""Packs and unpacks the bundles of functions, and installs their environments on this machine.
 
-All files are in `dist/laptop`. They are named by their content, created atomically, and stay for at
-least a day, so that running functions keep their files. Concurrent processes can use the folder.
+All files are in `dist/laptop`, which concurrent processes can use. They are named by their content,
+created atomically, and stay for at least a day, because functions may be running from them.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 LAPTOP: Final = DIST / "laptop"
+"""The folder of all files."""
 MIN_AGE_SECONDS: Final = 24 * 60 * 60
-"""A bundle is not deleted for this long after it was last requested."""
+"""The time for which a bundle stays after it was last requested."""
 _STAGING_FOLDER: Final = LAPTOP / "staging"
 _STAGED_FOLDER: Final = LAPTOP / "staged"
 _SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/build/*.py")
 _PROJECT_FILES: Final = ("constraints.txt", "pyproject.toml")
-
 OWN_ENVIRONMENTS: Final = "CARREL_OWN_ENVIRONMENTS"
-"""If this variable is set, each bundle runs in its own environment. `make test-slow` sets it."""
+"""The variable that, if set, runs each bundle in its own Python environment.
+
+`make test-slow` sets it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Bundle:
         folder: The unpacked archive.
         python: The interpreter of the function's environment.
         variables: The names of the function's settings and secrets.
-        seconds: The timeout of a request.
+        seconds: The timeout of a request to the function.
     """
 
     key: str
@@ -74,7 +77,7 @@ def pack_bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
     with hold_lock(LAPTOP / "lock"):
         entries = _load_manifest()["functions"].items()
         return {
-            entry["name"]: _bundle(key, entry)
+            entry["name"]: _unpack_bundle(key, entry)
             for key, entry in entries
             if names is None or entry["name"] in names
         }
@@ -89,7 +92,7 @@ def _load_manifest() -> dict[str, Any]:
 
 
 def _pack(manifest: Path) -> None:
-    """Pack all functions, and discard the result if the checkout changed meanwhile."""
+    """Pack all functions, and discard the result if the checkout has changed since."""
     click.echo("Packing the functions as for the cloud ...", err=True)
     stage(_STAGING_FOLDER, laptop=True)
     if manifest.stem == _hash_checkout():
@@ -126,7 +129,8 @@ def _make_environment(requirements: bytes) -> Path:
     return Path(sys.executable)
 
 
-def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
+def _unpack_bundle(key: str, entry: dict[str, Any]) -> Bundle:
+    """Return the bundle of a manifest's entry, after unpacking it if necessary."""
     archive = _STAGED_FOLDER / entry["bundle"]
     folder = LAPTOP / "unpacked" / archive.stem
     if not folder.exists():
@@ -149,8 +153,8 @@ def delete_unused_bundles(laptop: Path, used_bundles: Collection[str]) -> None:
     """Delete bundles, environments and files that are probably not in use.
 
     Nothing records the end of a process, so everything that was requested in the last day stays. A
-    function that runs for longer may fail at a late import, if the functions were packed again
-    twice meanwhile.
+    function that runs for longer may fail at a late import, if the functions have been packed twice
+    since its start.
 
     Args:
         laptop: The folder `dist/laptop`. The caller has locked it.
@@ -171,7 +175,7 @@ def _delete_unused(parent: Path, used_names: Collection[str]) -> None:
     for folder in parent.glob("*"):
         age = time.time() - folder.stat().st_mtime
         if folder.name not in used_names and age > MIN_AGE_SECONDS:
-            # Renamed first, so that no process uses a folder that is partly deleted.
+            # Renamed first: otherwise, a process could use a partly deleted folder.
             discarded_folder = folder.with_suffix(".unfinished")
             folder.rename(discarded_folder)
             shutil.rmtree(discarded_folder)

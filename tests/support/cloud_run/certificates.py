@@ -20,7 +20,7 @@ class Certificates:
 
     Attributes:
         server: The server's key and certificate.
-        trusted: The authorities that clients trust: the usual ones, and the server's.
+        trusted: The authorities that clients trust: this machine's, and the server's.
     """
 
     server: str
@@ -45,10 +45,12 @@ def make_certificates() -> Certificates:
     )
     pem, no_encryption = serialization.Encoding.PEM, serialization.NoEncryption()
     key = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, no_encryption).decode()
-    usual_authorities = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_text("utf-8")
+    machine_authorities = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_text(
+        "utf-8"
+    )
     return Certificates(
         server=key + certificate.public_bytes(pem).decode(),
-        trusted=f"{usual_authorities}\n{authority.public_bytes(pem).decode()}",
+        trusted=f"{machine_authorities}\n{authority.public_bytes(pem).decode()}",
     )
 
 

@@ -1,4 +1,7 @@
-"""A fake cloud on this machine: functions from their bundles, behind a fake Cloud Run."""
+"""A fake cloud on this machine: functions run from their bundles, behind a fake Cloud Run.
+
+A bundle is the archive with which a function is deployed. Callers need ID tokens, as in the cloud.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,11 @@ if TYPE_CHECKING:
     from tests.support.cloud_run.bundles import Bundle
 
 GATEWAY: Final = "gateway"
+"""The name of the gateway's function."""
 SCHEDULER: Final = "carrel-scheduler"
 """The account of Cloud Scheduler, which runs jobs."""
 _MACHINE_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+"""Variables that every process on this machine gets."""
 _FAKE_SERVICES: Final = (
     "FIRESTORE_EMULATOR_HOST",
     "STORAGE_EMULATOR_HOST",
@@ -54,8 +59,8 @@ _OUTSIDE_ACCESS: Final = (
 )
 """Variables by which functions reach outside services.
 
-The gateway gets none of them. It would send its requests to functions through the proxy, and with
-the credentials, that they name.
+The gateway gets none of them. Otherwise, it would call the functions through the proxy, and with
+the credentials, that these variables name.
 """
 
 
@@ -66,8 +71,8 @@ class Cloud:
     Attributes:
         programs: The functions' programs by name.
         functions: The functions' processes by name.
-        urls: The URLs of the functions by name.
-        metadata: The address of each service account's metadata server.
+        urls: The public URLs of the functions by name.
+        metadata: The host and port of each service account's metadata server.
         trusted: A file with the certificate authorities that callers trust.
         front: The process of the fake Cloud Run.
     """
@@ -80,7 +85,7 @@ class Cloud:
     front: Popen[bytes]
 
     def find_dead(self) -> str:
-        """Name the first process that has ended; empty if all are running."""
+        """Return the name of a process that has ended; empty if all are running."""
         if self.front.poll() is not None:
             return "The fake Cloud Run"
         ended_names = (
@@ -91,7 +96,7 @@ class Cloud:
     def make_gateway_program(self, environment: Mapping[str, str]) -> Program:
         """Return the program of a gateway that calls the functions.
 
-        `environment` overrides other variables.
+        The `environment` overrides the default variables.
         """
         urls = {"TOOL_URLS": json.dumps(dict(self.urls)), **environment}
         program = make_deployed_program(GATEWAY, urls)
@@ -121,7 +126,7 @@ def run_cloud(
     function_accounts = {_get_account(bundle.key) for bundle in deployed_bundles.values()}
     accounts = sorted(function_accounts | {_get_account(GATEWAY), SCHEDULER})
     with ExitStack() as stack, ExitStack() as socket_stack:
-        front_sockets = {name: socket_stack.enter_context(bind()) for name in deployed_bundles}
+        service_sockets = {name: socket_stack.enter_context(bind()) for name in deployed_bundles}
         metadata_sockets = {account: socket_stack.enter_context(bind()) for account in accounts}
         metadata = {
             account: format_address(listener) for account, listener in metadata_sockets.items()
@@ -134,15 +139,17 @@ def run_cloud(
         stack.callback(terminate_all, processes.values())
         services = {
             name: _make_service(deployed_bundles[name], format_address(listener), processes[name])
-            for name, listener in front_sockets.items()
+            for name, listener in service_sockets.items()
         }
         certificate = make_certificates()
         plan = Plan(
             certificate=certificate.server,
-            services={front_sockets[name].fileno(): service for name, service in services.items()},
+            services={
+                service_sockets[name].fileno(): service for name, service in services.items()
+            },
             accounts={listener.fileno(): name for name, listener in metadata_sockets.items()},
         )
-        sockets = [*front_sockets.values(), *metadata_sockets.values()]
+        sockets = [*service_sockets.values(), *metadata_sockets.values()]
         front = _start_front_end(stack, plan, sockets, log)
         # The fake Cloud Run has its own copies. While this process held sockets open, callers of a
         # dead Cloud Run would wait instead of being refused.

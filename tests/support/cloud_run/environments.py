@@ -39,7 +39,7 @@ def install_environment(requirements: bytes, environments: Path) -> Path:
         unfinished_folder = environments / f"{key}.unfinished"
         shutil.rmtree(unfinished_folder, ignore_errors=True)
         _run_uv("venv", "--relocatable", "--python", sys.executable, str(unfinished_folder))
-        # Compile modules as pip does, so that functions which start together need not do it.
+        # Compile modules as pip does. Otherwise, functions that start together would all do it.
         options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished_folder)]
         _run_uv("pip", "sync", *options, "-", stdin=requirements)
         unfinished_folder.rename(folder)

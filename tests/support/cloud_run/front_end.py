@@ -1,12 +1,14 @@
 """A fake of Cloud Run's front end, which checks IAM before it forwards requests to functions.
 
-Its errors follow
-https://cloud.google.com/run/docs/authenticating/service-to-service (the audience is the service's
-URL; `X-Serverless-Authorization` beats `Authorization`; the function gets the token without its
-signature), https://cloud.google.com/run/docs/troubleshooting (401 for an invalid token, 403
-for no token and for an account without the role, 503 for a broken connection to an instance),
-https://cloud.google.com/run/docs/configuring/request-timeout (504) and
-https://cloud.google.com/run/quotas (32 MiB).
+It follows Google's documents:
+
+- https://cloud.google.com/run/docs/authenticating/service-to-service: the audience of a token is
+  the service's URL, `X-Serverless-Authorization` takes precedence over `Authorization`, and the
+  function gets the token without its signature.
+- https://cloud.google.com/run/docs/troubleshooting: the status is 401 for an invalid token, 403 for
+  no token or an account without the role, and 503 for a broken connection to an instance.
+- https://cloud.google.com/run/docs/configuring/request-timeout: the status is 504 on a timeout.
+- https://cloud.google.com/run/quotas: a request has at most 32 MiB.
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ if TYPE_CHECKING:
     from tests.support.cloud_run.google_accounts import Accounts
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
-"""The maximum number of bytes of a request over HTTP/1."""
+"""The maximum size of a request over HTTP/1."""
 REMOVED_SIGNATURE: Final = "SIGNATURE_REMOVED_BY_GOOGLE"
+"""The text that replaces the signature of a token."""
 _HOP_BY_HOP_HEADERS: Final = frozenset(
     b"connection keep-alive proxy-connection te trailer transfer-encoding upgrade".split()
 )
+"""The headers that are about one connection, and are not forwarded (RFC 9110, section 7.6.1)."""
 _PAGE: Final = """\
 <html><head>
 <meta http-equiv="content-type" content="text/html;charset=utf-8">
@@ -47,6 +51,7 @@ _PAGE: Final = """\
 <h2></h2>
 </body></html>
 """
+"""The page with which Google's front end reports an error."""
 
 
 class Service(BaseModel):
@@ -86,6 +91,7 @@ class FrontEnd:
         await self._functions.aclose()
 
     async def _answer(self, request: Request, service: Service) -> Response:
+        """Check the caller's token and role, and forward the request."""
         names = ("x-serverless-authorization", "authorization")
         name = next((name for name in names if name in request.headers), names[-1])
         scheme, _, token = request.headers.get(name, "").partition(" ")
@@ -105,6 +111,7 @@ class FrontEnd:
     async def _forward(
         self, request: Request, service: Service, replacements: Mapping[str, str]
     ) -> Response:
+        """Forward a request with replaced headers, and return the function's response."""
         if not request.scope["raw_path"].startswith(b"/"):
             return _render_page(400, "Bad Request", "Your client has issued a malformed request.")
         try:

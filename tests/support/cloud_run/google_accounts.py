@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
 
 ISSUER: Final = "https://accounts.google.com"
+"""The issuer of ID tokens."""
 LIFETIME: Final = timedelta(hours=1)
+"""The time for which an ID token is valid."""
 _ALGORITHM: Final = "RS256"
 _DOMAIN: Final = "@carrel-local.iam.gserviceaccount.com"
 _ACCOUNT: Final = "/computeMetadata/v1/instance/service-accounts/default/"
+"""The path of an instance's service account on its metadata server."""
 _FLAVOR: Final = {"Metadata-Flavor": "Google"}
 
 
@@ -72,16 +75,16 @@ def format_email(account: str) -> str:
 
 
 class MetadataServers:
-    """The metadata servers of instances, each on its own port; they serve only ID tokens.
+    """The metadata servers of instances, each on its own port. They issue only ID tokens.
 
     See https://cloud.google.com/compute/docs/metadata/querying-metadata and
     https://cloud.google.com/run/docs/securing/service-identity
     """
 
-    def __init__(self, accounts: Accounts, holders: Mapping[int, str]) -> None:
-        """Issue tokens for the account that belongs to the port."""
+    def __init__(self, accounts: Accounts, names_by_port: Mapping[int, str]) -> None:
+        """Issue tokens of these service accounts, each on its port."""
         self._accounts = accounts
-        self._holders = holders
+        self._names_by_port = names_by_port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -91,7 +94,7 @@ class MetadataServers:
         if not is_local or "x-forwarded-for" in request.headers:  # from a web page or a proxy
             response: Response = PlainTextResponse("Forbidden", 403)
         else:
-            response = self._answer(request, self._holders[port])
+            response = self._answer(request, self._names_by_port[port])
         response.headers["Server"] = "Metadata Server for Serverless"
         await response(scope, receive, send)
 

@@ -1,11 +1,11 @@
-"""A fake Cloud Run in front of functions on this machine, with its callers' service accounts.
+"""A fake Cloud Run in front of functions on this machine, with their callers' service accounts.
 
 Usage: python -m tests.support.cloud_run.server < INPUT
 
-The first line of the input is a `Plan`. This process ends when the input is closed.
+The first line of the input is a `Plan` as JSON. This process ends when the input is closed.
 
-Each function has a TLS address. Each service account has a metadata server that issues its ID
-tokens, signed with a key of this process.
+Each function has a TLS port. Each service account has a metadata server that issues its ID tokens,
+which are signed with a key of this process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _KEEP_ALIVE_SECONDS: Final = 620
-"""How long idle connections stay open: longer than callers keep them, as at Google."""
+"""The time for which idle connections stay open: longer than callers keep them, as at Google."""
 
 
 class Plan(BaseModel):
@@ -38,8 +38,8 @@ class Plan(BaseModel):
 
     Attributes:
         certificate: The key and certificate of all addresses, as PEM.
-        services: The services by file descriptors of bound sockets.
-        accounts: The accounts by file descriptors of their metadata servers' sockets.
+        services: The services by the file descriptors of their bound sockets.
+        accounts: The service accounts by the file descriptors of their metadata servers' sockets.
     """
 
     certificate: str
@@ -57,23 +57,25 @@ class _Server(uvicorn.Server):
 
 async def _serve(plan: Plan) -> None:
     accounts = Accounts()
-    fronts = {
+    service_sockets = {
         socket.socket(fileno=descriptor): service for descriptor, service in plan.services.items()
     }
     metadata_sockets = {
         socket.socket(fileno=descriptor): account for descriptor, account in plan.accounts.items()
     }
-    front = FrontEnd({_get_port(front): service for front, service in fronts.items()}, accounts)
+    front_end = FrontEnd(
+        {_get_port(listener): service for listener, service in service_sockets.items()}, accounts
+    )
     metadata = MetadataServers(
         accounts, {_get_port(listener): name for listener, name in metadata_sockets.items()}
     )
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(plan.certificate)
         file.flush()
-        public = _make_config(front, file.name)
-        public.load()
+        front_end_config = _make_config(front_end, file.name)
+        front_end_config.load()  # reads the certificate, which is then deleted
     await asyncio.gather(
-        _Server(public).serve(list(fronts)),
+        _Server(front_end_config).serve(list(service_sockets)),
         _Server(_make_config(metadata)).serve(list(metadata_sockets)),
     )
 

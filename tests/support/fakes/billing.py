@@ -1,7 +1,9 @@
-"""A fake billing service with the API of `gateway.calls.external_billing` that can fail on demand.
+"""A fake billing service that can fail on demand.
 
-The service has one account, rejects reservations beyond its balance, and repeats its answer when it
-receives the same `Idempotency-Key` again. It accepts one bearer token.
+It has the API that `functions.gateway.calls.external_billing` calls: an amount is reserved before a
+tool call, and settled or cancelled after the call. The service has one account, rejects
+reservations beyond its balance, and repeats its answer when it receives the same `Idempotency-Key`
+again. It accepts one bearer token.
 """
 
 from __future__ import annotations
@@ -11,15 +13,16 @@ import json
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 TOKEN = "token-of-tests"
+"""The accepted bearer token."""
 SECRET = "what-the-service-says-stays-there"
 """A text in the body and the headers of every response, which no caller may see."""
 _STATES = {"/reserve": "reserved", "/settle": "settled", "/cancel": "cancelled"}
+"""The state of a reservation after each operation."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ DROPPED = Reply(is_dropped=True)
 DONE_AND_DROPPED = Reply(is_dropped=True, is_performed=True)
 GARBAGE = Reply(body=b"<html>" + SECRET.encode())
 DEEP = Reply(body=b'{"state":' * 100_000)
+"""JSON that is nested more deeply than parsers accept."""
 OTHER_STATE = Reply(body=b'{"state": "cancelled"}')
 MOVED = Reply(302, headers={"Location": "https://elsewhere.example/"})
 
@@ -70,9 +74,9 @@ class FakeBilling(LoopbackServer):
     Attributes:
         requests: The requests so far, in order of arrival.
         script: The replies to the next requests, in order; all later replies are correct.
-        balance: The user's balance without reserved amounts.
-        holds: The reserved amounts by call id.
-        spent: The sum of all charges.
+        balance: The account's balance in micro-dollars, without reserved amounts.
+        holds: The reserved amounts by call id, in micro-dollars.
+        spent: The sum of all charges in micro-dollars.
     """
 
     def __init__(self, *script: Reply, balance: int = 1_000) -> None:
@@ -124,13 +128,12 @@ class FakeBilling(LoopbackServer):
         return 200, json.dumps({"state": _STATES[operation], "note": SECRET}).encode()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeBilling
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.read_body())
         key, authorization = self.headers["Idempotency-Key"], self.headers["Authorization"]
         reply = self.server.arrive(Request(self.path, key, authorization, body))
         self.server.pause(reply.pause)
@@ -141,13 +144,5 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(Reply(401) if authorization != f"Bearer {TOKEN}" else reply)
 
     def _send(self, reply: Reply) -> None:
-        self.send_response(reply.status)
-        for name, value in {**reply.headers, "X-Note": SECRET}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(reply.body)))
-        self.end_headers()
-        self.wfile.write(reply.body)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = {**reply.headers, "X-Note": SECRET, "Content-Type": "application/json"}
+        self.send_answer(reply.status, reply.body, headers)

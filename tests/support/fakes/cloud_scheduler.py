@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 JOB: Final = "projects/a-test/locations/europe-west1/jobs/carrel-ingest"
+"""The resource name of the job that `start_url` starts."""
 
 
 class FakeCloudScheduler(LoopbackServer):
@@ -16,7 +16,7 @@ class FakeCloudScheduler(LoopbackServer):
 
     Attributes:
         status: The HTTP status of the next answers.
-        started_jobs: The jobs that were started, each with the token of the request.
+        started_jobs: The resource name of each started job, with the bearer token of the request.
     """
 
     def __init__(self) -> None:
@@ -27,15 +27,15 @@ class FakeCloudScheduler(LoopbackServer):
 
     @property
     def start_url(self) -> str:
-        """The address that starts the job."""
+        """The URL that starts the job."""
         return f"http://127.0.0.1:{self.server_port}/v1/{JOB}:run"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: FakeCloudScheduler
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.read_body()
         status = self.server.status
         answer: dict[str, Any] = {"error": {"code": status, "status": "UNAVAILABLE"}}
         name, _, method = self.path.removeprefix("/v1/").rpartition(":")
@@ -43,12 +43,5 @@ class _Handler(BaseHTTPRequestHandler):
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
             self.server.started_jobs.append((name, token))
             answer = {"name": name, "state": "ENABLED"}
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Write nothing to standard error."""
+        headers = {"Content-Type": "application/json"}
+        self.send_answer(status, json.dumps(answer).encode(), headers)

@@ -17,7 +17,6 @@ import threading
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -25,7 +24,7 @@ import google_crc32c
 import pytest
 
 from tests.support.fakes.google_cloud import PROJECT_NUMBER
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 Operation = Literal["bucket", "list", "get", "download", "upload", "delete"]
 """The operation of a request; each request of a resumable upload is an `upload`."""
@@ -35,6 +34,7 @@ Name = tuple[str, str]
 CLIENT_LEAVES_SOCKETS: Final = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 """A mark for tests with failed downloads, after which the client leaves sockets open."""
 FIRST_GENERATION: Final = 1_700_000_000_000_000
+"""The generation before that of the first object. At Google, generations are microseconds."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,14 @@ FORBIDDEN: Final = Fault(status=403)
 
 @dataclass(frozen=True)
 class Blob:
-    """One version of an object."""
+    """One version of an object.
+
+    Attributes:
+        content: The bytes.
+        generation: The number of the version.
+        content_type: The media type.
+        updated: When the version was stored.
+    """
 
     content: bytes
     generation: int
@@ -104,6 +111,7 @@ class FakeCloudStorage(LoopbackServer):
         lists_sizes: Whether listings include the sizes of objects.
         calls: The number of requests for each operation.
         failed_downloads: The number of downloads with a fault.
+        sessions: The resumable uploads by id.
     """
 
     def __init__(self, *buckets: str, page_size: int = 1_000) -> None:
@@ -186,9 +194,8 @@ class _Response:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeCloudStorage
 
     def do_GET(self) -> None:
@@ -213,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve("delete")
 
     def _serve(self, operation: Operation) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.read_body()
         fault = self.server.arrive(operation)
         self.server.pause(fault.pause)
         response = (
@@ -224,7 +231,8 @@ class _Handler(BaseHTTPRequestHandler):
         if operation == "download" and (fault.missing or fault.pause or response.status >= 400):
             self.server.failed_downloads += 1
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(response, fault)
+            headers = response.headers | fault.headers
+            self.send_answer(response.status, response.body, headers, fault.missing)
 
     def _execute(self, operation: Operation, body: bytes) -> _Response:
         if operation == "bucket":
@@ -369,20 +377,6 @@ class _Handler(BaseHTTPRequestHandler):
         parts = self._segments
         bucket_index = parts.index("b") + 1
         return unquote(parts[bucket_index]), unquote("/".join(parts[bucket_index + 2 :]))
-
-    def _send(self, response: _Response, fault: Fault) -> None:
-        missing_bytes = min(fault.missing, len(response.body))
-        body = response.body[: len(response.body) - missing_bytes]
-        self.send_response(response.status)
-        for header, value in (response.headers | fault.headers).items():
-            self.send_header(header, value)
-        self.send_header("Content-Length", str(len(response.body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.close_connection = missing_bytes > 0
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
 
 
 def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:

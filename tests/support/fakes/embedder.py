@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Purpose
 
 DIMENSION: Final = 64
+"""The dimension of vectors, in which random directions are nearly orthogonal."""
 
 
 class WordEmbedder:
-    """An embedder that gives each word a random direction, and adds up those of a text's words.
+    """An embedder that gives each word a random direction. A text's vector is the sum of its words.
 
     Attributes:
         is_down: Whether the embedder is unavailable.
@@ -59,12 +60,14 @@ def compute_similarity(first_vector: Sequence[float], second_vector: Sequence[fl
 
 
 def _make_vector(text: str) -> Vector:
-    directions = [_direction(word) for word in text.casefold().split()] or [_direction("")]
+    directions = [_make_direction(word) for word in text.casefold().split()] or [
+        _make_direction("")
+    ]
     return unit_vector([sum(numbers) for numbers in zip(*directions, strict=True)], DIMENSION)
 
 
 @cache
-def _direction(word: str) -> tuple[float, ...]:
+def _make_direction(word: str) -> tuple[float, ...]:
     seed = hashlib.sha256(word.encode()).digest()
     generator = random.Random(seed)  # noqa: S311 - no secret
     return tuple(generator.gauss() for _ in range(DIMENSION))

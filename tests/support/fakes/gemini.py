@@ -1,7 +1,7 @@
-"""The responses of `fakes.vertex` for Gemini models: `generateContent`.
+"""Makes the responses of the fake Vertex AI for Gemini models: the method `generateContent`.
 
-Unless a test specifies the answer, it consists of sentences of the text, in the requested schema.
-The same text always has the same answer.
+By default, an answer consists of sentences of the text, in the requested schema. The same text
+always gets the same answer.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""A fake of Google's OpenID provider, with what sign-in needs.
+"""A fake of Google's OpenID provider, with everything that sign-in needs.
 
-Its responses have the format of accounts.google.com and oauth2.googleapis.com: discovery, an
-authorization endpoint that redirects the browser straight back, a token endpoint that accepts each
-code once and only with its secret, redirect URI and PKCE verifier, and the public keys.
+Its responses have the format of accounts.google.com and oauth2.googleapis.com:
+
+- the discovery document and the public keys;
+- the authorization endpoint, which redirects the browser straight back;
+- the token endpoint, which accepts each code once, and only with the client's secret, the redirect
+  URI and the PKCE verifier.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
@@ -16,7 +18,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -24,8 +25,9 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
+from jwt.utils import base64url_encode
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "1234-carrel.apps.googleusercontent.com"
 CLIENT_SECRET: Final = "GOCSPX-test"
 _HOUR: Final = 3600
+"""The lifetime of tokens in seconds."""
 Query = dict[str, str]
+"""The parameters of a URL's query or of a form."""
 
 
 @dataclass
@@ -49,7 +53,7 @@ class Account:
         has_unpublished_key: Whether the token is signed with an unpublished key.
         key_id: A wrong key id in the token's header.
         token: A text to return in place of an ID token.
-        refusal: Parameters of the callback in place of a code.
+        refusal: The parameters of the redirect in place of a code.
     """
 
     email: str = "Ada@example.com"
@@ -67,11 +71,14 @@ class FakeGoogle(LoopbackServer):
     Attributes:
         account: The account that signs in.
         now: Google's clock in seconds since 1970; by default, the system's.
-        statuses: The statuses that replace the usual ones, by path.
-        bodies: The bodies that replace the usual ones, by path.
+        statuses: The HTTP statuses that replace the correct ones, by path.
+        bodies: The bodies that replace the correct ones, by path.
         delay: Seconds before each response.
         requests: The path of each request so far.
         authorization_requests: The parameters of each authorization request so far.
+        codes: The parameters of the authorization request of each unused code, by code.
+        key_id: The id of the key that signs ID tokens.
+        key: The key that signs ID tokens.
     """
 
     def __init__(self) -> None:
@@ -89,7 +96,7 @@ class FakeGoogle(LoopbackServer):
 
     def change_key(self, key_id: str) -> None:
         """Sign with a new key, and publish only this key."""
-        self.key_id, self.key = key_id, _key(key_id)
+        self.key_id, self.key = key_id, _generate_key(key_id)
 
     @property
     def issuer(self) -> str:
@@ -135,7 +142,7 @@ class FakeGoogle(LoopbackServer):
         return account.token or _sign(account, claims, self.key, account.key_id or self.key_id)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: FakeGoogle
 
     def do_GET(self) -> None:
@@ -153,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(404, {"error": "not_found"})
 
     def do_POST(self) -> None:
-        form = _parse_query(self.rfile.read(int(self.headers["content-length"])).decode())
+        form = _parse_query(self.read_body().decode())
         if self._has_fault(urlsplit(self.path).path):
             return None
         if self.path != "/token":
@@ -198,29 +205,21 @@ class _Handler(BaseHTTPRequestHandler):
         self, status: int, body: Mapping[str, Any] | bytes, headers: Query | None = None
     ) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json; charset=utf-8")
-        self.send_header("content-length", str(len(content)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.end_headers()
+        content_type = {"Content-Type": "application/json; charset=utf-8"}
         with suppress(ConnectionError):  # the client may have disconnected
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+            self.send_answer(status, content, content_type | (headers or {}))
 
 
 @cache
-def _key(key_id: str) -> RSAPrivateKey:  # noqa: ARG001 - the cache key
-    """Generate the key with this id once, since that is slow."""
+def _generate_key(key_id: str) -> RSAPrivateKey:  # noqa: ARG001 - the cache key
+    """Generate the key with this id. It is cached, since generating is slow."""
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 def _sign(account: Account, claims: dict[str, Any], key: RSAPrivateKey, key_id: str) -> str:
     if account.algorithm == "HS256":
         return _sign_with_public_key(claims, key, key_id)
-    signing_key = _key("unpublished") if account.has_unpublished_key else key
+    signing_key = _generate_key("unpublished") if account.has_unpublished_key else key
     if account.algorithm == "none":
         return jwt.encode(claims, "", "none", {"kid": key_id})
     return jwt.encode(claims, signing_key, account.algorithm, {"kid": key_id})
@@ -232,22 +231,19 @@ def _sign_with_public_key(claims: dict[str, Any], key: RSAPrivateKey, key_id: st
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     header = {"alg": "HS256", "kid": key_id, "typ": "JWT"}
-    body = ".".join(_encode_base64url(json.dumps(part).encode()) for part in (header, claims))
-    return f"{body}.{_encode_base64url(hmac.digest(public, body.encode(), 'sha256'))}"
+    body = b".".join(base64url_encode(json.dumps(part).encode()) for part in (header, claims))
+    signature = base64url_encode(hmac.digest(public, body, "sha256"))
+    return f"{body.decode()}.{signature.decode()}"
 
 
 def _is_valid_exchange(form: Query, request: Query) -> bool:
-    challenge = _encode_base64url(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
+    digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
     return (
         form["grant_type"] == "authorization_code"
         and form["redirect_uri"] == request["redirect_uri"]
         and request["code_challenge_method"] == "S256"
-        and challenge == request["code_challenge"]
+        and base64url_encode(digest).decode() == request["code_challenge"]
     )
-
-
-def _encode_base64url(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def _parse_query(query: str) -> Query:

@@ -1,8 +1,7 @@
-"""A fake of the Google Cloud REST APIs that a deployment uses.
+"""A fake of the Google Cloud REST APIs that a deployment uses, except Cloud Storage.
 
-The path of a request begins with the name of the API: `/secretmanager/v1/projects/...`. The state
-of the APIs is in plain attributes, which tests read and change. Cloud Storage has a fake of its
-own, `FakeCloudStorage`.
+The path of a request begins with the name of the API: `/secretmanager/v1/projects/...`. Tests read
+and change the state of the APIs, which is in the attributes of `Project`.
 """
 
 from __future__ import annotations
@@ -11,18 +10,17 @@ import base64
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fakes.http_server import LoopbackServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 PROJECT_NUMBER: Final = "123456789012"
+"""The number of every project."""
 Json = dict[str, Any]
+"""A JSON object, or the parameters of a URL."""
 
 
 class ErrorResponse(Exception):
@@ -50,8 +48,8 @@ class Project:
         invokers: The accounts that may invoke each Cloud Run service.
         open_services: Cloud Run services without IAM checks, which everybody can invoke.
         jobs: The resources of the Cloud Scheduler API by name.
-        remaining_rejections: The number of further requests that are rejected because their API is
-            disabled, although it was just enabled.
+        remaining_rejections: The number of further requests that are rejected as if their API were
+            disabled, as happens for a while after it is enabled.
     """
 
     has_billing: bool = True
@@ -85,7 +83,7 @@ class FakeGoogleCloud(LoopbackServer):
 
     @property
     def address(self) -> str:
-        """The template of the APIs' URLs."""
+        """The template of the APIs' URLs, in which `{service}` is the name of the API."""
         return f"http://127.0.0.1:{self.server_port}/{{service}}"
 
     def answer(self, method: str, service: str, path: str, query: Json, body: Json) -> Json:
@@ -108,6 +106,10 @@ class FakeGoogleCloud(LoopbackServer):
         return project
 
 
+_Handle = Callable[[Project, Json, Json, Json], Json]
+"""A function that answers a request: its project, the names in its path, its query and its body."""
+
+
 def _get_service(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     return _describe_service(project, path["service"])
 
@@ -123,7 +125,7 @@ def _describe_service(project: Project, name: str) -> Json:
     return {"name": f"{parent}/services/{name}", "parent": parent, "state": state}
 
 
-def _enable(project: Project, path: Json, _query: Json, body: Json) -> Json:
+def _enable_services(project: Project, path: Json, _query: Json, body: Json) -> Json:
     names = [path["service"]] if "service" in path else body["serviceIds"]
     if "service" not in path and not 2 <= len(names) <= 20:
         raise ErrorResponse(400, "A batch has 2 to 20 services.")
@@ -160,7 +162,7 @@ def _access_version(project: Project, path: Json, _query: Json, _body: Json) -> 
     return {"payload": {"data": base64.b64encode(values[-1].encode()).decode()}}
 
 
-def _add(project: Project, path: Json, _query: Json, body: Json) -> Json:
+def _add_version(project: Project, path: Json, _query: Json, body: Json) -> Json:
     _get_values(project, path).append(base64.b64decode(body["payload"]["data"]).decode())
     return {"state": "ENABLED"}
 
@@ -171,17 +173,22 @@ def _get_values(project: Project, path: Json) -> list[str]:
     return project.secrets[path["secret"]]
 
 
-def _make_paged_list(field_name: str, path: str) -> Callable[[Project, Json, Json, Json], Json]:
-    """Return a handler that lists resources in pages of ten."""
+def _make_paged_list(field_name: str, answer_name: str) -> _Handle:
+    """Return a function that lists resources in pages of ten.
 
-    def page(project: Project, _path: Json, query: Json, _body: Json) -> Json:
+    Args:
+        field_name: The field of `Project` with the resources.
+        answer_name: The field of the answer for the resources.
+    """
+
+    def list_page(project: Project, _path: Json, query: Json, _body: Json) -> Json:
         items = list(getattr(project, field_name).values())
         start = int(query.get("pageToken", ["0"])[0])
         end = start + 10
-        answer: Json = {path: items[start:end]} if items else {}
+        answer: Json = {answer_name: items[start:end]} if items else {}
         return answer | ({"nextPageToken": str(end)} if end < len(items) else {})
 
-    return page
+    return list_page
 
 
 def _get_database(project: Project, path: Json, _query: Json, _body: Json) -> Json:
@@ -203,7 +210,7 @@ def _list_indexes(project: Project, path: Json, _query: Json, _body: Json) -> Js
     return {"indexes": project.indexes.get(path["database"], [])}
 
 
-def _run_service(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+def _get_run_service(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     if path["run"] in project.open_services:
         return {"name": path["run"], "invokerIamDisabled": True}
     return {"name": path["run"]}
@@ -219,19 +226,19 @@ _PROJECT: Final = "v1/projects/(?P<project>[^/]+)"
 _LOCATION: Final = "projects/(?P<project>[^/]+)/locations/[^/]+"
 _DATABASE: Final = f"{_PROJECT}/databases/(?P<database>[^/]+)"
 _SECRET: Final = f"{_PROJECT}/secrets/(?P<secret>[^/:]+)"
-_ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Json], Json]]]]] = {
+_ROUTES: Final[dict[str, list[tuple[str, str, _Handle]]]] = {
     "serviceusage": [
         (f"{_PROJECT}/services/(?P<service>[^/:]+)", "GET", _get_service),
         (f"{_PROJECT}/services:batchGet", "GET", _get_services),
-        (f"{_PROJECT}/services:batchEnable", "POST", _enable),
-        (f"{_PROJECT}/services/(?P<service>[^/:]+):enable", "POST", _enable),
+        (f"{_PROJECT}/services:batchEnable", "POST", _enable_services),
+        (f"{_PROJECT}/services/(?P<service>[^/:]+):enable", "POST", _enable_services),
     ],
     "cloudbilling": [(f"{_PROJECT}/billingInfo", "GET", _get_billing)],
     "secretmanager": [
         (f"{_PROJECT}/secrets", "GET", _list_secrets),
         (f"{_SECRET}/versions", "GET", _list_versions),
         (f"{_SECRET}/versions/latest:access", "GET", _access_version),
-        (f"{_SECRET}:addVersion", "POST", _add),
+        (f"{_SECRET}:addVersion", "POST", _add_version),
     ],
     "firestore": [
         (f"{_PROJECT}/databases", "GET", _list_databases),
@@ -244,15 +251,15 @@ _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Jso
     ],
     "run": [
         (f"v2/{_LOCATION}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _get_policy),
-        (f"v2/{_LOCATION}/services/(?P<run>[^/:]+)", "GET", _run_service),
+        (f"v2/{_LOCATION}/services/(?P<run>[^/:]+)", "GET", _get_run_service),
     ],
     "cloudscheduler": [(f"v1/{_LOCATION}/jobs", "GET", _make_paged_list("jobs", "jobs"))],
 }
+"""The pattern, the HTTP method and the answering function of each path, by the name of the API."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     server: FakeGoogleCloud
 
     def do_GET(self) -> None:
@@ -262,8 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve("POST")
 
     def _serve(self, method: str) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length) or b"{}")
+        body = json.loads(self.read_body() or b"{}")
         self.server.addresses.append(self.path)
         parts = urlsplit(self.path)
         _, service, path = parts.path.split("/", 2)
@@ -277,12 +283,5 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(refusal.status, {"error": error | details})
 
     def _send(self, status: int, answer: Json) -> None:
-        content = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json; charset=UTF-8")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = {"Content-Type": "application/json; charset=UTF-8"}
+        self.send_answer(status, json.dumps(answer).encode(), headers)

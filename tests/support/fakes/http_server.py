@@ -1,17 +1,16 @@
-"""The HTTP server that fakes of services derive from."""
+"""The HTTP server and the request handler from which fakes of services derive."""
 
 from __future__ import annotations
 
 import threading
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from http.server import BaseHTTPRequestHandler
+    from collections.abc import Callable, Mapping
 
 HANGS: Final = 3600
-"""A pause in seconds that is longer than any test."""
+"""The seconds of a pause that outlasts any test: with it, a server hangs."""
 
 
 class LoopbackServer(ThreadingHTTPServer):
@@ -50,3 +49,38 @@ class LoopbackServer(ThreadingHTTPServer):
         self.shutdown()
         self._loop.join()
         self.server_close()
+
+
+class LoopbackHandler(BaseHTTPRequestHandler):
+    """The base of handlers, which logs nothing."""
+
+    disable_nagle_algorithm = True
+    """Otherwise, the body would wait 40 ms for the acknowledgement of the headers."""
+
+    def read_body(self) -> bytes:
+        """Return the body of the request; empty if it has none."""
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def send_answer(
+        self, status: int, body: bytes, headers: Mapping[str, str] | None = None, missing: int = 0
+    ) -> None:
+        """Send an answer with a Content-Length.
+
+        Args:
+            status: The HTTP status.
+            body: The body.
+            headers: Further headers.
+            missing: The number of bytes at the end of the body that are never sent. The connection
+                is closed instead.
+        """
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: max(0, len(body) - missing)])
+        if missing:
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""A fake of Google's metadata server, with what ID tokens and access tokens need.
+"""A fake of Google's metadata server, which issues ID tokens and access tokens.
 
 The variables `GCE_METADATA_HOST` and `GCE_METADATA_IP` direct a process to the fake. google-auth
 reads them when it is imported.
@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import json
 import time
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fakes.http_server import LoopbackServer
+from jwt.utils import base64url_encode
+
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 _ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default/"
+"""The path of the instance's service account."""
 _HOUR = 3600.0
+"""The default lifetime of tokens in seconds."""
 
 
 class FakeMetadata(LoopbackServer):
@@ -26,8 +29,8 @@ class FakeMetadata(LoopbackServer):
         audiences: The audiences of requested tokens, in order.
         lifetime: Seconds until an issued token expires.
         pause_seconds: Seconds before the response with a token.
-        refusal: A status to respond with in place of a token.
-        token: A text to return in place of a well-formed ID token.
+        refusal: The HTTP status of responses without an ID token, if any.
+        token: A text to return in place of a well-formed ID token, if any.
         access_token: The access token of the account.
     """
 
@@ -47,7 +50,7 @@ class FakeMetadata(LoopbackServer):
         return f"127.0.0.1:{self.server_port}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: FakeMetadata
 
     def do_GET(self) -> None:
@@ -81,16 +84,12 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, "text/html", token)
 
     def _send(self, status: int, content_type: str, body: str) -> None:
-        self.send_response(status)
-        self.send_header("Metadata-Flavor", "Google")
-        self.send_header("Server", "Metadata Server for VM")
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body.encode())))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = {
+            "Metadata-Flavor": "Google",
+            "Server": "Metadata Server for VM",
+            "Content-Type": content_type,
+        }
+        self.send_answer(status, body.encode(), headers)
 
 
 def decode_claims(token: str) -> dict[str, Any]:
@@ -101,15 +100,12 @@ def decode_claims(token: str) -> dict[str, Any]:
 
 
 def _make_token(audience: str, number: int, expiry: float) -> str:
-    claims = {"aud": audience, "exp": int(expiry), "iss": "https://accounts.google.com"}
-    parts = [{"alg": "RS256", "typ": "JWT"}, {**claims, "jti": number}]
-    return ".".join(
-        [
-            *(_encode_base64url(json.dumps(part).encode()) for part in parts),
-            _encode_base64url(b"sig"),
-        ]
-    )
-
-
-def _encode_base64url(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    header = {"alg": "RS256", "typ": "JWT"}
+    claims = {
+        "aud": audience,
+        "exp": int(expiry),
+        "iss": "https://accounts.google.com",
+        "jti": number,
+    }
+    parts = [json.dumps(header).encode(), json.dumps(claims).encode(), b"a signature"]
+    return b".".join(map(base64url_encode, parts)).decode()

@@ -14,10 +14,9 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +24,11 @@ if TYPE_CHECKING:
 DIMENSION: Final = 64
 """The default dimension of the model's vectors."""
 MODEL: Final = "words-3-small"
+"""The only model."""
 TOKENS_PER_TEXT: Final = 3
-"""The server counts this many tokens in every text."""
+"""The number of tokens that the server counts in every text."""
 Item = dict[str, Any]
+"""An entry of a response's `data`, with the vector of a text."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def make_reply_with_changed_vectors(change: Callable[[list[float]], object]) -> 
 
 HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
+"""The last ten bytes of the response are never sent."""
 REVERSED = Reply(alter=lambda items: items[::-1])
 ONE_MISSING = Reply(alter=lambda items: items[1:])
 ONE_TWICE = Reply(alter=lambda items: [*items[:-1], items[0]])
@@ -215,9 +217,8 @@ def _get_requested_dimension(call: Call) -> int:
     return int(call.body.get("dimensions", DIMENSION))
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeOpenAI
 
     def setup(self) -> None:
@@ -233,20 +234,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(reply if reply.body is not None else self.server.answer(call, reply))
 
     def _read(self) -> Call:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.read_body())
         headers = {name.lower(): value for name, value in self.headers.items()}
         return Call(self.path, headers, body, time.monotonic())
 
     def _send(self, reply: Reply) -> None:
-        body = reply.body or b""
-        self.send_response(reply.status)
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body) + reply.missing))
-        self.end_headers()
-        self.wfile.write(body)
-        self.close_connection = reply.missing > 0
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = reply.headers | {"Content-Type": "application/json"}
+        self.send_answer(reply.status, reply.body or b"", headers, reply.missing)

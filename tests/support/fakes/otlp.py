@@ -1,8 +1,8 @@
-"""A collector of OpenTelemetry spans, which takes OTLP over HTTP with OpenTelemetry's protobufs.
+"""A collector of OpenTelemetry spans, which receives OTLP as protobuf messages over HTTP.
 
 Usage: python -m tests.support.fakes.otlp
 
-It then listens on the port of collectors, 4318, and prints each trace as a tree.
+As a program, it listens on the port of collectors, 4318, and prints each trace as a tree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -21,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 PATH: Final = "/v1/traces"
+"""The path to which spans are posted."""
 PORT: Final = 4318
+"""The port of OTLP over HTTP."""
 _SHOWN_ATTRIBUTES: Final = (
     "db.response.returned_rows",
     "db.operation.batch.size",
@@ -40,6 +41,7 @@ _SHOWN_ATTRIBUTES: Final = (
     "gen_ai.usage.output_tokens",
     "error.type",
 )
+"""The attributes that a drawn tree shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class CollectedSpan:
         attributes: Its attributes.
         resource: The attributes of the process.
         is_error: Whether its status is an error.
-        start: When it began, in nanoseconds.
-        end: When it ended.
+        start: When it began, in nanoseconds since 1970.
+        end: When it ended, in nanoseconds since 1970.
     """
 
     name: str
@@ -76,7 +78,7 @@ class CollectedSpan:
 
 
 class FakeCollector(LoopbackServer):
-    """A collector that keeps what it receives while the `with` block runs.
+    """A collector on a port of this machine while the `with` block runs.
 
     Attributes:
         status: The HTTP status of its answers.
@@ -104,13 +106,12 @@ class FakeCollector(LoopbackServer):
         return [span for body in list(self.bodies) for span in parse_spans(body)]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     server: FakeCollector
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.read_body()
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         is_otlp = self.headers["Content-Type"] == "application/x-protobuf" and self.path == PATH
@@ -120,14 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.bodies.append(body)
             self.server.on_spans(list(parse_spans(body)))
         answer = ExportTraceServiceResponse().SerializeToString()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        self.send_answer(status, answer, {"Content-Type": "application/x-protobuf"})
 
 
 def parse_spans(body: bytes) -> Iterator[CollectedSpan]:
@@ -137,18 +131,18 @@ def parse_spans(body: bytes) -> Iterator[CollectedSpan]:
         for scope_spans in resource_spans.scope_spans:
             for span in scope_spans.spans:
                 yield CollectedSpan(
-                    span.name,
-                    trace_pb2.Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_"),
-                    str(resource["service.name"]),
-                    span.trace_id.hex(),
-                    span.span_id.hex(),
-                    span.parent_span_id.hex(),
-                    tuple(link.trace_id.hex() for link in span.links),
-                    _to_dict(span.attributes),
-                    resource,
-                    span.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
-                    span.start_time_unix_nano,
-                    span.end_time_unix_nano,
+                    name=span.name,
+                    kind=trace_pb2.Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_"),
+                    service=str(resource["service.name"]),
+                    trace_id=span.trace_id.hex(),
+                    span_id=span.span_id.hex(),
+                    parent_id=span.parent_span_id.hex(),
+                    links=tuple(link.trace_id.hex() for link in span.links),
+                    attributes=_to_dict(span.attributes),
+                    resource=resource,
+                    is_error=span.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
+                    start=span.start_time_unix_nano,
+                    end=span.end_time_unix_nano,
                 )
 
 
@@ -160,26 +154,31 @@ def _to_dict(attributes: Iterable[KeyValue]) -> dict[str, object]:
 
 def draw(spans: Iterable[CollectedSpan]) -> str:
     """Draw the spans of a trace as a tree: service, start and duration in ms, some attributes."""
-    by_start = sorted(spans, key=lambda span: span.start)
-    ids = {span.span_id for span in by_start}
+    sorted_spans = sorted(spans, key=lambda span: span.start)
+    ids = {span.span_id for span in sorted_spans}
     children: defaultdict[str, list[CollectedSpan]] = defaultdict(list)
-    for span in by_start:
+    for span in sorted_spans:
         children[span.parent_id if span.parent_id in ids else ""].append(span)
 
-    def lines(parent_id: str, indent: str) -> Iterator[tuple[str, str, int, int, str]]:
+    def list_descendants(parent_id: str, indent: str) -> Iterator[tuple[str, CollectedSpan]]:
         for span in children[parent_id]:
-            name, start = f"{indent}{span.name}", span.start - by_start[0].start
-            yield name, span.service, start, span.end - span.start, _format_attributes(span)
-            yield from lines(span.span_id, indent + "  ")
+            yield f"{indent}{span.name}", span
+            yield from list_descendants(span.span_id, indent + "  ")
 
-    rows = list(lines("", ""))
-    name_width = max(len(name) for name, *_ in rows)
-    service_width = max(len(service) for _, service, *_ in rows)
+    rows = list(list_descendants("", ""))
+    name_width = max(len(indented_name) for indented_name, _ in rows)
+    service_width = max(len(span.service) for _, span in rows)
+    first_start = sorted_spans[0].start
     return "\n".join(
-        f"{name:<{name_width}}  {service:<{service_width}}"
-        f"  {start / 1e6:7.1f} {duration / 1e6:7.1f}  {attributes}".rstrip()
-        for name, service, start, duration, attributes in rows
+        f"{indented_name:<{name_width}}  {span.service:<{service_width}}"
+        f"  {_to_ms(span.start - first_start):7.1f} {_to_ms(span.end - span.start):7.1f}"
+        f"  {_format_attributes(span)}".rstrip()
+        for indented_name, span in rows
     )
+
+
+def _to_ms(nanoseconds: int) -> float:
+    return nanoseconds / 1e6
 
 
 def _format_attributes(span: CollectedSpan) -> str:
@@ -191,7 +190,7 @@ def _format_attributes(span: CollectedSpan) -> str:
 
 
 def print_traces() -> None:
-    """Print each trace when its root arrives, which is its last span."""
+    """Print each trace when its root arrives, which is the last span of a trace."""
     traces: defaultdict[str, list[CollectedSpan]] = defaultdict(list)
 
     def add(spans: list[CollectedSpan]) -> None:

@@ -15,19 +15,21 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Body = dict[str, Any]
+    """A page, a book or a highlight in JSON."""
 
 TOKEN: Final = "readwise-token-of-a-test"
+"""The accepted token."""
 START: Final = datetime(2025, 3, 1, 4, 0, tzinfo=UTC)
+"""The default initial time of the server's clock."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class FakeReadwise(LoopbackServer):
         script: The replies to the next requests, in order; all later replies are correct.
         on_request: Called with the number of each request, from 1, before the reply.
         calls: The requests so far, in order of arrival.
+        token: The accepted token.
     """
 
     def __init__(self, page_size: int = 1_000, now: datetime = START) -> None:
@@ -148,7 +151,7 @@ class FakeReadwise(LoopbackServer):
                 highlight |= {"is_deleted": True, "updated_at": _to_iso(self.now)}
 
     def remove(self, book_id: int) -> None:
-        """Remove a book completely."""
+        """Remove a book, so that no page says that it existed."""
         with self._lock:
             del self._books[book_id]
 
@@ -274,9 +277,8 @@ def _to_iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeReadwise
 
     def do_GET(self) -> None:
@@ -292,15 +294,5 @@ class _Handler(BaseHTTPRequestHandler):
         return format_datetime(self.server.now, usegmt=True)
 
     def _send(self, reply: Reply) -> None:
-        body = reply.body or b""
-        self.send_response(reply.status)
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[: len(body) - reply.missing])
-        self.close_connection = reply.missing > 0
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = reply.headers | {"Content-Type": "application/json"}
+        self.send_answer(reply.status, reply.body or b"", headers, reply.missing)

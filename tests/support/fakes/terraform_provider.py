@@ -1,9 +1,9 @@
 """A fake of Terraform's Google provider, with the real schema but without a cloud.
 
-Terraform attaches to the fake, so that `init`, `validate`, `plan`, `apply` and `destroy` run as
-usual. The configuration is validated against the real provider's schema, and stored in the state.
-Values that the cloud would assign, such as ids and URLs, are placeholders. The fake rejects nothing
-but the deletion of protected resources.
+Terraform attaches to the fake, and `init`, `validate`, `plan`, `apply` and `destroy` run as usual.
+The configuration is validated against the real provider's schema, and stored in the state. Values
+that the cloud would assign, such as ids and URLs, are placeholders. The fake rejects only values
+that Google does not document, and the deletion of protected resources.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SOURCE: Final = "registry.terraform.io/hashicorp/google"
+"""The address of the provider in Terraform's registry."""
 _ERROR: Final = 1
+"""The severity of an error in the plugin protocol."""
 _NESTING: Final = {"single": 1, "list": 2, "set": 3}
+"""The numbers of nesting modes in the plugin protocol."""
 _MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+"""The maximum size of a message from Terraform."""
 
 
 class TerraformProvider:
@@ -69,9 +73,9 @@ class TerraformProvider:
 
     def _GetSchema(self, _: Any) -> Any:  # noqa: N802 - the protocol's name, like those below
         return get_message_class("GetSchema.Response")(
-            provider=_schema(self._schema["provider"]),
-            resource_schemas=_schemas_by_name(self._schema["resources"]),
-            data_source_schemas=_schemas_by_name(self._schema["data_sources"]),
+            provider=_make_schema(self._schema["provider"]),
+            resource_schemas=_list_named_schemas(self._schema["resources"]),
+            data_source_schemas=_list_named_schemas(self._schema["data_sources"]),
         )
 
     def _PrepareProviderConfig(self, request: Any) -> Any:  # noqa: N802
@@ -149,11 +153,11 @@ def _make_reattach_config(address: str) -> dict[str, Any]:
     }
 
 
-def _schemas_by_name(blocks: dict[str, values.Block]) -> list[dict[str, Any]]:
-    return [{"key": name, "value": _schema(block)} for name, block in blocks.items()]
+def _list_named_schemas(blocks: dict[str, values.Block]) -> list[dict[str, Any]]:
+    return [{"key": name, "value": _make_schema(block)} for name, block in blocks.items()]
 
 
-def _schema(block: values.Block) -> dict[str, Any]:
+def _make_schema(block: values.Block) -> dict[str, Any]:
     return {"block": _to_block(block)}
 
 

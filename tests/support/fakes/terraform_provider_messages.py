@@ -92,6 +92,7 @@ _MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "Stop.Request": {},
     "Stop.Response": {},
 }
+"""The number and the type of each field, by message and field name."""
 
 
 def _describe_messages() -> Any:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 SCHEMA: Final = Path(__file__).with_name("google_provider_schema.json")
+"""The file to which the schema is written."""
 RESOURCES: Final = (
     "artifact_registry_repository",
     "artifact_registry_repository_iam_member",
@@ -44,7 +45,9 @@ RESOURCES: Final = (
     "storage_bucket",
     "storage_bucket_iam_member",
 )
+"""The types of resources that Carrel's configuration uses, without the prefix `google_`."""
 DATA_SOURCES: Final = ("project",)
+"""The types of data sources that Carrel's configuration uses, without the prefix `google_`."""
 _SOURCE_MAP: Final = re.compile(r"sourceMappingURL=data:application/json;base64,([\w+/=]+)")
 _PROVIDER_VERSION: Final = re.compile(r"providerVersion: '([\d.]+)'")
 _DECLARATION: Final = re.compile(
@@ -76,6 +79,7 @@ _TYPES: Final[dict[str, Any]] = {
     "string[]": ["list", "string"],
     "{ [key: string]: string }": ["map", "string"],
 }
+"""The type in Terraform's format for each method or type of the package."""
 
 
 class _Nesting(NamedTuple):

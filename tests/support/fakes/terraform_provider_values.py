@@ -1,4 +1,4 @@
-"""Values in the fake provider: validation, and placeholders for values that the cloud assigns.
+"""Validates values in the fake provider, and fills in placeholders for those of the cloud.
 
 Values are sent as MessagePack; an unknown value is an extension type.
 https://github.com/hashicorp/terraform/blob/v1.11.4/docs/plugin-protocol/object-wire-format.md
@@ -17,6 +17,7 @@ Value = dict[str, Any]
 
 PROJECT_NUMBER: Final = "123456789012"
 _UNKNOWN: Final = msgpack.ExtType(0, b"\0")
+"""A value that Terraform does not know before the resource is applied."""
 _ACCOUNT: Final = "{account_id}@{project}.iam.gserviceaccount.com"
 _FROM_THE_CLOUD: Final[dict[str, dict[str, str]]] = {
     "google_artifact_registry_repository": {

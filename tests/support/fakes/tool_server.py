@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import ssl
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     import threading
     from pathlib import Path
 
 SUCCESS = b'{"result": {"well": true}, "receipt": {"documents_read": 3}}'
+"""The default body: the answer of a call that succeeded."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class FakeToolServer(LoopbackServer):
             self.url = f"https://127.0.0.1:{self.server_port}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     server: FakeToolServer
 
     def do_POST(self) -> None:
-        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.append(self.read_body())
         self._answer()
 
     def do_GET(self) -> None:
@@ -99,6 +99,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.on_hang()
             self.server.closing.wait(0.01)
             self.wfile.write(bytes([byte]))
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""

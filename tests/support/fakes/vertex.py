@@ -18,11 +18,10 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 from tests.support.fakes import gemini
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +36,7 @@ _EMBEDDERS = {
 }
 """The methods of each embedding model."""
 _TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
+"""The accepted purposes of an embedding."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Reply:
 
 HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
+"""The last ten bytes of the response are never sent."""
 CUT_JSON = Reply(body=b'{"embedding": {"values": [0.1, 0.')
 NO_EMBEDDING = Reply(body=b'{"usageMetadata": {"promptTokenCount": 3}}')
 NO_CANDIDATES = Reply(body=gemini.make_empty_response(MODEL))
@@ -208,9 +209,8 @@ class FakeVertex(LoopbackServer):
             self._under_way -= 1
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeVertex
 
     def do_POST(self) -> None:
@@ -230,22 +230,12 @@ class _Handler(BaseHTTPRequestHandler):
         return _embed(call, reply)
 
     def _read(self) -> Call:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.read_body())
         return Call(self.path, self.headers["Authorization"], body, time.monotonic())
 
     def _send(self, reply: Reply) -> None:
-        body = reply.body or b""
-        self.send_response(reply.status)
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "application/json; charset=UTF-8")
-        self.send_header("Content-Length", str(len(body) + reply.missing))
-        self.end_headers()
-        self.wfile.write(body)
-        self.close_connection = reply.missing > 0
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        headers = reply.headers | {"Content-Type": "application/json; charset=UTF-8"}
+        self.send_answer(reply.status, reply.body or b"", headers, reply.missing)
 
 
 def _embed(call: Call, reply: Reply) -> Reply:

@@ -18,22 +18,22 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 from tests.support.fakes.vertex import Call, hash_words, make_embedding_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 Operation = Literal["create", "list", "get", "cancel", "embed", "token"]
+"""The operation of a request: four on jobs, the embedding of one text, and the issue of a token."""
 Rewrite = Callable[[list[bytes]], list[bytes]]
+"""A function that changes the lines of an output file."""
 
 MODEL: Final = "gemini-embedding-001"
+"""The only model of jobs."""
 _FILTER: Final = re.compile(r'display_name="([^"]+)"')
 _JOBS: Final = re.compile(r"/v1/projects/[^/]+/locations/[^/]+/batchPredictionJobs")
 _JOB: Final = re.compile(_JOBS.pattern + r"/\d+(:cancel)?")
@@ -114,10 +114,11 @@ class FakeVertexBatch(LoopbackServer):
     """A fake Vertex AI with batch jobs, on a free port while the `with` block runs.
 
     Attributes:
-        jobs: The jobs, in the order of their creation.
+        storage: The fake Cloud Storage in which jobs read and write.
+        jobs: The jobs by number, in the order of their creation.
         polls_until_end: The number of polls after which a job ends.
         final_state: The final state of jobs.
-        rewrite: A function that changes the lines of an output.
+        rewrite: A function that changes the lines of each output file.
         dimension: The dimension of the vectors of jobs; by default, the requested one.
         embedded: The texts that were embedded one by one.
         faults: For each operation, the faults of the next requests, in order.
@@ -194,9 +195,8 @@ class FakeVertexBatch(LoopbackServer):
         return json.dumps({**row, "status": "", "response": response}).encode()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeVertexBatch
 
     def do_GET(self) -> None:
@@ -218,18 +218,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._serve("embed")
 
     def _serve(self, operation: Operation) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        body = json.loads(self.read_body() or b"{}")
         fault = self.server.arrive(operation)
-        is_correct = fault == Fault()
-        status, answer = (
-            self._execute(operation, body) if is_correct or fault.is_served else (fault.status, {})
-        )
+        status = fault.status
+        answer: dict[str, Any] = {}
+        if fault == Fault():
+            status, answer = self._execute(operation, body)
+        elif fault.is_served:
+            _, answer = self._execute(operation, body)
         self.server.pause(fault.pause)
-        if not is_correct:
-            status = fault.status
-        body = json.dumps(answer if status == 200 else _make_error(status)).encode()
+        content = json.dumps(answer if status == 200 else _make_error(status)).encode()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(status, fault.body or body, {"Retry-After": fault.retry_after})
+            headers = {"Retry-After": fault.retry_after} if fault.retry_after else {}
+            self._send(status, fault.body or content, headers)
 
     def _execute(self, operation: Operation, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if not (self.headers["Authorization"] or "").startswith("Bearer "):
@@ -294,18 +295,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _segments(self) -> list[str]:
         return self._path.strip("/").split("/")
 
-    def _send(self, status: int, body: bytes, headers: Mapping[str, str | None]) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            if value is not None:
-                self.send_header(name, value)
-        self.send_header("Content-Type", "application/json; charset=UTF-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        content_type = {"Content-Type": "application/json; charset=UTF-8"}
+        self.send_answer(status, body, headers | content_type)
 
 
 def _make_error(status: int) -> dict[str, Any]:

@@ -1,15 +1,16 @@
-// Talk to Carrel as official TypeScript clients do, and print what was understood as JSON.
+// Lists and calls tools with an official TypeScript client, and prints the results as JSON.
 //
-// Usage: node --input-type=module - URL CLIENT < client.mjs, where the clients are installed.
-// CLIENT is "2026-07-28" or "auto" (version 2 of the client, at that revision or negotiating) or
-// "v1" (version 1, which most applications embed). CAPABILITIES are the client's, as JSON.
+// Usage: node --input-type=module - URL CLIENT < client.mjs, in the folder of the installed clients.
+// CLIENT is "v1" for version 1 of the client, which most applications embed. For version 2, it is
+// "2026-07-28" for this revision of MCP, or "auto" if the client chooses the revision. The
+// environment variable CAPABILITIES has the client's capabilities as JSON.
 
 const [url, kind] = process.argv.slice(-2);
 const endpoint = new URL(url);
 const identity = { name: 'carrel-tests', version: '1.0.0' };
 const capabilities = JSON.parse(process.env.CAPABILITIES ?? '{}');
 
-async function connected() {
+async function connectClient() {
     if (kind === 'v1') {
         const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
         const http = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
@@ -24,7 +25,7 @@ async function connected() {
     return client;
 }
 
-const client = await connected();
+const client = await connectClient();
 const { tools } = await client.listTools();
 const search = await client.callTool({ name: 'search_kb', arguments: { query: 'sourdough', limit: 1 } });
 const chunk_id = search.structuredContent.results[0].chunk_id;

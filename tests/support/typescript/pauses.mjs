@@ -1,8 +1,10 @@
-// Ping Carrel before and after pauses that block Node's event loop, as compiling schemas does. Node
-// does not notice then that the server closed a connection, and sends the next request on it.
+// Pings Carrel before and after pauses, and prints as JSON the seconds of the pauses after which
+// Carrel answered.
 //
-// Usage: node --input-type=module - URL v1 < pauses.mjs, where the clients are installed. Prints the
-// pauses after which Carrel answered, in seconds, as JSON.
+// The pauses block Node's event loop, as compiling schemas does. Node then does not notice that the
+// server closed an idle connection, and sends the next request on it.
+//
+// Usage: node --input-type=module - URL v1 < pauses.mjs, in the folder of the installed clients.
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

@@ -1,27 +1,30 @@
-// Sign in to Carrel as official TypeScript clients do, call a tool, and print what happened as JSON.
+// Signs in to Carrel with an official TypeScript client, calls tools, and prints the results as JSON.
 //
-// Usage: CARREL_KEY=... node --input-type=module - URL CLIENT < sign_in.mjs, where the clients are
-// installed. CLIENT is "v2" or "v1". The script also acts for the person at the browser.
+// Usage: CARREL_KEY=... node --input-type=module - URL CLIENT < sign_in.mjs, in the folder of the
+// installed clients. CLIENT is the version of the client, "v2" or "v1". The script also acts for the
+// person at the browser, who approves with the access key CARREL_KEY.
 
 const [url, kind] = process.argv.slice(-2);
 const endpoint = new URL(url);
 const identity = { name: 'carrel-tests', version: '1.0.0' };
 const callback = 'http://127.0.0.1:51112/callback';
 
-async function decide(authorize) {
-    const redirect = await fetch(authorize, { redirect: 'manual' });
-    const page = await fetch(new URL(redirect.headers.get('location'), authorize));
+// Approves on the consent page, and returns the parameters of the redirect to the client.
+async function approve(authorizationUrl) {
+    const redirect = await fetch(authorizationUrl, { redirect: 'manual' });
+    const page = await fetch(new URL(redirect.headers.get('location'), authorizationUrl));
     const fields = { key: process.env.CARREL_KEY, decision: 'allow' };
     for (const [, name, value] of (await page.text()).matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g))
         fields[name] = value;
     const cookies = page.headers.getSetCookie().map((cookie) => cookie.split(';')[0]).join('; ');
     const body = new URLSearchParams(fields);
-    const response = await fetch(new URL('/consent', authorize), {
+    const response = await fetch(new URL('/consent', authorizationUrl), {
         method: 'POST', body, headers: { cookie: cookies }, redirect: 'manual',
     });
     return new URL(response.headers.get('location')).searchParams;
 }
 
+// What the client asks for to sign in. It stores tokens and registrations in memory.
 class Provider {
     visits = 0;
     get redirectUrl() { return callback; }
@@ -33,7 +36,7 @@ class Provider {
     tokens() { return this.storedTokens; }
     saveTokens(tokens) { this.storedTokens = tokens; }
     state() { return 'a state'; }
-    async redirectToAuthorization(address) { this.visits += 1; this.answer = await decide(address); }
+    async redirectToAuthorization(address) { this.visits += 1; this.answer = await approve(address); }
     saveCodeVerifier(verifier) { this.verifier = verifier; }
     codeVerifier() { return this.verifier; }
     saveDiscoveryState(state) { this.discovery = state; }
@@ -47,18 +50,18 @@ const { StreamableHTTPClientTransport } = await import(
 );
 
 const authProvider = new Provider();
-const open = () => new StreamableHTTPClientTransport(endpoint, { authProvider });
-const first = open();
+const makeTransport = () => new StreamableHTTPClientTransport(endpoint, { authProvider });
+const firstTransport = makeTransport();
 let refused = false;
 try {
-    await new Client(identity).connect(first);
+    await new Client(identity).connect(firstTransport);
 } catch (error) {
     if (!authProvider.answer) throw error;
     refused = true;
 }
-await first.finishAuth(v1 ? authProvider.answer.get('code') : authProvider.answer);
+await firstTransport.finishAuth(v1 ? authProvider.answer.get('code') : authProvider.answer);
 const client = new Client(identity);
-await client.connect(open());
+await client.connect(makeTransport());
 const written = await client.callTool({ name: 'write_note', arguments: { text: 'from TypeScript' } });
 // The next call is rejected, and the client has to refresh its token.
 authProvider.storedTokens = { ...authProvider.storedTokens, access_token: 'expired' };

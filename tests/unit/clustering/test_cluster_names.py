@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,21 @@ def test_a_description_names_two_sources_and_counts_the_others() -> None:
     cluster = [TitledText(title, BOATS[0]) for title in ("A", "B", "B", "C", "D")]
     [cluster_description] = describe_clusters([cluster], [None])
     assert cluster_description.description.endswith(", from B, A and 2 other sources.")
+
+
+@pytest.mark.parametrize(
+    ("title", "shortened"),
+    [
+        ("読書の歴史" * 20, ("読書の歴史" * 20)[:80]),
+        (f"{'word ' * 18}end", ("word " * 16).strip()),
+        ("The End.", "The End"),
+        ("?!", "?!"),
+        (" . ", "a source"),
+    ],
+)
+def test_a_description_shortens_titles(title: str, shortened: str) -> None:
+    [description] = describe_clusters([make_passages(BOATS, title)], [None])
+    assert description.description.endswith(f", from {shortened}.")
 
 
 def test_an_existing_name_is_kept_and_stays_unique() -> None:

@@ -12,7 +12,7 @@ import pytest
 from infra.doctor.check import CheckResult, CheckStatus, run_checks
 from infra.doctor.local import CHECKS, Machine
 from tests.support.emulator_archives import make_archive, make_java, write_program
-from tests.support.healthy_deployment import FakeGateway
+from tests.support.fakes.gateway import FakeGateway
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.screening.screen import ScreeningFinding, make_screening_error, screen_texts
+from tests.support.harmless_texts import HARMLESS_TEXTS
 from tests.support.secret_samples import (
     ALNUM,
-    HARMLESS_TEXTS,
     HEX,
     SecretSample,
     make_json_web_token,
@@ -37,6 +37,24 @@ def test_secret_is_found_in_its_line(sample: SecretSample) -> None:
 @pytest.mark.parametrize("text", HARMLESS_TEXTS)
 def test_harmless_text_has_no_findings(text: str) -> None:
     assert screen_texts({"text": text}) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["api_key_profile_a", "secret_warning", "token_direct", "passwordForLearning"]
+)
+def test_a_harmless_word_inside_another_word_hides_no_secret(name: str) -> None:
+    text = f'{name} = "{make_random_text(ALNUM, 16)}"'
+    assert [finding.line for finding in screen_texts({"text": text})] == [1]
+
+
+@pytest.mark.parametrize("name", ["tokenUrl", "TOKEN_URL", "secret_arn", "token_directory"])
+def test_a_harmless_word_after_a_secret_name_makes_it_harmless(name: str) -> None:
+    assert screen_texts({"text": f'{name} = "{make_random_text(ALNUM, 16)}"'}) == []
+
+
+def test_a_quoted_secret_may_contain_another_quotation_mark() -> None:
+    text = f'password = "\'{make_random_text(ALNUM, 16)}"'
+    assert [finding.line for finding in screen_texts({"text": text})] == [1]
 
 
 def test_findings_are_ordered_without_duplicates() -> None:

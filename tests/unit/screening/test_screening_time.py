@@ -7,7 +7,7 @@ import time
 import pytest
 
 from shared.screening.screen import screen_texts
-from tests.support.secret_samples import SLOW_PIECES
+from tests.support.harmless_texts import SLOW_PIECES
 
 BASE_LENGTH, LENGTH_FACTOR = 5_000, 4
 MEASUREMENT_NOISE = 0.005

@@ -1,4 +1,4 @@
-"""Fixtures: Vertex AI with its bucket, and a base that is embedded in bulk."""
+"""Fixtures: fakes of Vertex AI and Cloud Storage, and a base to embed in bulk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """A server for Cloud Storage, at the address that Google's client uses."""
+    """A fake Cloud Storage with the bucket `bulk`, to which Google's client connects."""
     with FakeCloudStorage("bulk") as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
@@ -35,16 +35,16 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 @pytest.fixture
 def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
-    """A server for Vertex AI."""
+    """A fake Vertex AI, whose batch jobs read and write in the fake Cloud Storage."""
     with FakeVertexBatch(storage) as server:
         yield server
 
 
 @pytest.fixture
 async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
-    """Settings that embed in bulk from ten chunks on."""
-    async with open_bulk_services(vertex) as made:
-        yield made
+    """The services of the embed job that embed ten or more chunks in bulk."""
+    async with open_bulk_services(vertex) as services:
+        yield services
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Fixtures: a Readwise server, and settings that follow it."""
+"""Fixtures: a fake Readwise, and the settings to ingest from it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def readwise() -> Iterator[FakeReadwise]:
-    """A server for Readwise, with three highlights a page."""
-    with FakeReadwise(page_size=3) as library:
-        yield library
+    """A fake Readwise with an empty library, and pages of three highlights."""
+    with FakeReadwise(page_size=3) as server:
+        yield server
 
 
 @pytest.fixture
 def settings(project: str, readwise: FakeReadwise) -> Settings:
-    """Settings by which ingest follows the library."""
+    """The settings of a deployment that ingests the fake Readwise's library."""
     return make_readwise_settings(readwise, project)

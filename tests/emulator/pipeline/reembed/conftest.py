@@ -1,4 +1,4 @@
-"""Fixtures: a base, and processes with the old and the new embedding model."""
+"""Fixtures: apps with the old and the new embedding model, over one knowledge base."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.clock import NOON, SettableClock
 from tests.support.model_migration import (
-    FakeEmbeddingModel,
     fill_and_forget_space,
     make_app_opener,
     make_new_model,
@@ -20,8 +19,10 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import App
+    from tests.support.fakes.embedding_model import FakeEmbeddingModel
 
     Open = Callable[[FakeEmbeddingModel], App]
+    """A function that opens an app with an embedding model."""
 
 
 @pytest.fixture
@@ -32,16 +33,16 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
-    """A function that makes an app with this embedding model."""
-    backends: list[App] = []
-    yield make_app_opener(settings, clock, backends)
-    for app in backends:
+    """A function that opens an app, which is closed after the test."""
+    apps: list[App] = []
+    yield make_app_opener(settings, clock, apps)
+    for app in apps:
         await app.aclose()
 
 
 @pytest.fixture
 async def old_app(open_app: Open) -> App:
-    """An app with the old model, which has embedded everything."""
+    """An app with the old model, which has embedded the whole knowledge base."""
     return await fill_and_forget_space(open_app(make_previous_model()))
 
 

@@ -15,6 +15,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.job import Report, run_job
 from tests.support.clock import NOON
+from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.jobs import (
     make_ample_budget,
     make_brief_budget,
@@ -24,7 +25,6 @@ from tests.support.jobs import (
 )
 from tests.support.knowledge import chunk_source, index_all, set_fields
 from tests.support.model_migration import (
-    FakeEmbeddingModel,
     announce_migration,
     clear_vectors,
     complete_migration,

@@ -20,12 +20,12 @@ from shared.core.errors import Conflict, Unavailable
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.workspaces.model import content_id
+from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.materials import MAST, TEXT, extract_error, extract_result
 from tests.support.model_migration import (
     QUESTION,
     TASK,
-    FakeEmbeddingModel,
     announce_migration,
     clear_vectors,
     complete_migration,
