@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,6 +104,18 @@ def send_commit_twice(number: int) -> CommitHook:
         return await send()
 
     return hook
+
+
+def intercept_commits(client: AsyncClient, patch: pytest.MonkeyPatch, hook: CommitHook) -> None:
+    """Send the commits of a database client through `hook`, which gets their numbers from 1 on."""
+    api = client._firestore_api  # noqa: SLF001 - where the network begins
+    commit = api.commit
+    numbers = itertools.count(1)
+
+    async def commit_through_hook(**request: Any) -> Any:
+        return await hook(next(numbers), lambda: commit(**request))
+
+    patch.setattr(api, "commit", commit_through_hook)
 
 
 class _Connection(Connection):

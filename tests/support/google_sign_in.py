@@ -60,9 +60,14 @@ async def sign_in_at_google(address: str) -> str:
     return response.headers["location"].removeprefix("http://localhost:8080")
 
 
+async def get_callback_url(sign_in_app: SignInApp, browser: httpx2.AsyncClient) -> str:
+    """Go from the consent page to Google, sign in, and return the callback URL without its host."""
+    redirect = await press_google_button(sign_in_app, browser)
+    return await sign_in_at_google(redirect.headers["location"])
+
+
 async def sign_in(settings: Settings) -> tuple[httpx2.Response, int]:
     """Sign in with Google, and return the final response and the number of stored grants."""
     async with open_sign_in_app(settings) as (sign_in_app, browser):
-        redirect = await press_google_button(sign_in_app, browser)
-        response = await browser.get(await sign_in_at_google(redirect.headers["location"]))
+        response = await browser.get(await get_callback_url(sign_in_app, browser))
         return response, await sign_in_app.count_grants()

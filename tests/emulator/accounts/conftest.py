@@ -1,4 +1,4 @@
-"""Fixtures of the tests of keys, accounts and limits."""
+"""The database of the tests of keys, accounts and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Grants and registrations in Firestore, and the cost of their operations."""
+"""Grants and registrations are read as they were stored, and each operation has a known cost.
+
+A grant is the authorization that a person gives to a program. A program registers as a client.
+"""
 
 from __future__ import annotations
 
@@ -54,20 +57,16 @@ CLIENT = OAuthClient(
 
 @pytest.fixture
 async def store(settings: Settings, meter: Meter) -> AsyncIterator[AccessStore]:
+    """The grants and clients, with a meter of reads and writes."""
     connection = Connection(settings.google_cloud_project, settings.access_database)
     yield AccessStore(connection, meter)
     await connection.aclose()
 
 
-def read_costs(meter: Meter) -> tuple[int, int, int]:
-    """Return the numbers of documents read, documents written and round trips."""
-    return meter.documents_read, meter.documents_written, meter.round_trips
-
-
 async def test_a_grant_is_read_as_it_was_stored(store: AccessStore) -> None:
-    used = replace(GRANT, generation=3, rotated_at=NOON, ended_at=NOON)
-    await store.grants.add(used)
-    assert await store.grants.get(GRANT.grant_id) == used
+    grant = replace(GRANT, generation=3, rotated_at=NOON, ended_at=NOON)
+    await store.grants.add(grant)
+    assert await store.grants.get(GRANT.grant_id) == grant
     assert await store.grants.get("none") is None
     with pytest.raises(WriteConflict):
         await store.grants.add(GRANT)
@@ -75,18 +74,20 @@ async def test_a_grant_is_read_as_it_was_stored(store: AccessStore) -> None:
 
 async def test_a_change_costs_a_read_and_a_write(store: AccessStore, meter: Meter) -> None:
     await store.grants.add(GRANT)
-    before = read_costs(meter)
-    after = await store.grants.change(GRANT.grant_id, lambda g: g.exchange_code(NOON))
-    assert await store.grants.get(GRANT.grant_id) == after
-    assert before == (0, 1, 1)
-    assert read_costs(meter) == (2, 2, 4)
+    changed = await store.grants.change(GRANT.grant_id, lambda grant: grant.exchange_code(NOON))
+    assert meter.documents_read == 1
+    assert meter.documents_written == 1 + 1  # the addition and the change
+    assert meter.round_trips == 1 + 2
+    assert await store.grants.get(GRANT.grant_id) == changed
 
 
 async def test_a_change_without_effect_writes_nothing(store: AccessStore, meter: Meter) -> None:
     await store.grants.add(GRANT)
     assert await store.grants.change(GRANT.grant_id, lambda grant: grant) == GRANT
     assert await store.grants.change("none", lambda grant: grant) is None
-    assert read_costs(meter) == (2, 1, 3)
+    assert meter.documents_read == 2
+    assert meter.documents_written == 1  # the addition
+    assert meter.round_trips == 1 + 2
 
 
 async def test_a_grant_ends_together_with_its_access_tokens(
@@ -94,41 +95,45 @@ async def test_a_grant_ends_together_with_its_access_tokens(
 ) -> None:
     await store.grants.add(GRANT)
     await store.accounts.credit(GRANT.user_id, 5, NOON)
-    before = read_costs(meter)
+    reads, writes, round_trips = meter.documents_read, meter.documents_written, meter.round_trips
+
     await store.grants.change(GRANT.grant_id, lambda grant: grant.end(NOON))
-    assert read_costs(meter) == (before[0] + 2, before[1] + 2, before[2] + 3)
+    assert meter.documents_read - reads == 2  # the grant and the server's time
+    assert meter.documents_written - writes == 2  # the grant and the account
+    assert meter.round_trips - round_trips == 3
+
     account = await store.accounts.get(GRANT.user_id)
-    [until] = account.ended_grants.values()
-    assert (
-        timedelta()
-        <= await store.accounts.get_server_time() + MAX_TOKEN_REMAINDER - until
-        < timedelta(minutes=1)
-    )
+    [listed_until] = account.ended_grants.values()
+    age = await store.accounts.get_server_time() + MAX_TOKEN_REMAINDER - listed_until
+    assert timedelta() <= age < timedelta(minutes=1)
     assert account.balance == 5
     assert not account.accepts(NOON, GRANT.grant_id)
 
 
 async def test_concurrent_changes_are_all_applied(store: AccessStore) -> None:
     await store.grants.add(GRANT)
+
+    def increment_generation(grant: Grant) -> Grant:
+        return replace(grant, generation=grant.generation + 1)
+
     await asyncio.gather(
-        *(store.grants.change(GRANT.grant_id, _increment_generation) for _ in range(5))
+        *(store.grants.change(GRANT.grant_id, increment_generation) for _ in range(5))
     )
     grant = await store.grants.get(GRANT.grant_id)
-    assert (grant.generation if grant else None) == 5
-
-
-def _increment_generation(grant: Grant) -> Grant:
-    return replace(grant, generation=grant.generation + 1)
+    assert grant
+    assert grant.generation == 5
 
 
 async def test_a_registration_is_read_as_it_was_stored(store: AccessStore, meter: Meter) -> None:
     await store.clients.add(CLIENT)
     assert await store.clients.get(CLIENT.client_id) == CLIENT
     assert await store.clients.get("none") is None
-    assert read_costs(meter) == (2, 1, 3)
+    assert meter.documents_read == 2
+    assert meter.documents_written == 1
+    assert meter.round_trips == 3
 
 
-async def test_only_an_existing_registration_is_extended(store: AccessStore) -> None:
+async def test_extending_an_unknown_registration_does_nothing(store: AccessStore) -> None:
     later = NOON + timedelta(days=90)
     await store.clients.add(CLIENT)
     await store.clients.extend(CLIENT.client_id, later)

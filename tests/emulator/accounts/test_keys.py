@@ -1,11 +1,11 @@
-"""Access keys in Firestore: listing and revocation."""
+"""Access keys are listed from the newest to the oldest, and can be revoked."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import Aborted
@@ -15,9 +15,11 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.keys import MAX_LISTED_KEYS
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import NotFound
+from tests.support.commit_hooks import intercept_commits
 
 if TYPE_CHECKING:
     from shared.firestore.database import Connection
+    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +36,7 @@ KEY = AccessKey(
 
 @pytest.fixture
 def store(access: Connection) -> AccessStore:
+    """The database of keys."""
     return AccessStore(access)
 
 
@@ -43,7 +46,8 @@ def make_key(number: int, user: str = "anna") -> AccessKey:
     return replace(KEY, key_id=f"{10_000 - number:012}", user_id=user, created_at=moment)
 
 
-async def add_many(access: Connection, keys: list[AccessKey]) -> None:
+async def add_keys(access: Connection, keys: list[AccessKey]) -> None:
+    """Store at most 500 keys with one commit."""
     batch = access.client.batch()
     for key in keys:
         fields = asdict(key) | {"scopes": sorted(key.scopes)}
@@ -52,17 +56,18 @@ async def add_many(access: Connection, keys: list[AccessKey]) -> None:
 
 
 async def test_a_long_list_of_keys_omits_the_oldest(access: Connection, store: AccessStore) -> None:
-    """The order of their ids does not matter."""
+    """The keys are sorted by the time of their creation, not by id."""
     keys = [make_key(number) for number in range(MAX_LISTED_KEYS)]
     newest = replace(make_key(MAX_LISTED_KEYS), key_id="f" * 12)
     await asyncio.gather(
-        *(add_many(access, keys[at : at + 250]) for at in range(0, len(keys), 250))
+        *(add_keys(access, keys[start : start + 250]) for start in range(0, len(keys), 250))
     )
     await store.keys.add(newest)
-    listed = await store.keys.list_keys()
-    assert len(listed) == MAX_LISTED_KEYS
-    assert listed[0] == newest
-    assert listed[-1] == keys[1]
+
+    listed_keys = await store.keys.list_keys()
+    assert len(listed_keys) == MAX_LISTED_KEYS
+    assert listed_keys[0] == newest
+    assert listed_keys[-1] == keys[1]
 
 
 async def test_keys_of_a_user_are_listed_newest_first(store: AccessStore) -> None:
@@ -75,21 +80,17 @@ async def test_a_key_is_revoked_despite_a_concurrent_change(
     access: Connection, store: AccessStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.keys.add(KEY)
-    api = access.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit = api.commit
-    attempts = []
 
-    async def abort_once(**request: Any) -> Any:
-        attempts.append(request)
-        if len(attempts) == 1:
+    async def abort_first(number: int, send: Send) -> Results:
+        if number == 1:
             raise Aborted("too much contention")  # type: ignore[no-untyped-call]
-        return await commit(**request)
+        return await send()
 
-    monkeypatch.setattr(api, "commit", abort_once)
+    intercept_commits(access.client, monkeypatch, abort_first)
     await store.keys.revoke(KEY.key_id, NOON)
-    stored = await store.keys.get(KEY.key_id)
-    assert stored
-    assert stored.revoked_at == NOON
+    stored_key = await store.keys.get(KEY.key_id)
+    assert stored_key
+    assert stored_key.revoked_at == NOON
 
 
 async def test_an_unknown_key_cannot_be_revoked(store: AccessStore) -> None:

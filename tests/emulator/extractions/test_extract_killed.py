@@ -1,8 +1,9 @@
-"""Killed runs are completed by the next run, to the same state."""
+"""Runs of the job `extract` that are killed leave what the next run completes."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from datetime import timedelta
@@ -36,13 +37,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PASSAGES: Final = 30
-COMMITS: Final = (1, 2, 2, 3)
-"""The commit after which each run is killed: it takes the lease; it records the embedding model; it
-stores the first eight chunks; it stores the next sixteen. The commit that takes the lease also
-records that the run before was killed, except in the first run."""
+PASSAGE_COUNT: Final = 30
+LAST_COMMITS: Final = (1, 2, 2, 3)
+"""The number of the commit after which each run is killed. Commit 1 takes the lease. Commit 2 of
+the second run records the embedding model. Commits 2 and 3 of later runs store a batch of eight
+chunks each."""
+STORED_COUNT: Final = 3 * 8
+"""The number of chunks that the killed runs store."""
 NAMES: Final = "Ada Ben Cas Dan Eva Fay Gus Hal Ida Jon Kim Leo Mia Ned Oda Pia Ron Sue Tim Una"
-KILLED_RUN: Final = """
+PROGRAM: Final = """
 import asyncio, os, signal, sys
 from datetime import timedelta
 from functions.jobs.extract.job import JOB
@@ -66,56 +69,69 @@ app = WatchedApp(
 )
 asyncio.run(run_job(JOB, app))
 """
+"""A program that runs the job some hours later, and kills itself after this number of commits."""
 
 
-def make_passages() -> list[Source]:
+def repeats_previous(number: int) -> bool:
+    """Return whether the passage with this number repeats the passage before."""
+    return number % 3 == 2
+
+
+def get_name(number: int) -> str:
+    """Return the name that a passage mentions, which is the same if it repeats the one before."""
+    return NAMES.split()[number - number // 3 - int(repeats_previous(number))]
+
+
+def make_books() -> list[Source]:
     """Return books of one passage each. Every third passage repeats the one before."""
-    texts = [
-        f"{'Once more: ' * (n % 3 == 2)}{KEYS} This is what {_get_word(n)} said of tables and keys."
-        for n in range(PASSAGES)
-    ]
-    return [make_book(f"book{n:02}", text) for n, text in enumerate(texts)]
+    books = []
+    for number in range(PASSAGE_COUNT):
+        beginning = "Once more: " if repeats_previous(number) else ""
+        text = f"{beginning}{KEYS} This is what {get_name(number)} said of tables and keys."
+        books.append(make_book(f"book{number:02}", text))
+    return books
 
 
 def make_model() -> ScriptedGenerator:
-    """Return a model whose findings depend on the text."""
+    """Return a model that finds a decision in each book, and a warning in each second one."""
 
-    def findings(text: str) -> dict[str, Any]:
-        number = int(text[4:6])
-        word = _get_word(number)
+    def find(text: str) -> dict[str, Any]:
+        number = int(text[4:6])  # of the title "Book07"
+        name = get_name(number)
         content = make_reported_decision()["content"] | {
-            "question": f"{word} {word} {word} key?",
-            "recommended_approach": f"{word} {word}",
+            "question": f"{name} {name} {name} key?",
+            "recommended_approach": f"{name} {name}",
         }
-        warning_content = {"title": f"{word}'s warning", "description": f"{word} warns of {word}"}
-        warnings = [
-            make_reported_warning("the world renames its codes", content=warning_content)
-        ] * (number % 2)
-        return {"decisions": [make_reported_decision(content=content)], "warnings": warnings}
+        findings = {"decisions": [make_reported_decision(content=content)], "warnings": []}
+        if number % 2:
+            content = {"title": f"{name}'s warning", "description": f"{name} warns of {name}"}
+            warning = make_reported_warning("the world renames its codes", content=content)
+            findings["warnings"].append(warning)
+        return findings
 
-    return ScriptedGenerator(findings)
+    return ScriptedGenerator(find)
 
 
 async def read_stored_state(ctx: Context) -> dict[str, Any]:
     """Return everything that the job writes, without times."""
     extractions = await read_documents(ctx, "extractions")
+    for extraction in extractions.values():
+        del extraction["extracted_at"]
     chunks = await read_documents(ctx, "chunks")
+    chunk_states = {
+        chunk_id: (chunk["extracted"], set(chunk["pending"]), chunk["tries"])
+        for chunk_id, chunk in chunks.items()
+    }
     return {
-        "extractions": {
-            name: {field: value for field, value in extraction.items() if field != "extracted_at"}
-            for name, extraction in extractions.items()
-        },
+        "extractions": extractions,
+        "chunks": chunk_states,
         "topics": await read_documents(ctx, "topics"),
-        "chunks": {
-            name: (chunk["extracted"], set(chunk["pending"]), chunk["tries"])
-            for name, chunk in chunks.items()
-        },
-        "gone": await read_documents(ctx, "gone_extractions"),
+        "deletions": await read_documents(ctx, "gone_extractions"),
     }
 
 
-async def run_to_the_end(settings: Settings, hours: int = 0) -> Report:
-    """Return a run that is not killed, some hours later."""
+async def run_without_kill(settings: Settings, hours: int = 0) -> Report:
+    """Run the job some hours later, and return the report."""
     app = App(
         settings,
         clock=lambda: utc_now() + timedelta(hours=hours),
@@ -128,41 +144,37 @@ async def run_to_the_end(settings: Settings, hours: int = 0) -> Report:
     return report
 
 
-async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Context) -> None:
-    other_settings = settings.model_copy(
-        update={"google_cloud_project": f"{settings.google_cloud_project}-undisturbed"}
-    )
-    undisturbed_app = App(other_settings, embedder=WordEmbedder())
-    undisturbed = undisturbed_app.context(Caller(), Meter())
-    for context in (ctx, undisturbed):
-        await ingest_books(context, *make_passages())
-    report = await run_to_the_end(other_settings)
-    assert report.counts["read"] == PASSAGES
-    assert report.counts["duplicates"] == 10
-    for hours, commit in enumerate(COMMITS):
-        kill_run(settings, commit, hours)
-    pending = await ChunkQueue(ctx.database).count_pending("extract")
-    assert pending == 6
-    last = await run_to_the_end(settings, len(COMMITS))
-    assert last.counts["read"] == pending
-    assert last.finished
-    assert await read_stored_state(undisturbed) == await read_stored_state(ctx)
-    await undisturbed_app.aclose()
-
-
-def kill_run(settings: Settings, commit: int, hours: int) -> None:
-    """Kill a run after a commit. The hours let the lease of the last run expire."""
+def kill_run(settings: Settings, last_commit: int, hours: int) -> None:
+    """Kill a run after a commit, some hours later, when the lease of the run before has expired."""
     process = subprocess.run(
-        [sys.executable, "-c", KILLED_RUN, str(commit), str(hours)],
+        [sys.executable, "-c", PROGRAM, str(last_commit), str(hours)],
         cwd=ROOT,
         env={**os.environ, "GOOGLE_CLOUD_PROJECT": settings.google_cloud_project},
         capture_output=True,
         timeout=60,
         check=False,
     )
-    assert process.returncode == -9, process.stderr.decode()
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 
 
-def _get_word(number: int) -> str:
-    """Return a word for a passage. Every third passage has the word of the one before."""
-    return NAMES.split()[number - number // 3 - (number % 3 == 2)]
+async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Context) -> None:
+    other_settings = settings.model_copy(
+        update={"google_cloud_project": f"{settings.google_cloud_project}-undisturbed"}
+    )
+    undisturbed_app = App(other_settings, embedder=WordEmbedder())
+    undisturbed_ctx = undisturbed_app.context(Caller(), Meter())
+    await ingest_books(undisturbed_ctx, *make_books())
+    report = await run_without_kill(other_settings)
+    assert report.counts["read"] == PASSAGE_COUNT
+    assert report.counts["duplicates"] == PASSAGE_COUNT // 3
+
+    await ingest_books(ctx, *make_books())
+    for hours, last_commit in enumerate(LAST_COMMITS):
+        kill_run(settings, last_commit, hours)
+    pending_count = await ChunkQueue(ctx.database).count_pending("extract")
+    assert pending_count == PASSAGE_COUNT - STORED_COUNT
+    report = await run_without_kill(settings, len(LAST_COMMITS))
+    assert report.counts["read"] == pending_count
+    assert report.finished
+    assert await read_stored_state(ctx) == await read_stored_state(undisturbed_ctx)
+    await undisturbed_app.aclose()

@@ -1,4 +1,4 @@
-"""The extract job with Vertex AI's client and a fake server."""
+"""The job `extract` works with the client of Vertex AI, whose server is a fake."""
 
 from __future__ import annotations
 
@@ -51,25 +51,26 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from tests.support.monotonic_clock import MonotonicClock
 
-LIMIT = 60.0
-"""The seconds that the model has for a passage; no test waits for them."""
-HANG_SECONDS = 60.0
-"""Longer than any test takes unless the server hangs."""
-
 pytestmark = pytest.mark.anyio
 
-BROKEN = {"decisions": [make_reported_decision(content={"question": "No options?"})]}
-BOTH = {"Natural or surrogate key? (tables)", "Retries at every layer (tables)"}
+LIMIT = 60.0
+"""The seconds that the model has for a passage. Tests advance the clock instead of waiting."""
+MAX_WAIT_SECONDS = 60.0
+"""The real seconds after which a test fails because the server hangs."""
+INCOMPLETE_FINDINGS = {"decisions": [make_reported_decision(content={"question": "No options?"})]}
+TRUNCATED_FINDINGS = json.dumps({"decisions": [make_reported_decision()]})[:-10]
+BOTH_EXTRACTIONS = {"Natural or surrogate key? (tables)", "Retries at every layer (tables)"}
+"""The extractions from the passages `KEYS` and `RETRIES`, as `read_visibility` names them."""
 
 
 def answer_findings(text: str) -> Any:
     """Return the model's findings in a passage."""
-    return next((visibility for words, visibility in FINDINGS.items() if words in text), {})
+    return next((findings for words, findings in FINDINGS.items() if words in text), {})
 
 
 @pytest.fixture
 def vertex() -> Iterator[FakeVertex]:
-    """The fake server."""
+    """A fake server whose model finds `FINDINGS`."""
     with FakeVertex() as server:
         server.answers["Findings"] = answer_findings
         yield server
@@ -100,9 +101,11 @@ async def test_findings_are_stored_with_one_call_a_passage(
 ) -> None:
     report = await run_extract(vertex_context)
     assert report.counts == {"read": 3, "found": 2, "unfounded": 0}
-    assert set(await read_visibility(vertex_context)) == BOTH
+    assert set(await read_visibility(vertex_context)) == BOTH_EXTRACTIONS
     assert len(vertex.calls) == 3
-    assert vertex_context.meter.input_tokens > 0 < vertex_context.meter.output_tokens
+    assert vertex_context.meter.input_tokens > 0
+    assert vertex_context.meter.output_tokens > 0
+
     [call] = [request for request in vertex.calls if KEYS in request.text]
     assert call.text == f"Tables\n\n{KEYS}"
     instruction = call.body["systemInstruction"]["parts"][0]["text"]
@@ -123,7 +126,7 @@ async def test_a_transient_error_is_retried(
     vertex.script.append(reply)
     report = await run_extract(vertex_context)
     assert report.failures == []
-    assert set(await read_visibility(vertex_context)) == BOTH
+    assert set(await read_visibility(vertex_context)) == BOTH_EXTRACTIONS
     assert await read_pending_texts(vertex_context) == set()
 
 
@@ -132,10 +135,8 @@ async def test_a_transient_error_is_retried(
     [
         make_text_reply("{"),
         make_text_reply("I would rather not."),
-        make_text_reply(
-            json.dumps({"decisions": [make_reported_decision()]})[:-10], finish="MAX_TOKENS"
-        ),
-        make_json_reply(BROKEN),
+        make_text_reply(TRUNCATED_FINDINGS, finish="MAX_TOKENS"),
+        make_json_reply(INCOMPLETE_FINDINGS),
         NO_CANDIDATES,
     ],
 )
@@ -145,15 +146,15 @@ async def test_a_malformed_answer_is_requested_again(
     vertex.script.append(answer)
     report = await run_extract(vertex_context)
     assert report.failures == []
-    assert len(vertex.calls) == 4
-    assert set(await read_visibility(vertex_context)) == BOTH
+    assert len(vertex.calls) == 3 + 1  # one for each passage, and the repeated one
+    assert set(await read_visibility(vertex_context)) == BOTH_EXTRACTIONS
 
 
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
         (make_text_reply("{"), "INTERNAL_ERROR"),
-        (make_json_reply(BROKEN), "INTERNAL_ERROR"),
+        (make_json_reply(INCOMPLETE_FINDINGS), "INTERNAL_ERROR"),
         (NO_CANDIDATES, "INTERNAL_ERROR"),
         (make_blocked_reply(), "VALIDATION_ERROR"),
         (make_text_reply("", finish="SAFETY"), "VALIDATION_ERROR"),
@@ -171,18 +172,18 @@ async def test_a_passage_without_an_answer_is_deferred_alone(
 ) -> None:
     others_answered = threading.Semaphore(0)
 
-    def answer(text: str) -> Any:
+    def answer_and_count(text: str) -> Any:
         others_answered.release()
         return answer_findings(text)
 
-    def time_out_later() -> None:
+    def time_out_after_others() -> None:
         """Let the call time out once the other two passages have their answers."""
         if len([call for call in vertex.calls if KEYS in call.text]) == 1:
-            assert all(others_answered.acquire(timeout=HANG_SECONDS) for _ in range(2))
+            assert all(others_answered.acquire(timeout=MAX_WAIT_SECONDS) for _ in range(2))
         monotonic.advance_soon(LIMIT)
 
-    vertex.answers["Findings"] = answer
-    vertex.on_hang = time_out_later
+    vertex.answers["Findings"] = answer_and_count
+    vertex.on_hang = time_out_after_others
     vertex.replies_by_words[KEYS] = reply
     report = await run_extract(vertex_context)
     [failure] = report.failures
@@ -209,20 +210,20 @@ async def test_an_outage_ends_the_run_and_the_next_resumes(
     vertex.on_hang = partial(monotonic.advance_soon, LIMIT)
     with pytest.raises(Unavailable):
         await run_extract(vertex_context)
-    assert [chunk["tries"] for chunk in (await read_chunks_by_text(vertex_context)).values()] == [
-        {}
-    ] * 3
+    for chunk in (await read_chunks_by_text(vertex_context)).values():
+        assert chunk["tries"] == {}
+
     vertex.usual = Reply()
     assert (await run_extract(vertex_context)).counts["read"] == 3
-    assert set(await read_visibility(vertex_context)) == BOTH
+    assert set(await read_visibility(vertex_context)) == BOTH_EXTRACTIONS
 
 
 async def test_the_scripted_model_answers_as_the_server(settings: Settings) -> None:
-    """Tests with either model mean the same."""
+    """Tests with the scripted model are as good as tests with the client and its server."""
     model = make_generator()
     app = App(settings, embedder=WordEmbedder(), generator=model)
     ctx = app.context(Caller(), Meter())
     await ingest_books(ctx, make_book("tables", KEYS, RETRIES), make_book("evenings", NOTHING))
     await run_extract(ctx)
-    assert set(await read_visibility(ctx)) == BOTH
+    assert set(await read_visibility(ctx)) == BOTH_EXTRACTIONS
     await app.aclose()

@@ -1,7 +1,8 @@
-"""The lookup tools with a query, with the local embedder."""
+"""A lookup tool with a query returns the extraction that answers it first."""
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,10 +30,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
+    """The embedder of `app`: a real model."""
     return local_embedder
 
 
-def step(order: int, title: str) -> Step:
+def make_step(order: int, title: str) -> Step:
+    """Return a step of a methodology."""
     return Step(order=order, title=title, description="With care.")
 
 
@@ -57,21 +60,26 @@ CONTENTS: dict[str, Content] = {
     ),
     "cache": make_warning(
         "Cache stampede",
-        description="When a popular entry expires, every request computes it anew at once.",
+        description="When a popular entry expires, all requests compute it again at once.",
     ),
     "meetings": make_warning(
         "Status meetings", description="Teams that report upwards every day stop talking sideways."
     ),
     "postmortem": make_methodology(
         "Blameless postmortem",
-        steps=(step(1, "Write down what happened"), step(2, "Ask why the system allowed it")),
+        steps=(
+            make_step(1, "Write down what happened"),
+            make_step(2, "Ask why the system allowed it"),
+        ),
     ),
     "interviews": make_methodology(
         "Customer interviews",
-        steps=(step(1, "Recruit five users"), step(2, "Ask for the last time they had to")),
+        steps=(
+            make_step(1, "Recruit five users"),
+            make_step(2, "Ask for the last time they had to"),
+        ),
     ),
 }
-CHUNK_INDEX = {name: n % 5 for n, name in enumerate(CONTENTS)}
 
 
 @pytest.mark.parametrize(
@@ -88,12 +96,11 @@ CHUNK_INDEX = {name: n % 5 for n, name in enumerate(CONTENTS)}
 async def test_the_extraction_that_answers_comes_first(
     ctx: Context, app: App, name: str, query: str, expected: list[str]
 ) -> None:
-    chunks = await store_sources(ctx, BAKING, SAILING)
-    extractions = {
-        key: make_extraction(chunks[CHUNK_INDEX[key]], content) for key, content in CONTENTS.items()
-    }
+    chunks = itertools.cycle(await store_sources(ctx, BAKING, SAILING))
+    extractions = {key: make_extraction(next(chunks), content) for key, content in CONTENTS.items()}
     await store_extractions(ctx, *extractions.values())
     result = await call_result(app, name, query=query)
-    assert [extractions[key].extraction_id for key in expected] == collect_result_ids([result])
-    nearest, other = (hit["similarity"] for hit in result["results"])
-    assert 1 >= nearest > other >= 0
+    expected_ids = [extractions[key].extraction_id for key in expected]
+    assert collect_result_ids([result]) == expected_ids
+    nearest, other = result["results"]
+    assert 1 >= nearest["similarity"] > other["similarity"] >= 0

@@ -1,4 +1,7 @@
-"""The filters of the lookup tools: topics and sources."""
+"""A lookup tool filters extractions by topic and by source, and suggests topics for an unknown one.
+
+A topic is a label of extractions, such as "kubernetes". It has aliases, such as "k8s".
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def settings(project: str) -> Settings:
-    """Settings with a configured alias."""
+    """Settings that add an alias to the built-in ones."""
     return Settings(google_cloud_project=project, topic_aliases={"Brot": "bread baking"})
 
 
@@ -69,11 +72,7 @@ async def store_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
     ],
 )
 async def test_filters_select_matching_extractions(
-    ctx: Context,
-    app: App,
-    chunks: list[Chunk],
-    arguments: dict[str, Any],
-    expected: list[str],
+    ctx: Context, app: App, chunks: list[Chunk], arguments: dict[str, Any], expected: list[str]
 ) -> None:
     questions = await store_decisions(ctx, chunks)
     result = await call_result(app, "get_decisions", **arguments)
@@ -83,11 +82,11 @@ async def test_filters_select_matching_extractions(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({"topic": "K8s"}, ("kubernetes", "filtered")),
-        ({"topic": "Nowhere"}, ("nowhere", "filtered")),
-        ({"source_id": "baking"}, ("all", "filtered")),
-        ({"query": "sea"}, ("all", "semantic")),
-        ({"topic": "K8s", "query": "sea"}, ("kubernetes", "semantic")),
+        ({"topic": "K8s"}, {"query": "kubernetes", "search_type": "filtered"}),
+        ({"topic": "Nowhere"}, {"query": "nowhere", "search_type": "filtered"}),
+        ({"source_id": "baking"}, {"query": "all", "search_type": "filtered"}),
+        ({"query": "sea"}, {"query": "all", "search_type": "semantic"}),
+        ({"topic": "K8s", "query": "sea"}, {"query": "kubernetes", "search_type": "semantic"}),
     ],
 )
 async def test_metadata_has_the_topic_and_the_search_type(
@@ -95,11 +94,11 @@ async def test_metadata_has_the_topic_and_the_search_type(
     app: App,
     chunks: list[Chunk],
     arguments: dict[str, Any],
-    expected: tuple[str, str],
+    expected: dict[str, str],
 ) -> None:
     await store_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", **arguments))["metadata"]
-    assert (metadata["query"], metadata["search_type"]) == expected
+    assert {name: metadata[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("query_arguments", [{}, {"query": "sea"}, {"source_id": "baking"}])
@@ -129,15 +128,15 @@ async def test_only_topics_with_this_type_are_suggested(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await store_decisions(ctx, chunks)
-    nearest = {
-        name: (await call_result(app, name, topic="sourdogh"))["metadata"]["nearest_topics"]
-        for name in ("get_decisions", "get_patterns", "get_warnings")
-    }
-    assert "sourdough" not in nearest.pop("get_decisions")
-    assert nearest == {"get_patterns": ["sourdough"], "get_warnings": ["sourdough"]}
+    misspelled = "sourdogh"
+    for name in ("get_patterns", "get_warnings"):
+        result = await call_result(app, name, topic=misspelled)
+        assert result["metadata"]["nearest_topics"] == ["sourdough"]
+    result = await call_result(app, "get_decisions", topic=misspelled)
+    assert "sourdough" not in result["metadata"]["nearest_topics"]
 
 
-async def test_the_most_frequent_topics_are_suggested_otherwise(
+async def test_the_most_frequent_topics_are_suggested_in_doubt(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await store_decisions(ctx, chunks)
@@ -152,8 +151,8 @@ async def test_a_topic_of_other_types_names_their_tools(
     await store_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", topic="sourdough"))["metadata"]
     assert "nearest_topics" not in metadata
-    expected = "There are no decisions about 'sourdough', but 1 with get_patterns, 1 with"
-    assert metadata["message"].startswith(expected)
+    beginning = "There are no decisions about 'sourdough', but 1 with get_patterns, 1 with"
+    assert metadata["message"].startswith(beginning)
 
 
 async def test_a_source_without_extractions_says_so(
@@ -184,11 +183,13 @@ async def test_an_unknown_source_is_not_found(
 async def test_an_unknown_topic_takes_one_more_round_trip(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    await store_extractions(
-        ctx, *(make_extraction(chunks[0], make_decision(f"d{n}"), f"topic {n}") for n in range(20))
-    )
-    nothing, itself, frequent, beginning = 1, 1, 20, 1
-    assert await measure_read(app, "get_decisions", topic="other") == (
-        2,
-        nothing + itself + frequent + beginning,
-    )
+    extractions = [
+        make_extraction(chunks[0], make_decision(f"d{number}"), f"topic {number}")
+        for number in range(20)
+    ]
+    await store_extractions(ctx, *extractions)
+    round_trips, documents = await measure_read(app, "get_decisions", topic="other")
+    assert round_trips == 2
+    # An empty query counts as one document: that of extractions, and that of topics that begin
+    # alike. The unknown topic itself and the 20 most frequent topics are read, too.
+    assert documents == 1 + 1 + 1 + 20

@@ -1,6 +1,6 @@
-"""The results of `get_patterns`, `get_warnings` and `get_methodologies`, field by field.
+"""`get_patterns`, `get_warnings` and `get_methodologies` return each field of an extraction.
 
-What they have in common with `get_decisions` is tested in `test_get_decisions.py`.
+`test_get_decisions.py` tests what they have in common with `get_decisions`.
 """
 
 from __future__ import annotations
@@ -52,17 +52,28 @@ METHODOLOGY: dict[str, Any] = {
     "prerequisites": ["Flour."],
     "outputs": ["Bread."],
 }
-ATTRIBUTION: Final = ("topics", "source_title", "source_id", "chunk_id", "confidence", "quote")
+ATTRIBUTION_FIELDS: Final = (
+    "topics",
+    "source_title",
+    "source_id",
+    "chunk_id",
+    "confidence",
+    "quote",
+)
 
 
-async def get_result(ctx: Context, app: App, name: str, content: Content) -> dict[str, Any]:
-    """Return the result of a tool for one extraction, without its id and its attribution."""
+async def call_for_content(ctx: Context, app: App, name: str, content: Content) -> dict[str, Any]:
+    """Store an extraction, call a tool, and return the fields of the result that have the content.
+
+    They stand between the id and the fields that all types have.
+    """
     [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, content, "bread"))
     [result] = (await call_result(app, name))["results"]
-    fields = list(result)
-    assert (fields[0], *fields[-6:]) == ("id", *ATTRIBUTION)
-    return {field: result[field] for field in fields[1:-6]}
+    first, *content_fields = list(result)[: -len(ATTRIBUTION_FIELDS)]
+    assert first == "id"
+    assert tuple(result)[-len(ATTRIBUTION_FIELDS) :] == ATTRIBUTION_FIELDS
+    return {field: result[field] for field in content_fields}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +107,7 @@ async def get_result(ctx: Context, app: App, name: str, content: Content) -> dic
 async def test_a_result_has_every_field_of_the_content(
     ctx: Context, app: App, name: str, content: Content, expected: dict[str, Any]
 ) -> None:
-    assert await get_result(ctx, app, name, content) == expected
+    assert await call_for_content(ctx, app, name, content) == expected
 
 
 @pytest.mark.parametrize(
@@ -115,7 +126,7 @@ async def test_a_result_names_its_source_and_passage(
     await store_extractions(ctx, extraction)
     answer = await call_result(app, name)
     [result] = answer["results"]
-    assert {field: result[field] for field in ATTRIBUTION} == {
+    assert {field: result[field] for field in ATTRIBUTION_FIELDS} == {
         "topics": ["ropes", "sails"],
         "source_title": "Under Sail",
         "source_id": "sailing",
@@ -138,9 +149,10 @@ async def test_a_result_names_its_source_and_passage(
 async def test_a_topic_filters_for_any_caller(
     ctx: Context, app: App, chunks: list[Chunk], name: str, contents: tuple[Content, Content]
 ) -> None:
+    bread_content, ropes_content = contents
     extractions = [
-        make_extraction(chunks[0], contents[0], "bread"),
-        make_extraction(chunks[3], contents[1], "ropes"),
+        make_extraction(chunks[0], bread_content, "bread"),
+        make_extraction(chunks[3], ropes_content, "ropes"),
     ]
     await store_extractions(ctx, *extractions)
     for extraction in extractions:
@@ -159,10 +171,10 @@ async def test_a_topic_filters_for_any_caller(
 async def test_optional_fields_without_a_value_are_omitted(
     ctx: Context, app: App, name: str, content: Content, fields: list[str]
 ) -> None:
-    assert list(await get_result(ctx, app, name, content)) == fields
+    assert list(await call_for_content(ctx, app, name, content)) == fields
 
 
 async def test_optional_lists_without_a_value_are_empty(ctx: Context, app: App) -> None:
-    result = await get_result(ctx, app, "get_methodologies", make_methodology())
+    result = await call_for_content(ctx, app, "get_methodologies", make_methodology())
     assert result["prerequisites"] == []
     assert result["outputs"] == []

@@ -1,10 +1,15 @@
-"""Billing with the gateway's own accounts."""
+"""A call with a price is charged to the account that the gateway keeps of its user.
+
+The gateway reserves the price before it runs a call, and settles the cost afterwards. It cancels
+the reservation if the call has done nothing, and leaves it open if the outcome is unknown.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,23 +32,23 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ANNA = "anna@example.com"
-BEFORE = CallEntry(started_at=NOON, arguments={"query": 12})
-SUCCESS = replace(BEFORE, outcome="ok", documents_written=1)
+BEFORE_CALL = CallEntry(started_at=NOON, arguments={"query": 12})
+SUCCESS = replace(BEFORE_CALL, outcome="ok", documents_written=1)
 REPLAYED = replace(SUCCESS, replayed=True)
-UNKNOWN = replace(BEFORE, outcome="UNAVAILABLE")
-BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, writes=True, entry=BEFORE)
-FREE = replace(BILL, user_id="ben", price=0)
+UNKNOWN_OUTCOME = replace(BEFORE_CALL, outcome="UNAVAILABLE")
+BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, writes=True, entry=BEFORE_CALL)
+FREE_BILL = replace(BILL, user_id="ben", price=0)
 
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The time."""
+    """The clock of the gateway."""
     return SettableClock(NOON)
 
 
 @pytest.fixture
 async def access(project: str) -> AsyncIterator[Connection]:
-    """The database of accounts and calls, where Anna has 100."""
+    """The database of accounts and calls, where Anna has a balance of 100."""
     connection = Connection(project, "access")
     await AccessStore(connection).accounts.credit(ANNA, 100, NOON)
     yield connection
@@ -57,10 +62,12 @@ def billing(access: Connection, clock: SettableClock) -> LedgerBilling:
 
 
 async def read_balance(access: Connection) -> int:
+    """Return Anna's balance in millionths of a dollar."""
     return (await AccessStore(access).accounts.get(ANNA)).balance
 
 
 async def read_state(access: Connection) -> PaymentState | None:
+    """Return the stored state of the call's payment."""
     record = await AccessStore(access).calls.get("c1")
     return record.state if record else None
 
@@ -72,10 +79,10 @@ async def test_a_call_is_charged_its_cost(billing: LedgerBilling, access: Connec
     assert await read_state(access) == PaymentState.SETTLED
 
 
-async def test_a_call_that_has_done_nothing_is_not_charged(
+async def test_a_call_that_did_nothing_is_not_charged(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.cancel(await billing.reserve(BILL), UNKNOWN)
+    await billing.cancel(await billing.reserve(BILL), UNKNOWN_OUTCOME)
     assert await read_balance(access) == 100
     assert await read_state(access) == PaymentState.CANCELLED
 
@@ -83,7 +90,7 @@ async def test_a_call_that_has_done_nothing_is_not_charged(
 async def test_an_unknown_outcome_keeps_the_money_on_hold(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.leave_open(await billing.reserve(BILL), UNKNOWN)
+    await billing.leave_open(await billing.reserve(BILL), UNKNOWN_OUTCOME)
     account = await AccessStore(access).accounts.get(ANNA)
     assert account.balance == 100
     assert account.compute_available(NOON) == 70
@@ -97,31 +104,31 @@ async def test_a_repeated_paid_call_costs_nothing(
     repeated = await billing.reserve(BILL)
     assert not repeated.record.is_open
     assert await billing.settle(repeated, 30, REPLAYED) == 0
-    await billing.cancel(repeated, UNKNOWN)
-    await billing.leave_open(repeated, UNKNOWN)
+    await billing.cancel(repeated, UNKNOWN_OUTCOME)
+    await billing.leave_open(repeated, UNKNOWN_OUTCOME)
     assert await read_balance(access) == 70
     assert await read_state(access) == PaymentState.SETTLED
 
 
-@pytest.mark.parametrize(("answer", "expected"), [(REPLAYED, 70), (SUCCESS, 40)])
+@pytest.mark.parametrize(("answer", "expected_balance"), [(REPLAYED, 70), (SUCCESS, 40)])
 async def test_a_call_repeated_much_later_costs_its_new_work(
     billing: LedgerBilling,
     access: Connection,
     clock: SettableClock,
     answer: CallEntry,
-    expected: int,
+    expected_balance: int,
 ) -> None:
     """Records outlive answers. A call whose answer has expired runs again and must be paid."""
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     clock.now += PAID_LIFETIME
     await billing.settle(await billing.reserve(BILL), 30, answer)
-    assert await read_balance(access) == expected
+    assert await read_balance(access) == expected_balance
 
 
-async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
+async def test_an_unknown_outcome_is_charged_when_the_call_is_repeated(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.leave_open(await billing.reserve(BILL), UNKNOWN)
+    await billing.leave_open(await billing.reserve(BILL), UNKNOWN_OUTCOME)
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
     assert await read_balance(access) == 70
 
@@ -129,16 +136,16 @@ async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
 async def test_concurrent_calls_are_limited_by_the_balance(
     access: Connection, clock: SettableClock
 ) -> None:
-    gateways = [LedgerBilling(access, clock) for _ in range(20)]
     bills = [replace(BILL, call_id=f"c{number}") for number in range(20)]
-    answers = await asyncio.gather(
+    gateways = [LedgerBilling(access, clock) for _ in bills]
+    outcomes = await asyncio.gather(
         *(gateway.reserve(bill) for gateway, bill in zip(gateways, bills, strict=True)),
         return_exceptions=True,
     )
-    reservations = [answer for answer in answers if isinstance(answer, Reservation)]
-    denied = [answer for answer in answers if isinstance(answer, PaymentRequired)]
-    assert len(reservations) == 3
-    assert len(denied) == 17
+    reservations = [outcome for outcome in outcomes if isinstance(outcome, Reservation)]
+    denials = [outcome for outcome in outcomes if isinstance(outcome, PaymentRequired)]
+    assert len(reservations) == 3  # the balance is 100, and each call costs 30
+    assert len(denials) == 17
 
 
 async def test_an_anonymous_call_with_a_price_must_sign_in(
@@ -152,7 +159,7 @@ async def test_an_anonymous_call_with_a_price_must_sign_in(
 async def test_a_free_call_that_writes_leaves_a_record_and_no_account(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.settle(await billing.reserve(FREE), 0, SUCCESS)
+    await billing.settle(await billing.reserve(FREE_BILL), 0, SUCCESS)
     assert await read_state(access) is PaymentState.FREE
     assert not (await access.client.document("accounts/ben").get()).exists
 
@@ -160,8 +167,10 @@ async def test_a_free_call_that_writes_leaves_a_record_and_no_account(
 async def test_a_repeated_free_call_keeps_its_record(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.settle(await billing.reserve(FREE), 0, SUCCESS)
-    await billing.settle(await billing.reserve(FREE), 0, replace(REPLAYED, documents_written=0))
+    await billing.settle(await billing.reserve(FREE_BILL), 0, SUCCESS)
+    await billing.settle(
+        await billing.reserve(FREE_BILL), 0, replace(REPLAYED, documents_written=0)
+    )
     record = await AccessStore(access).calls.get("c1")
     assert record
     assert record.bill.entry == SUCCESS
@@ -170,37 +179,41 @@ async def test_a_repeated_free_call_keeps_its_record(
 async def test_a_free_call_that_may_have_written_leaves_a_record(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.leave_open(await billing.reserve(FREE), UNKNOWN)
+    await billing.leave_open(await billing.reserve(FREE_BILL), UNKNOWN_OUTCOME)
     record = await AccessStore(access).calls.get("c1")
     assert record
     assert record.state == PaymentState.FREE
-    assert record.bill.entry == UNKNOWN
+    assert record.bill.entry == UNKNOWN_OUTCOME
 
 
-async def test_a_free_call_that_wrote_nothing_leaves_nothing(
+async def test_a_free_call_that_wrote_nothing_leaves_no_record(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    reading = replace(FREE, writes=False)
-    await billing.cancel(await billing.reserve(FREE), UNKNOWN)
-    await billing.settle(await billing.reserve(reading), 0, SUCCESS)
-    await billing.leave_open(await billing.reserve(reading), UNKNOWN)
+    bill_of_read = replace(FREE_BILL, writes=False)
+    await billing.cancel(await billing.reserve(FREE_BILL), UNKNOWN_OUTCOME)
+    await billing.settle(await billing.reserve(bill_of_read), 0, SUCCESS)
+    await billing.leave_open(await billing.reserve(bill_of_read), UNKNOWN_OUTCOME)
     assert await read_state(access) is None
 
 
 async def test_a_bill_that_cannot_be_written_is_only_logged(
     billing: LedgerBilling, access: Connection, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Any error is only logged, such as that of a corrupt account."""
+    """Billing logs any error and continues, for example if an account is corrupt."""
     reservation = await billing.reserve(BILL)
     await access.client.document(f"accounts/{ANNA}").update({"held": "nonsense"})
     assert await billing.settle(reservation, 30, SUCCESS) == 0
-    await billing.cancel(reservation, UNKNOWN)
+    await billing.cancel(reservation, UNKNOWN_OUTCOME)
     lines = [line for line in capfd.readouterr().err.splitlines() if "billing_failed" in line]
-    assert [line.split('"operation": "')[1].split('"')[0] for line in lines] == ["settle", "cancel"]
-    assert all(ANNA not in line and '"call_id": "c1"' in line for line in lines)
+    assert [json.loads(line)["operation"] for line in lines] == ["settle", "cancel"]
+    for line in lines:
+        assert json.loads(line)["call_id"] == "c1"
+        assert ANNA not in line
 
 
 def test_arguments_are_recorded_by_name_and_size_only() -> None:
     arguments = {"query": "Grüße", "limit": 10, "my diary": "dear", "": None}
-    expected = {"query": 7, "limit": 2, "(unknown)": 10}
-    assert measure_arguments(arguments, {"query": {}, "limit": {}}) == expected
+    known_arguments: dict[str, Any] = {"query": {}, "limit": {}}
+    # The sizes are those of the values in JSON.
+    sizes = {"query": len('"Grüße"'), "limit": 2, "(unknown)": len('"dear"') + len("null")}
+    assert measure_arguments(arguments, known_arguments) == sizes

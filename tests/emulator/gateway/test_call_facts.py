@@ -1,4 +1,8 @@
-"""Audit facts of a tool are in the log and the audit, and are not sent to clients."""
+"""Audit facts of a tool are in the log and in the record of the call, but are not sent to clients.
+
+A tool states facts such as sizes and scores for the audit. It may also state to which task of the
+user the call belongs. Names of tasks are hashed in the log.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +33,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-WRITING = make_tool("write_down", effect=Effect.WRITE)
-NOTES = {"passages": 7, "document": "d3adbeef", "scores": [0.5, 0.25]}
-RECEIPT_WITH_FACTS = Receipt(documents_read=3, task="essay", notes=NOTES)
+WRITING_TOOL = make_tool("write_down", effect=Effect.WRITE)
+FACTS = {"passages": 7, "document": "d3adbeef", "scores": [0.5, 0.25]}
+RECEIPT_WITH_FACTS = Receipt(documents_read=3, task="essay", notes=FACTS)
 ARGUMENTS = {"idempotency_key": "k"}
 
 
-class FixedReceipt:
+class FixedReceiptDispatcher:
     """A dispatcher that answers every call with the same receipt."""
 
     def __init__(self, receipt: Receipt) -> None:
@@ -44,8 +48,8 @@ class FixedReceipt:
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Answer a call."""
-        called = {"tool": tool.name, "call_id": request.call_id}
-        return CallAnswer(result=called, receipt=self._receipt)
+        result = {"tool": tool.name, "call_id": request.call_id}
+        return CallAnswer(result=result, receipt=self._receipt)
 
     async def health(self) -> dict[str, str]:
         """Report no parts."""
@@ -61,35 +65,36 @@ async def access(project: str) -> AsyncIterator[Access]:
     await access.aclose()
 
 
-async def read_line_and_record(
+async def call_and_log(
     access: Access, receipt: Receipt, capsys: pytest.CaptureFixture[str], user: str = "anna"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Make a call in the task `thesis`; return its log entry and its record."""
-    anna = Visitor(Caller.of(user, task="thesis"), None)
-    await access.make_pipeline(FixedReceipt(receipt)).call(WRITING, ARGUMENTS, anna)
+    """Make a call with a key for the task `thesis`; return the log entry and the record."""
+    visitor = Visitor(Caller.of(user, task="thesis"), None)
+    pipeline = access.make_pipeline(FixedReceiptDispatcher(receipt))
+    await pipeline.call(WRITING_TOOL, ARGUMENTS, visitor)
     [line] = capsys.readouterr().err.splitlines()
-    store = AccessStore(access.connection)
-    name = make_call_id(WRITING, ARGUMENTS, anna)
-    stored = await store.database.get(store.database.document("calls", name))
-    return json.loads(line), stored.to_dict() or {}
+    database = AccessStore(access.connection).database
+    call_id = make_call_id(WRITING_TOOL, ARGUMENTS, visitor)
+    record = await database.get(database.document("calls", call_id))
+    return json.loads(line), record.to_dict() or {}
 
 
 async def test_the_log_and_the_audit_have_the_facts_and_the_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, record = await read_line_and_record(access, RECEIPT_WITH_FACTS, capsys)
-    assert line["task"] == hash_task("essay", "anna", access.keyring)
-    assert line["notes"] == NOTES
+    entry, record = await call_and_log(access, RECEIPT_WITH_FACTS, capsys)
+    assert entry["task"] == hash_task("essay", "anna", access.keyring)
+    assert entry["notes"] == FACTS
     assert record["task"] == "essay"
-    assert record["notes"] == NOTES
+    assert record["notes"] == FACTS
 
 
-async def test_without_facts_the_task_is_that_of_the_credential(
+async def test_a_call_without_facts_has_the_task_of_the_credential(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, record = await read_line_and_record(access, Receipt(), capsys)
-    assert line["task"] == hash_task("thesis", "anna", access.keyring)
-    assert "notes" not in line
+    entry, record = await call_and_log(access, Receipt(), capsys)
+    assert entry["task"] == hash_task("thesis", "anna", access.keyring)
+    assert "notes" not in entry
     assert record["task"] == "thesis"
     assert record["notes"] == {}
 
@@ -97,36 +102,37 @@ async def test_without_facts_the_task_is_that_of_the_credential(
 async def test_the_log_has_no_name_of_a_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, _ = await read_line_and_record(access, RECEIPT_WITH_FACTS, capsys)
-    assert not [name for name in ("essay", "thesis") if name in json.dumps(line)]
+    entry, _ = await call_and_log(access, RECEIPT_WITH_FACTS, capsys)
+    for name in ("essay", "thesis"):
+        assert name not in json.dumps(entry)
 
 
 async def test_different_tasks_have_different_hashes_in_the_log(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [
-        (await read_line_and_record(access, Receipt(task=task), capsys, user))[0]
-        for user, task in (("a/b", "c"), ("a", "b/c"))
-    ]
-    assert lines[0]["task"] != lines[1]["task"]
+    entry, _ = await call_and_log(access, Receipt(task="c"), capsys, user="a/b")
+    other_entry, _ = await call_and_log(access, Receipt(task="b/c"), capsys, user="a")
+    assert entry["task"] != other_entry["task"]
 
 
 async def test_the_hash_of_a_task_depends_on_the_secret(
     access: Access, project: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A reader of the log cannot guess names of tasks."""
+    """Without the secret, a reader of the log cannot test guesses of names."""
     settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("t" * 32),))
-    other = Access(settings)
-    line, _ = await read_line_and_record(access, RECEIPT_WITH_FACTS, capsys)
-    other_line, _ = await read_line_and_record(other, RECEIPT_WITH_FACTS, capsys)
-    await other.aclose()
-    assert line["task"] != other_line["task"]
+    other_access = Access(settings)
+    entry, _ = await call_and_log(access, RECEIPT_WITH_FACTS, capsys)
+    other_entry, _ = await call_and_log(other_access, RECEIPT_WITH_FACTS, capsys)
+    await other_access.aclose()
+    assert entry["task"] != other_entry["task"]
 
 
 async def test_clients_do_not_see_audit_facts() -> None:
-    async with Client(make_server(FixedReceipt(RECEIPT_WITH_FACTS)), mode="2026-07-28") as client:
-        called = await client.call_tool("get_book", {"book_id": "b"})
-        read = await client.read_resource("carrel://book/b")
-    for meta in (called.meta, read.meta):
+    async with Client(
+        make_server(FixedReceiptDispatcher(RECEIPT_WITH_FACTS)), mode="2026-07-28"
+    ) as client:
+        result = await client.call_tool("get_book", {"book_id": "b"})
+        resource = await client.read_resource("carrel://book/b")
+    for meta in (result.meta, resource.meta):
         assert (meta or {})[RECEIPT]["documents_read"] == 3
         assert not {"notes", "task"} & (meta or {})[RECEIPT].keys()

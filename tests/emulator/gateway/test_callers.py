@@ -1,10 +1,13 @@
-"""Identification of callers by their credentials."""
+"""The gateway identifies a caller by a credential: an access key, or a token of a sign-in.
+
+A caller has a user, a role of that user, and the scopes of the credential.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import Aborted, NotFound, ServiceUnavailable
@@ -18,11 +21,13 @@ from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier
 from shared.core.errors import InvalidInput, Unauthorized
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
+from tests.support.commit_hooks import intercept_commits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.accounts.access_key import AccessKey
+    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -31,20 +36,23 @@ ADDRESS = "1.2.3.4"
 
 
 @pytest.fixture
-def time() -> SettableClock:
+def clock() -> SettableClock:
+    """The clock of the gateway."""
     return SettableClock(NOON)
 
 
 @pytest.fixture
-async def access(project: str, time: SettableClock) -> AsyncIterator[Access]:
+async def access(project: str, clock: SettableClock) -> AsyncIterator[Access]:
+    """The access services of the gateway."""
     settings = Settings(google_cloud_project=project, access_secrets=[SecretStr("s" * 32)])
-    access = Access(settings, time)
+    access = Access(settings, clock)
     yield access
     await access.aclose()
 
 
 @pytest.fixture
 def store(access: Access) -> AccessStore:
+    """The database of accounts and keys."""
     return AccessStore(access.connection)
 
 
@@ -55,6 +63,7 @@ async def create_key(
     scopes: frozenset[Scope] = FULL_ACCESS,
     expires_at: datetime | None = None,
 ) -> tuple[str, AccessKey]:
+    """Store a key, and return its text and the stored part."""
     text, key = new_key(
         access.keyring, user, "laptop", scopes, created_at=NOON, expires_at=expires_at
     )
@@ -62,8 +71,9 @@ async def create_key(
     return text, key
 
 
-async def identify_caller(access: Access, text: str, identity: str | None = None) -> Caller:
-    visitor = await access.callers.identify(Credential(text, identity), ADDRESS)
+async def identify_caller(access: Access, text: str, task: str | None = None) -> Caller:
+    """Return the caller with this credential, who may name a task."""
+    visitor = await access.callers.identify(Credential(text, task), ADDRESS)
     assert visitor.rate_limit_key == f"user:{visitor.caller.user_id}"
     return visitor.caller
 
@@ -87,16 +97,16 @@ async def test_the_part_before_a_key_names_a_task_not_a_user(access: Access) -> 
 async def test_an_unknown_key_is_rejected_without_a_read(access: Access) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
         await access.callers.verify_key("carrel_" + "0" * 12 + "_" + "x" * 51)
+    # The database client is made when something is read.
     assert "client" not in access.connection.__dict__
 
 
 async def test_a_key_of_another_deployment_is_not_valid(access: Access, project: str) -> None:
-    other = Access(
-        Settings(google_cloud_project=project, access_secrets=[SecretStr("t" * 32)]), access.clock
-    )
+    settings = Settings(google_cloud_project=project, access_secrets=[SecretStr("t" * 32)])
+    other_access = Access(settings, access.clock)
     text, _ = await create_key(access, "anna")
     with pytest.raises(Unauthorized):
-        await other.callers.verify_key(text)
+        await other_access.callers.verify_key(text)
 
 
 async def test_a_revoked_key_is_not_valid(access: Access, store: AccessStore) -> None:
@@ -107,10 +117,10 @@ async def test_a_revoked_key_is_not_valid(access: Access, store: AccessStore) ->
         await identify_caller(access, text)
 
 
-async def test_an_expired_key_is_not_valid(access: Access, time: SettableClock) -> None:
+async def test_an_expired_key_is_not_valid(access: Access, clock: SettableClock) -> None:
     text, _ = await create_key(access, "anna", expires_at=NOON + timedelta(days=1))
     assert await identify_caller(access, text)
-    time.now += timedelta(days=1)
+    clock.now += timedelta(days=1)
     with pytest.raises(Unauthorized, match="expired"):
         await identify_caller(access, text)
 
@@ -119,33 +129,29 @@ async def test_a_text_that_does_not_match_the_key_is_not_valid(
     access: Access, store: AccessStore
 ) -> None:
     text, key = await create_key(access, "anna")
-    other, _ = new_key(access.keyring, "ben", "x", FULL_ACCESS, created_at=NOON)
-    await store.database.commit(
-        [
-            lambda batch: batch.update(
-                store.database.document("keys", key.key_id),
-                {"text_hash": access.keyring.sign("access key", other)},
-            )
-        ]
-    )
+    other_text, _ = new_key(access.keyring, "ben", "x", FULL_ACCESS, created_at=NOON)
+    stored_key = store.database.document("keys", key.key_id)
+    change = {"text_hash": access.keyring.sign("access key", other_text)}
+    await store.database.commit([lambda batch: batch.update(stored_key, change)])
     with pytest.raises(Unauthorized):
         await identify_caller(access, text)
 
 
 async def test_revoking_a_user_ends_their_keys_and_tokens_at_once(
-    access: Access, store: AccessStore, time: SettableClock
+    access: Access, store: AccessStore, clock: SettableClock
 ) -> None:
     text, _ = await create_key(access, "anna")
     token = access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id="g")
-    others, _ = await create_key(access, "ben")
-    for credential in (text, token, others):
+    text_of_ben, _ = await create_key(access, "ben")
+    for credential in (text, token, text_of_ben):
         assert await identify_caller(access, credential)
-    time.now += timedelta(minutes=1)
-    await store.accounts.revoke("anna", time.now)
+
+    clock.now += timedelta(minutes=1)
+    await store.accounts.revoke("anna", clock.now)
     for credential in (text, token):
         with pytest.raises(Unauthorized):
             await identify_caller(access, credential)
-    assert await identify_caller(access, others)
+    assert await identify_caller(access, text_of_ben)
 
 
 async def test_a_key_made_after_the_user_was_revoked_is_valid(
@@ -168,30 +174,28 @@ async def test_a_token_ends_with_its_sign_in(access: Access, store: AccessStore)
 
 
 async def test_a_keys_last_use_is_written_once_an_hour(
-    access: Access, store: AccessStore, time: SettableClock
+    access: Access, store: AccessStore, clock: SettableClock
 ) -> None:
     text, key = await create_key(access, "anna")
-    for minutes in (0, 30, 90):
-        time.now = NOON + timedelta(minutes=minutes)
+    for minutes, written_minutes in ((0, 0), (30, 0), (90, 90)):
+        clock.now = NOON + timedelta(minutes=minutes)
         await identify_caller(access, text)
-    stored = await store.keys.get(key.key_id)
-    assert stored
-    assert stored.used_at == NOON + timedelta(minutes=90)
+        stored_key = await store.keys.get(key.key_id)
+        assert stored_key
+        assert stored_key.used_at == NOON + timedelta(minutes=written_minutes)
 
 
 async def test_concurrent_calls_with_a_key_write_its_use_once(
     access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, _ = await create_key(access, "anna")
-    api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit = api.commit
-    commits = []
+    commits: list[int] = []
 
-    async def count(**request: Any) -> Any:
-        commits.append(request)
-        return await commit(**request)
+    async def record_commit(number: int, send: Send) -> Results:
+        commits.append(number)
+        return await send()
 
-    monkeypatch.setattr(api, "commit", count)
+    intercept_commits(access.connection.client, monkeypatch, record_commit)
     await asyncio.gather(*(identify_caller(access, text) for _ in range(30)))
     assert len(commits) == 1
 
@@ -204,12 +208,11 @@ async def test_a_key_is_valid_if_its_use_cannot_be_stored(
     error: Callable[[str], Exception],
 ) -> None:
     text, _ = await create_key(access, "anna")
-    api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
 
-    async def break_down(**_request: Any) -> Any:
+    async def fail(_number: int, _send: Send) -> Results:
         raise error("no")
 
-    monkeypatch.setattr(api, "commit", break_down)
+    intercept_commits(access.connection.client, monkeypatch, fail)
     for _ in range(2):
         assert (await identify_caller(access, text)).user_id == "anna"
     assert capfd.readouterr().err.count("key_use_not_noted") == 1
@@ -228,14 +231,12 @@ async def test_a_role_applies_to_keys_and_tokens_from_the_next_call(
 
 
 async def test_a_user_without_a_role_has_the_default_role(
-    project: str, time: SettableClock
+    project: str, clock: SettableClock
 ) -> None:
     settings = Settings(
-        google_cloud_project=project,
-        access_secrets=[SecretStr("s" * 32)],
-        default_role="editor",
+        google_cloud_project=project, access_secrets=[SecretStr("s" * 32)], default_role="editor"
     )
-    access = Access(settings, time)
+    access = Access(settings, clock)
     key, _ = await create_key(access, "anna")
     assert (await identify_caller(access, key)).role is Role.EDITOR
     await access.aclose()

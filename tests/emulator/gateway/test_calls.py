@@ -1,4 +1,4 @@
-"""Calls through the gateway's own access control."""
+"""The gateway records calls, and refuses those that nobody pays for."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-WRITING = make_tool("write_down", effect=Effect.WRITE)
-PRICED = make_tool("look_up", price=1_000)
+WRITING_TOOL = make_tool("write_down", effect=Effect.WRITE)
+PRICED_TOOL = make_tool("look_up", price=1_000)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def access(project: str) -> AsyncIterator[Access]:
 
 @pytest.fixture
 def dispatcher() -> FakeDispatcher:
-    """A dispatcher that answers all calls."""
+    """A dispatcher that answers all calls with an empty result."""
     return FakeDispatcher(lambda *_: {})
 
 
@@ -47,9 +47,9 @@ async def test_a_call_is_recorded_with_the_gateways_clock(
 ) -> None:
     anna = Visitor(Caller.of("anna"), None)
     arguments = {"idempotency_key": "k"}
-    await access.make_pipeline(dispatcher).call(WRITING, arguments, anna)
-    name = make_call_id(WRITING, arguments, anna)
-    record = await AccessStore(access.connection).calls.get(name)
+    await access.make_pipeline(dispatcher).call(WRITING_TOOL, arguments, anna)
+    call_id = make_call_id(WRITING_TOOL, arguments, anna)
+    record = await AccessStore(access.connection).calls.get(call_id)
     assert record
     assert record.bill.entry.started_at == NOON
     assert record.bill.entry.outcome == "ok"
@@ -59,7 +59,7 @@ async def test_an_anonymous_call_with_a_price_must_sign_in(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     stranger = Visitor(Caller(), None)
-    answer = await access.make_pipeline(dispatcher).call(PRICED, {}, stranger)
+    answer = await access.make_pipeline(dispatcher).call(PRICED_TOOL, {}, stranger)
     assert answer.error
     assert answer.error.code == "UNAUTHORIZED"
     assert stranger.response.challenge == (401, None, frozenset({Scope.READ}))
@@ -70,7 +70,7 @@ async def test_a_user_without_funds_is_not_asked_to_sign_in(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     anna = Visitor(Caller.of("anna"), None)
-    answer = await access.make_pipeline(dispatcher).call(PRICED, {}, anna)
+    answer = await access.make_pipeline(dispatcher).call(PRICED_TOOL, {}, anna)
     assert answer.error
     assert answer.error.code == PaymentRequired.code
     assert anna.response.challenge is None

@@ -1,4 +1,4 @@
-"""The cookie of a session over HTTPS, and its end by the gateway's clock."""
+"""The console keeps a person signed in with a secure cookie, for 30 days."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ async def browser(access: Access) -> AsyncIterator[httpx2.AsyncClient]:
         form = dict(html.fromstring(consent.content).forms[0].form_values())
         decision = {"key": key, "decision": "allow"}
         response = await client.post("/consent", data=form | decision)
-        arrival = await client.get(response.headers["location"])
-        assert arrival.headers["location"] == "/map"
+        callback = await client.get(response.headers["location"])
+        assert callback.headers["location"] == "/map"
         yield client
 
 
-async def test_over_https_the_cookie_is_secure_and_of_this_host(
+async def test_the_cookie_is_secure_and_bound_to_its_host(
     browser: httpx2.AsyncClient,
 ) -> None:
     [cookie] = [cookie for cookie in browser.cookies.jar if cookie.name == COOKIE]
@@ -91,12 +91,14 @@ async def test_a_session_lasts_30_days_from_sign_in(
     assert (await browser.get("/map")).status_code == 303
 
 
-async def test_a_visit_writes_nothing(browser: httpx2.AsyncClient, access: Access) -> None:
+async def test_a_visit_does_not_extend_the_session(
+    browser: httpx2.AsyncClient, access: Access
+) -> None:
     [cookie] = [cookie for cookie in browser.cookies.jar if cookie.name == COOKIE]
     grants = AccessStore(access.connection).grants
     grant_id = str(cookie.value).partition(".")[0]
-    before = await grants.get(grant_id)
+    grant_before = await grants.get(grant_id)
     await browser.get("/map")
-    assert await grants.get(grant_id) == before
-    assert before
-    assert before.expires_at - before.created_at == timedelta(days=30)
+    assert await grants.get(grant_id) == grant_before
+    assert grant_before
+    assert grant_before.expires_at - grant_before.created_at == timedelta(days=30)

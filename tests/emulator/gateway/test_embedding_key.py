@@ -52,7 +52,15 @@ async def create_key(access: Access) -> str:
 
 
 async def identify_visitor(access: Access, text: str, task: str | None = None) -> Visitor:
+    """Return the visitor with this key."""
     return await access.callers.identify(Credential(text, task), ADDRESS)
+
+
+async def call_tool(access: Access, url: str, visitor: Visitor) -> None:
+    """Call a tool whose function has this URL."""
+    dispatcher = HttpDispatcher(Settings(tool_urls={TOOL.name: url}))
+    await access.make_pipeline(dispatcher).call(TOOL, {}, visitor)
+    await dispatcher.aclose()
 
 
 async def test_a_valid_key_is_the_embedding_key(project: str) -> None:
@@ -81,26 +89,19 @@ async def test_callers_without_a_key_have_no_embedding_key(project: str) -> None
         {"embedding_provider": "vertex", "openai_key_of_caller": True},
     ],
 )
-async def test_no_key_is_passed_on_unless_configured(
+async def test_a_key_is_passed_on_only_if_configured(
     project: str, settings: dict[str, Any]
 ) -> None:
     async with open_access(project, **settings) as access:
         visitor = await identify_visitor(access, await create_key(access))
         with FakeToolServer() as server:
-            await send(access, server.url, visitor)
+            await call_tool(access, server.url, visitor)
     assert visitor.embedding_key is None
     assert json.loads(server.bodies[0])["embedding_key"] is None
 
 
-async def send(access: Access, url: str, visitor: Visitor) -> None:
-    """Call a tool whose function has this URL."""
-    dispatcher = HttpDispatcher(Settings(tool_urls={TOOL.name: url}))
-    await access.make_pipeline(dispatcher).call(TOOL, {}, visitor)
-    await dispatcher.aclose()
-
-
 @pytest.mark.parametrize(
-    "reply", [Reply(), Reply(500, b"no"), Reply(missing=9)], ids=["well", "broken", "cut"]
+    "reply", [Reply(), Reply(500, b"no"), Reply(missing=9)], ids=["success", "failure", "cut off"]
 )
 async def test_a_key_is_sent_to_the_function_and_never_logged(
     project: str, capfd: pytest.CaptureFixture[str], reply: Reply
@@ -108,7 +109,7 @@ async def test_a_key_is_sent_to_the_function_and_never_logged(
     async with open_access(project, **CALLER_KEY_SETTINGS) as access:
         text = await create_key(access)
         with FakeToolServer(reply) as server:
-            await send(access, server.url, await identify_visitor(access, text))
+            await call_tool(access, server.url, await identify_visitor(access, text))
     assert json.loads(server.bodies[0])["embedding_key"] == text
     logged = capfd.readouterr().err
     assert '"message": "tool_call"' in logged

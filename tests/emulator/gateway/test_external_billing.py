@@ -1,4 +1,8 @@
-"""External billing: the requests to the service, and the handling of its failures."""
+"""With external billing, a service of the operator reserves and settles the prices of calls.
+
+The gateway reserves the price before it runs a call. Afterwards it settles the cost, or cancels the
+reservation. It records calls in a database of its own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from shared.core.circuit_breaker import OPEN_SECONDS, CircuitBreaker
 from shared.core.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
-from tests.support.clock import NOON, SettableClock
+from tests.support.clock import NOON, SettableClock, SettableMonotonicClock
 from tests.support.fakes.billing import (
     BROKEN,
     DEEP,
@@ -47,16 +51,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ANNA = "anna@example.com"
-BEFORE = CallEntry(started_at=NOON)
-SUCCESS = replace(BEFORE, outcome="ok")
+BEFORE_CALL = CallEntry(started_at=NOON)
+SUCCESS = replace(BEFORE_CALL, outcome="ok")
 REPLAYED = replace(SUCCESS, replayed=True)
-FAILED = replace(BEFORE, outcome="VALIDATION_ERROR")
-BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=BEFORE)
+FAILED = replace(BEFORE_CALL, outcome="VALIDATION_ERROR")
+BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=BEFORE_CALL)
 
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The time."""
+    """The clock of the gateway."""
     return SettableClock(NOON)
 
 
@@ -70,7 +74,7 @@ async def access(project: str) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 def service() -> Iterator[FakeBilling]:
-    """A fake billing service."""
+    """A fake billing service, where the user has a balance of 1,000."""
     with FakeBilling() as running:
         yield running
 
@@ -95,12 +99,20 @@ async def open_billing(
 
 
 async def read_state(access: Connection) -> PaymentState | None:
+    """Return the stored state of the call's payment."""
     record = await AccessStore(access).calls.get("c1")
     return record.state if record else None
 
 
-def list_keys(requests: list[Request]) -> list[str]:
+def list_idempotency_keys(requests: list[Request]) -> list[str]:
+    """Return the idempotency keys of requests to the service."""
     return [request.key for request in requests]
+
+
+def hides_service(service: FakeBilling, error: CarrelError) -> bool:
+    """Return whether an error discloses neither the answer nor the address of the service."""
+    text = json.dumps(error.to_wire())
+    return all(secret not in text for secret in (SECRET, service.url, "127.0.0.1", TOKEN, "html"))
 
 
 async def test_a_call_is_reserved_and_settled_at_the_service(
@@ -118,21 +130,20 @@ async def test_requests_have_the_documented_form(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 20, SUCCESS)
-    [first, second] = service.requests
-    expected = {
+    reserve, settle = service.requests
+    assert reserve.path == "/v1/reserve"
+    assert reserve.key == "c1-1-reserve"
+    assert reserve.authorization == f"Bearer {TOKEN}"
+    assert reserve.body == {
         "call_id": "c1-1",
         "user_id": ANNA,
         "tool": "try_out",
         "amount": 30,
         "currency": "USD-micros",
     }
-    assert first.path == "/v1/reserve"
-    assert first.key == "c1-1-reserve"
-    assert first.body == expected
-    assert second.path == "/v1/settle"
-    assert second.key == "c1-1-settle"
-    assert second.body["amount"] == 20
-    assert first.authorization == f"Bearer {TOKEN}"
+    assert settle.path == "/v1/settle"
+    assert settle.key == "c1-1-settle"
+    assert settle.body["amount"] == 20
 
 
 async def test_a_cancelled_call_is_refunded(
@@ -150,7 +161,7 @@ async def test_a_call_repeated_after_a_cancel_has_a_new_id(
     await billing.cancel(await billing.reserve(BILL), FAILED)
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert service.spent == 30
-    assert list_keys(service.requests) == [
+    assert list_idempotency_keys(service.requests) == [
         "c1-1-reserve",
         "c1-1-cancel",
         "c1-2-reserve",
@@ -197,11 +208,11 @@ async def test_a_stored_answer_of_a_paid_call_costs_nothing(
 async def test_concurrent_repeats_at_two_gateways_are_charged_once(
     service: FakeBilling, access: Connection, clock: SettableClock
 ) -> None:
-    async def run() -> None:
+    async def reserve_and_settle() -> None:
         async with open_billing(service.url, access, clock) as gateway:
             await gateway.settle(await gateway.reserve(BILL), 30, SUCCESS)
 
-    await asyncio.gather(run(), run())
+    await asyncio.gather(reserve_and_settle(), reserve_and_settle())
     assert service.spent == 30
     assert service.balance == 970
 
@@ -219,9 +230,9 @@ async def test_a_failed_repeat_keeps_the_hold_of_a_successful_one(
 async def test_a_free_call_sends_no_request(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
-    free = replace(BILL, price=0, writes=True)
-    await billing.settle(await billing.reserve(free), 0, SUCCESS)
-    await billing.cancel(await billing.reserve(free), FAILED)
+    free_bill = replace(BILL, price=0, writes=True)
+    await billing.settle(await billing.reserve(free_bill), 0, SUCCESS)
+    await billing.cancel(await billing.reserve(free_bill), FAILED)
     assert service.operations == []
     assert await read_state(access) == PaymentState.FREE
 
@@ -248,15 +259,12 @@ async def test_a_single_failure_is_retried_and_charged_once(
     assert await billing.settle(reservation, 30, SUCCESS) == 30
     assert service.spent == 30
     assert service.balance == 970
-    assert list_keys(service.requests) == ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2
+    keys = list_idempotency_keys(service.requests)
+    assert keys == ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2
 
 
-OUTAGES = [
-    (BROKEN, BROKEN),
-    (DROPPED, DROPPED),
-    (BROKEN, DROPPED),
-    (DROPPED, BROKEN),
-]
+OUTAGES = [(BROKEN, BROKEN), (DROPPED, DROPPED), (BROKEN, DROPPED), (DROPPED, BROKEN)]
+"""The replies to a request and to the one retry."""
 INVALID_ANSWERS = [
     (GARBAGE,),
     (DEEP,),
@@ -265,6 +273,7 @@ INVALID_ANSWERS = [
     (Reply(body=b""),),
     (Reply(204, b""),),
 ]
+"""Replies to a request that is not retried."""
 
 
 @pytest.mark.parametrize("script", [*OUTAGES, *INVALID_ANSWERS])
@@ -314,10 +323,7 @@ async def test_a_busy_service_says_when_to_retry(
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
 async def test_a_rejected_request_is_a_platform_fault(
-    billing: ExternalBilling,
-    service: FakeBilling,
-    status: int,
-    capfd: pytest.CaptureFixture[str],
+    billing: ExternalBilling, service: FakeBilling, status: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     service.script.append(Reply(status))
     with pytest.raises(PlatformFault) as caught:
@@ -328,7 +334,9 @@ async def test_a_rejected_request_is_a_platform_fault(
     assert logged["status"] == status
 
 
-async def test_a_rejection_leaks_nothing(billing: ExternalBilling, service: FakeBilling) -> None:
+async def test_a_rejection_does_not_disclose_the_service(
+    billing: ExternalBilling, service: FakeBilling
+) -> None:
     service.script.append(DENIED)
     with pytest.raises(PaymentRequired) as caught:
         await billing.reserve(BILL)
@@ -434,9 +442,9 @@ async def test_a_rejection_does_not_open_the_circuit_breaker(
 async def test_a_cancelled_call_does_not_count_as_a_failure(
     service: FakeBilling, access: Connection, clock: SettableClock, monotonic: MonotonicClock
 ) -> None:
-    """A cancelled call counts as no failure, and a cancelled probe does not block later calls."""
-    seconds = [0.0]
-    breaker = CircuitBreaker("The billing service", clock=lambda: seconds[0], failures=1)
+    """A cancelled probe of an open circuit breaker does not block later calls."""
+    time = SettableMonotonicClock()
+    breaker = CircuitBreaker("The billing service", clock=time, failures=1)
     service.script.extend([GARBAGE, SLOW])
     service.on_hang = partial(monotonic.advance_soon, 60)
     billing = ExternalBilling(
@@ -444,15 +452,11 @@ async def test_a_cancelled_call_does_not_count_as_a_failure(
     )
     with pytest.raises(Unavailable, match="cannot be reached"):
         await billing.reserve(BILL)
-    seconds[0] += OPEN_SECONDS
+
+    time.now += OPEN_SECONDS
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(60):
             await billing.reserve(BILL)
+
     await billing.reserve(BILL)
     await billing.aclose()
-
-
-def hides_service(service: FakeBilling, error: CarrelError) -> bool:
-    """Return whether an error discloses nothing of the service's answer and address."""
-    text = json.dumps(error.to_wire())
-    return all(secret not in text for secret in (SECRET, service.url, "127.0.0.1", TOKEN, "html"))

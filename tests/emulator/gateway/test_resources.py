@@ -1,4 +1,8 @@
-"""Resources: a tool's answer by URI, and the errors of each protocol revision."""
+"""A resource is the result of a tool that a client reads by its URI.
+
+The two revisions of MCP differ in the codes of errors. The client of the SDK calls the older one
+`legacy`.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +33,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-MODERN, HANDSHAKE = "2026-07-28", "legacy"
-NOT_FOUND = {MODERN: -32602, HANDSHAKE: -32002}
+NEWEST, LEGACY = "2026-07-28", "legacy"
+NOT_FOUND = {NEWEST: -32602, LEGACY: -32002}
 INTERNAL_ERROR, TOOL_FAILURE = -32603, -32010
 LISTED = Links(
     items_field="books", uri_template=BOOK.uri, name_field="title", in_resource_list=True
 )
 
-both_modes = pytest.mark.parametrize("mode", [MODERN, HANDSHAKE])
+both_modes = pytest.mark.parametrize("mode", [NEWEST, LEGACY])
 
 
-def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def reject_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Fail the test because a tool is called."""
     raise AssertionError((tool, arguments))
 
 
@@ -55,22 +60,22 @@ async def read_error(dispatcher: FakeDispatcher, uri: str, mode: str) -> MCPErro
 async def test_a_resource_is_its_tools_result_as_compact_json(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda _, arguments: {**arguments, "title": "Käse"})
     async with Client(make_server(dispatcher), mode=mode) as client:
-        read = await client.read_resource("carrel://book/b-1")
-    [content] = read.contents
+        resource = await client.read_resource("carrel://book/b-1")
+    [content] = resource.contents
     assert content.model_dump(exclude_none=True) == {
         "uri": "carrel://book/b-1",
         "mime_type": "application/json",
         "text": '{"book_id":"b-1","title":"Käse"}',
     }
     assert dispatcher.calls == [("get_book", {"book_id": "b-1"})]
-    assert (read.meta or {})[RECEIPT]["documents_read"] == 7
+    assert (resource.meta or {})[RECEIPT]["documents_read"] == 7
 
 
 async def test_a_resource_can_be_cached_privately() -> None:
-    async with Client(make_server(FakeDispatcher(lambda *_: {})), mode=MODERN) as client:
-        read = await client.read_resource("carrel://book/b-1")
-    assert read.ttl_ms == 300_000
-    assert read.cache_scope == "private"
+    async with Client(make_server(FakeDispatcher(lambda *_: {})), mode=NEWEST) as client:
+        resource = await client.read_resource("carrel://book/b-1")
+    assert resource.ttl_ms == 300_000  # five minutes
+    assert resource.cache_scope == "private"
 
 
 @both_modes
@@ -87,10 +92,10 @@ async def test_a_resource_can_be_cached_privately() -> None:
     ],
 )
 async def test_an_unknown_uri_is_not_found_and_calls_no_tool(mode: str, uri: str) -> None:
-    dispatcher = FakeDispatcher(unused)
+    dispatcher = FakeDispatcher(reject_call)
     error = await read_error(dispatcher, uri, mode)
     assert error.code == NOT_FOUND[mode]
-    assert error.data == {"uri": uri[:2_000]}
+    assert error.data == {"uri": uri[:2_000]}  # a long URI is truncated
     assert f"Valid URIs look like: {BOOK.uri}, {SHELF.uri}" in error.message
     assert len(error.message) < 400
     assert dispatcher.calls == []
@@ -98,20 +103,18 @@ async def test_an_unknown_uri_is_not_found_and_calls_no_tool(mode: str, uri: str
 
 @both_modes
 async def test_a_missing_resource_has_the_message_of_its_tool(mode: str) -> None:
-    dispatcher = FakeDispatcher(
-        lambda *_: NotFound("There is no book b-1: list_books has those there are.")
-    )
+    message = "There is no book b-1. list_books lists all books."
+    dispatcher = FakeDispatcher(lambda *_: NotFound(message))
     error = await read_error(dispatcher, "carrel://book/b-1", mode)
     assert error.code == NOT_FOUND[mode]
     assert error.data == {"uri": "carrel://book/b-1"}
-    assert error.message == "There is no book b-1: list_books has those there are."
+    assert error.message == message
 
 
 @both_modes
 async def test_an_id_that_its_tool_rejects_is_not_found(mode: str) -> None:
-    error = await read_error(
-        FakeDispatcher(lambda *_: InvalidInput("book_id: no.")), "carrel://book/ü", mode
-    )
+    dispatcher = FakeDispatcher(lambda *_: InvalidInput("book_id: no."))
+    error = await read_error(dispatcher, "carrel://book/ü", mode)
     assert error.code == NOT_FOUND[mode]
     assert error.data == {"uri": "carrel://book/ü"}
 
@@ -136,10 +139,11 @@ async def test_another_failure_is_an_error_with_the_tools_details(
 
 @both_modes
 @pytest.mark.parametrize(
-    "ask", [lambda client: client.read_resource("carrel://book/b-2"), Client.list_resources]
+    "send_request",
+    [lambda client: client.read_resource("carrel://book/b-2"), Client.list_resources],
 )
 async def test_a_rate_limit_says_when_to_retry(
-    project: str, mode: str, ask: Callable[[Client], Awaitable[object]]
+    project: str, mode: str, send_request: Callable[[Client], Awaitable[object]]
 ) -> None:
     settings = Settings(
         google_cloud_project=project, access_secrets=[SecretStr("s" * 32)], reads_per_minute=1
@@ -151,7 +155,7 @@ async def test_a_rate_limit_says_when_to_retry(
     async with Client(build_server(catalog, calls, local_visitor=anna), mode=mode) as client:
         await client.read_resource("carrel://book/b-1")
         with pytest.raises(MCPError, match=r"Try again in 60 s\.") as caught:
-            await ask(client)
+            await send_request(client)
     await access.aclose()
     assert caught.value.code == TOOL_FAILURE
     assert caught.value.data["code"] == "RATE_LIMITED"
@@ -160,23 +164,21 @@ async def test_a_rate_limit_says_when_to_retry(
 
 @both_modes
 async def test_templates_say_what_can_be_read(mode: str) -> None:
-    async with Client(make_server(FakeDispatcher(unused)), mode=mode) as client:
-        listed = (await client.list_resource_templates()).resource_templates
-    assert [template.model_dump(exclude_none=True) for template in listed] == [
-        {
-            "name": template.name,
-            "title": template.title,
-            "uri_template": template.uri,
-            "description": template.description,
+    async with Client(make_server(FakeDispatcher(reject_call)), mode=mode) as client:
+        templates = (await client.list_resource_templates()).resource_templates
+    for template, expected in zip(templates, (BOOK, SHELF), strict=True):
+        assert template.model_dump(exclude_none=True) == {
+            "name": expected.name,
+            "title": expected.title,
+            "uri_template": expected.uri,
+            "description": expected.description,
             "mime_type": "application/json",
         }
-        for template in (BOOK, SHELF)
-    ]
 
 
 @both_modes
-async def test_without_resources_the_lists_are_empty(mode: str) -> None:
-    server = make_server(FakeDispatcher(unused), Catalog([make_tool("try_out")]))
+async def test_the_lists_are_empty_without_resources(mode: str) -> None:
+    server = make_server(FakeDispatcher(reject_call), Catalog([make_tool("try_out")]))
     async with Client(server, mode=mode) as client:
         assert (await client.list_resources()).resources == []
         assert (await client.list_resource_templates()).resource_templates == []
@@ -185,8 +187,8 @@ async def test_without_resources_the_lists_are_empty(mode: str) -> None:
 
 
 async def test_an_internal_tool_is_neither_callable_nor_named() -> None:
-    dispatcher = FakeDispatcher(unused)
-    async with Client(make_server(dispatcher), mode=MODERN) as client:
+    dispatcher = FakeDispatcher(reject_call)
+    async with Client(make_server(dispatcher), mode=NEWEST) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         with pytest.raises(MCPError, match="no tool 'complete_name'") as caught:
             await client.call_tool("complete_name", {"kind": "author", "prefix": ""})
@@ -197,7 +199,7 @@ async def test_an_internal_tool_is_neither_callable_nor_named() -> None:
 
 async def test_a_tools_result_equals_its_resource() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"title": "Käse", "like": []})
-    async with Client(make_server(dispatcher), mode=MODERN) as client:
-        called = await client.call_tool("get_book", {"book_id": "b"})
+    async with Client(make_server(dispatcher), mode=NEWEST) as client:
+        result = await client.call_tool("get_book", {"book_id": "b"})
         [content] = (await client.read_resource("carrel://book/b")).contents
-    assert json.loads(content.model_dump()["text"]) == called.structured_content
+    assert json.loads(content.model_dump()["text"]) == result.structured_content

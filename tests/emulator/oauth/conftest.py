@@ -1,4 +1,4 @@
-"""Fixtures: an authorization server and a registered client."""
+"""Fixtures: an authorization server, a registered client, and a fake Google."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.authorization_server import serve_authorization_server
+from tests.support.fakes.google import FakeGoogle
+from tests.support.google_sign_in import make_google_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from mcp.shared.auth import OAuthClientInformationFull
 
+    from shared.core.settings import Settings
     from tests.support.authorization_server import AuthorizationServer
 
 
@@ -27,3 +30,16 @@ async def server(project: str) -> AsyncIterator[AuthorizationServer]:
 async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
     """A registered OAuth client without a secret."""
     return await server.register(token_endpoint_auth_method="none")
+
+
+@pytest.fixture
+def google() -> Iterator[FakeGoogle]:
+    """A fake Google that works, and whose only account is Ada's."""
+    with FakeGoogle() as fake_google:
+        yield fake_google
+
+
+@pytest.fixture
+def google_settings(settings: Settings, google: FakeGoogle) -> Settings:
+    """Settings that let Ada sign in with Google."""
+    return make_google_settings(settings, google)

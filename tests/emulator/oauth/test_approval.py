@@ -1,10 +1,14 @@
-"""Approvals need a proof, and grant no scopes that the person does not have."""
+"""Approvals of authorization requests, and the seal that protects a request.
+
+An approval needs a proof of who signed in, and grants no scopes that this person does not have. The
+browser carries a request from page to page, so the server seals it with a signature.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -32,7 +36,8 @@ from tests.support.clock import SettableClock
 if TYPE_CHECKING:
     from tests.support.authorization_server import AuthorizationServer
 
-KEYRING = Keyring([SecretStr("k" * 32)])
+SECRET = SecretStr("k" * 32)
+KEYRING = Keyring([SECRET])
 REQUEST = AuthorizationRequest(
     client_id="c",
     client_name="Program",
@@ -42,15 +47,17 @@ REQUEST = AuthorizationRequest(
     state="a state",
     code_challenge=compute_challenge(VERIFIER),
 )
+ENCODABLE_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+"""Texts without surrogates, which UTF-8 cannot encode."""
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("proof", [None, "ada", True, {"user_id": "ada", "kind": "key"}])
-async def test_approval_without_proof_is_impossible(
-    server: AuthorizationServer, proof: object
+async def test_an_approval_without_a_proof_is_unauthorized(
+    server: AuthorizationServer, proof: Any
 ) -> None:
     with pytest.raises(Unauthorized):
-        await server.approvals.approve(REQUEST, cast("Any", proof), FULL_ACCESS)
+        await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
     assert await server.read_documents("oauth_grants") == []
 
 
@@ -86,8 +93,8 @@ async def test_no_endpoint_issues_a_code_without_approval(
     }
     fields = make_authorization_parameters(client.client_id) | forged_fields
     for path in ("/authorize", "/token", "/register", "/revoke"):
-        arguments = {"params": fields} if method == "GET" else {"data": fields}
-        answer = await server.http.request(method, path, **cast("Any", arguments))
+        arguments: dict[str, Any] = {"params": fields} if method == "GET" else {"data": fields}
+        answer = await server.http.request(method, path, **arguments)
         assert "code" not in parse_query(answer.headers.get("location", ""))
     assert await server.read_documents("oauth_grants") == []
 
@@ -128,9 +135,7 @@ async def test_an_approval_grants_only_scopes_of_the_person(server: Authorizatio
 
 
 @pytest.mark.anyio
-async def test_an_approval_without_common_scopes_is_forbidden(
-    server: AuthorizationServer,
-) -> None:
+async def test_an_approval_without_common_scopes_is_forbidden(server: AuthorizationServer) -> None:
     request = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
         await server.approvals.approve(request, PERSON, frozenset({Scope.READ}))
@@ -139,6 +144,7 @@ async def test_an_approval_without_common_scopes_is_forbidden(
 
 @pytest.mark.anyio
 async def test_a_proven_key_is_not_read_again(server: AuthorizationServer) -> None:
+    """The key of this proof is not stored, so reading it would fail."""
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
     await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
     [grant] = await server.read_documents("oauth_grants")
@@ -146,22 +152,22 @@ async def test_a_proven_key_is_not_read_again(server: AuthorizationServer) -> No
 
 
 def test_a_sealed_request_can_be_opened_for_ten_minutes() -> None:
-    time = SettableClock(NOON)
-    sealed = seal(KEYRING, REQUEST, time)
-    time.advance(minutes=10)
-    assert unseal(KEYRING, sealed, time) == REQUEST
-    time.advance(seconds=1)
+    clock = SettableClock(NOON)
+    sealed = seal(KEYRING, REQUEST, clock)
+    clock.advance(minutes=10)
+    assert unseal(KEYRING, sealed, clock) == REQUEST
+    clock.advance(seconds=1)
     with pytest.raises(InvalidInput, match="has expired"):
-        unseal(KEYRING, sealed, time)
+        unseal(KEYRING, sealed, clock)
 
 
 def test_a_changed_sealed_request_is_rejected() -> None:
-    time = SettableClock(NOON)
-    sealed = seal(KEYRING, REQUEST, time)
-    forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
+    clock = SettableClock(NOON)
+    sealed = seal(KEYRING, REQUEST, clock)
+    forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, clock)
     for text in (*make_corruptions(sealed), forged):
         with pytest.raises(InvalidInput):
-            unseal(KEYRING, text, time)
+            unseal(KEYRING, text, clock)
 
 
 @given(st.text())
@@ -173,21 +179,21 @@ def test_arbitrary_text_is_not_a_sealed_request(text: str) -> None:
 @given(
     st.builds(
         AuthorizationRequest,
-        client_id=st.text(st.characters(exclude_categories=["Cs"])),
-        client_name=st.none() | st.text(st.characters(exclude_categories=["Cs"])),
-        redirect_uri=st.text(st.characters(exclude_categories=["Cs"])),
+        client_id=ENCODABLE_TEXT,
+        client_name=st.none() | ENCODABLE_TEXT,
+        redirect_uri=ENCODABLE_TEXT,
         redirect_uri_given=st.booleans(),
         scopes=st.frozensets(st.sampled_from(Scope)),
-        state=st.none() | st.text(st.characters(exclude_categories=["Cs"])),
-        code_challenge=st.text(st.characters(exclude_categories=["Cs"])),
+        state=st.none() | ENCODABLE_TEXT,
+        code_challenge=ENCODABLE_TEXT,
     )
 )
 def test_any_request_survives_sealing(request: AuthorizationRequest) -> None:
-    time = SettableClock(NOON)
-    assert unseal(KEYRING, seal(KEYRING, request, time), time) == request
+    clock = SettableClock(NOON)
+    assert unseal(KEYRING, seal(KEYRING, request, clock), clock) == request
 
 
 def test_a_request_sealed_before_a_rotation_is_valid() -> None:
     sealed = seal(KEYRING, REQUEST, SettableClock(NOON))
-    rotated = Keyring([SecretStr("n" * 32), SecretStr("k" * 32)])
+    rotated = Keyring([SecretStr("n" * 32), SECRET])
     assert unseal(rotated, sealed, lambda: NOON + timedelta(minutes=1)) == REQUEST

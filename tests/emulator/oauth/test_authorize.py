@@ -1,4 +1,7 @@
-"""Responses of `/authorize`: the consent page, a redirect to the client, or an error page."""
+"""`/authorize` answers with the consent page, a redirect to the client, or an error page.
+
+A client registers itself, or publishes a document with its metadata, whose URL is then its id.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PUBLISHED = "https://claude.example/client.json"
-HTML = {"accept": "text/html,application/xhtml+xml"}
+PUBLISHED_CLIENT_ID = "https://claude.example/client.json"
+ACCEPT_HTML = {"accept": "text/html,application/xhtml+xml"}
 
 
 async def test_the_consent_request_has_the_clients_parameters(server: AuthorizationServer) -> None:
@@ -121,8 +124,9 @@ async def test_an_unknown_client_gets_an_error_without_redirect(
     server: AuthorizationServer,
 ) -> None:
     client = await server.register()
-    unknown = ["x", "0b0e9f3c-8d5c-4a52-a2b6-0d2d1a6b3a5e.AAAAAAAA", f"{client.client_id}a", "a/b"]
-    for client_id in ["", *unknown]:
+    forged_id = "0b0e9f3c-8d5c-4a52-a2b6-0d2d1a6b3a5e.AAAAAAAA"  # has the form of a real one
+    unknown_ids = ["x", forged_id, f"{client.client_id}a", "a/b"]
+    for client_id in ["", *unknown_ids]:
         answer = await server.authorize(client_id)
         assert parse_error(answer) == (400, "invalid_request")
         assert "location" not in answer.headers
@@ -157,28 +161,30 @@ async def test_an_unregistered_redirect_uri_is_never_used(
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
-@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("is_published", [True, False])
 async def test_a_loopback_redirect_uri_may_have_any_port(
-    server: AuthorizationServer, host: str, *, published: bool
+    server: AuthorizationServer, host: str, *, is_published: bool
 ) -> None:
     uri = f"http://{host}/callback"
-    registered = (await server.register(redirect_uris=[uri])).client_id
-    client_id = server.documents.add(PUBLISHED, uri) if published else registered
-    requested = f"http://{host}:49152/callback"
-    request = await server.request_authorization(client_id, redirect_uri=requested)
-    assert request.redirect_uri == requested
-    for other in (
+    if is_published:
+        client_id = server.documents.add(PUBLISHED_CLIENT_ID, uri)
+    else:
+        client_id = (await server.register(redirect_uris=[uri])).client_id
+
+    uri_with_port = f"http://{host}:49152/callback"
+    request = await server.request_authorization(client_id, redirect_uri=uri_with_port)
+    assert request.redirect_uri == uri_with_port
+
+    for other_uri in (
         f"http://{host}:49152/other",
         f"https://{host}/callback",
         "http://10.0.0.1/callback",
     ):
-        answer = await server.authorize(client_id, redirect_uri=other)
+        answer = await server.authorize(client_id, redirect_uri=other_uri)
         assert parse_error(answer) == (400, "invalid_request")
 
 
-async def test_a_missing_path_equals_an_empty_path(
-    server: AuthorizationServer,
-) -> None:
+async def test_a_missing_path_equals_an_empty_path(server: AuthorizationServer) -> None:
     client = await server.register(redirect_uris=["http://localhost:3000"])
     for uri in ("http://localhost:3000", "http://localhost:3000/"):
         request = await server.request_authorization(client.client_id, redirect_uri=uri)
@@ -199,10 +205,8 @@ async def test_repeated_parameters_and_other_bodies_are_rejected(
     client = await server.register()
     fields = make_authorization_parameters(client.client_id)
     repeated = {**fields, "redirect_uri": [REDIRECT, "https://evil.example/"]}
-    assert parse_error(await server.http.get("/authorize", params=repeated)) == (
-        400,
-        "invalid_request",
-    )
+    answer = await server.http.get("/authorize", params=repeated)
+    assert parse_error(answer) == (400, "invalid_request")
     files = {name: (None, value) for name, value in fields.items()}
     answer = await server.http.post("/authorize", files=files)
     assert parse_error(answer) == (400, "invalid_request")
@@ -218,60 +222,59 @@ async def test_a_request_may_be_a_form(server: AuthorizationServer) -> None:
 
 async def test_an_error_page_contains_no_foreign_markup(server: AuthorizationServer) -> None:
     client = await server.register()
-    hostile = make_authorization_parameters("<script>alert(1)</script>")
     for parameters in (
-        hostile,
+        make_authorization_parameters("<script>alert(1)</script>"),
         make_authorization_parameters(client.client_id, redirect_uri="javascript:alert(1)"),
     ):
-        answer = await server.http.get("/authorize", params=parameters, headers=HTML)
+        answer = await server.http.get("/authorize", params=parameters, headers=ACCEPT_HTML)
         assert answer.status_code == 400
         assert "<h1>" in answer.text
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert "<script" not in answer.text
 
 
-async def test_only_requests_that_fetch_a_document_are_limited(
-    server: AuthorizationServer,
-) -> None:
+async def test_only_requests_that_fetch_a_document_are_limited(server: AuthorizationServer) -> None:
     client = await server.register()
     server.limit.attempts.clear()
+
     await server.authorize(client.client_id)
     assert server.limit.attempts == []
-    await server.authorize(server.documents.add(PUBLISHED, REDIRECT))
+
+    await server.authorize(server.documents.add(PUBLISHED_CLIENT_ID, REDIRECT))
     assert server.limit.attempts == ["1.2.3.4"]
+
     server.limit.error = RateLimited("Too often.", retry_after=60)
     server.documents.requests.clear()
-    answer = await server.authorize(PUBLISHED)
+    answer = await server.authorize(PUBLISHED_CLIENT_ID)
     assert parse_error(answer) == (429, "temporarily_unavailable")
     assert answer.headers["retry-after"] == "60"
     assert server.documents.requests == []
 
 
-async def test_a_published_client_has_safe_redirects_only(
-    server: AuthorizationServer,
-) -> None:
-    server.documents.add(PUBLISHED, "http://program.example/back", "data:text/html,x", REDIRECT)
-    await server.request_authorization(PUBLISHED)
-    for uri in ("http://program.example/back", "data:text/html,x"):
-        answer = await server.authorize(PUBLISHED, redirect_uri=uri)
+async def test_a_published_client_has_safe_redirects_only(server: AuthorizationServer) -> None:
+    unsafe_uris = ["http://program.example/back", "data:text/html,x"]
+    server.documents.add(PUBLISHED_CLIENT_ID, *unsafe_uris, REDIRECT)
+    await server.request_authorization(PUBLISHED_CLIENT_ID)
+    for uri in unsafe_uris:
+        answer = await server.authorize(PUBLISHED_CLIENT_ID, redirect_uri=uri)
         assert parse_error(answer) == (400, "invalid_request")
 
 
 async def test_a_long_published_name_is_truncated(server: AuthorizationServer) -> None:
-    server.documents.add(PUBLISHED, REDIRECT)
-    document = server.documents.published[PUBLISHED]
-    server.documents.published[PUBLISHED] = document.model_copy(
+    server.documents.add(PUBLISHED_CLIENT_ID, REDIRECT)
+    document = server.documents.published[PUBLISHED_CLIENT_ID]
+    server.documents.published[PUBLISHED_CLIENT_ID] = document.model_copy(
         update={"client_name": "n" * 60_000}
     )
-    assert (await server.request_authorization(PUBLISHED)).client_name == "n" * 100
+    assert (await server.request_authorization(PUBLISHED_CLIENT_ID)).client_name == "n" * 100
 
 
-async def test_an_unreachable_document_says_to_try_again(
-    server: AuthorizationServer,
-) -> None:
+async def test_an_unreachable_document_says_to_try_again(server: AuthorizationServer) -> None:
     server.documents.error = Unavailable("Try again in a minute.", retry_after=60)
     page = await server.http.get(
-        "/authorize", params=make_authorization_parameters(PUBLISHED), headers=HTML
+        "/authorize",
+        params=make_authorization_parameters(PUBLISHED_CLIENT_ID),
+        headers=ACCEPT_HTML,
     )
     assert page.status_code == 503
     assert page.headers["retry-after"] == "60"
@@ -283,7 +286,7 @@ async def test_an_unreachable_document_says_to_try_again(
     ("error", "expected"),
     [
         (Unavailable("Not now.", retry_after=5), (503, "temporarily_unavailable")),
-        (RuntimeError("a secret of somebody's"), (500, "server_error")),
+        (RuntimeError("a user's secret"), (500, "server_error")),
     ],
 )
 async def test_an_internal_error_is_shown_without_details(
@@ -293,12 +296,15 @@ async def test_an_internal_error_is_shown_without_details(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     server.documents.error = error
-    answer = await server.authorize(PUBLISHED)
+    answer = await server.authorize(PUBLISHED_CLIENT_ID)
     assert parse_error(answer) == expected
-    browser = await server.http.get(
-        "/authorize", params=make_authorization_parameters(PUBLISHED), headers=HTML
+    page = await server.http.get(
+        "/authorize",
+        params=make_authorization_parameters(PUBLISHED_CLIENT_ID),
+        headers=ACCEPT_HTML,
     )
-    assert browser.status_code == expected[0]
-    assert "<h1>" in browser.text
-    output = answer.text + browser.text + "".join(capsys.readouterr())
-    assert "a secret of somebody's" not in output
+    status, _ = expected
+    assert page.status_code == status
+    assert "<h1>" in page.text
+    output = answer.text + page.text + "".join(capsys.readouterr())
+    assert "a user's secret" not in output

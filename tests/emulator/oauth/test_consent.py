@@ -1,4 +1,8 @@
-"""Decisions on the consent page. A code needs a proof and goes only to the requested address."""
+"""The consent page, where a person allows or denies what a program requests.
+
+Without Google, a person proves with a key who they are. The program gets a code only with that
+proof, and only at the redirect URI of its request.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-CALLBACK = "https://claude.example/callback"
+REDIRECT_URI = "https://claude.example/callback"
+"""The redirect URI of `REQUEST`."""
 
 
 @pytest.fixture
@@ -46,15 +51,22 @@ async def browser(sign_in_app: SignInApp) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def load_form(browser: httpx2.AsyncClient, address: str) -> dict[str, str]:
-    """Load the page; return its form as the Allow button sends it."""
+    """Load a consent page, and return its fields as the Allow button sends them."""
     page = await browser.get(address)
     assert page.status_code == 200
     return {**parse_hidden_fields(page), "decision": "allow"}
 
 
-async def send(
+@pytest.fixture
+async def form(browser: httpx2.AsyncClient, sign_in_app: SignInApp) -> dict[str, str]:
+    """The fields of the page for `REQUEST`, as the Allow button sends them, without a key."""
+    return await load_form(browser, sign_in_app.make_consent_target())
+
+
+async def submit(
     browser: httpx2.AsyncClient, form: dict[str, str], **headers: str
 ) -> httpx2.Response:
+    """Post a form; in the names of `headers`, underscores replace hyphens."""
     http_headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return await browser.post("/consent", data=form, headers=http_headers)
 
@@ -67,35 +79,34 @@ async def send(
         {"key": " "},
         {"key": "carrel_"},
         {"key": "0"},
-        {"key": "carrel_0123456789ab_" + "A" * 43 + "A" * 8},
+        {"key": "carrel_0123456789ab_" + "A" * 43 + "A" * 8},  # has the form of a real key
         {"user_id": USER},
         {"email": USER, "kind": "google"},
         {"proof": "true", "approved": "1"},
     ],
 )
 async def test_no_code_is_issued_without_a_proof(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient, changes: dict[str, str]
+    sign_in_app: SignInApp,
+    browser: httpx2.AsyncClient,
+    form: dict[str, str],
+    changes: dict[str, str],
 ) -> None:
     await sign_in_app.make_key()
-    answer = await send(
-        browser, await load_form(browser, sign_in_app.make_consent_target()) | changes
-    )
+    answer = await submit(browser, form | changes)
     assert answer.status_code == 401
     assert "location" not in answer.headers
     assert await sign_in_app.count_grants() == 0
 
 
 async def test_a_key_grants_its_user_the_requested_scopes(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     key, key_id = await sign_in_app.make_key()
-    answer = await send(
-        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
-    )
+    answer = await submit(browser, form | {"key": key})
     assert answer.status_code == 303
     address, _, query = answer.headers["location"].partition("?")
     parameters = parse_qs(query)
-    assert address == CALLBACK
+    assert address == REDIRECT_URI
     assert parameters["state"] == ["client's own"]
     assert parameters["iss"] == [sign_in_app.settings.public_url]
     grant_id = parse_code(sign_in_app.keyring, parameters["code"][0], REQUEST.client_id)
@@ -108,22 +119,18 @@ async def test_a_key_grants_its_user_the_requested_scopes(
 
 
 async def test_blanks_around_a_key_are_ignored(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    answer = await send(
-        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": f" {key}\n"}
-    )
+    answer = await submit(browser, form | {"key": f" {key}\n"})
     assert answer.status_code == 303
 
 
 async def test_a_key_grants_no_more_than_its_scopes(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
-    answer = await send(
-        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
-    )
+    answer = await submit(browser, form | {"key": key})
     code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
     grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
     grant = await AccessStore(sign_in_app.connection).grants.get(grant_id or "")
@@ -138,88 +145,75 @@ async def test_a_key_without_a_requested_scope_is_rejected(
     address = sign_in_app.make_consent_target(
         make_authorization_request(scopes=frozenset({Scope.WRITE}))
     )
-    answer = await send(browser, await load_form(browser, address) | {"key": key})
+    answer = await submit(browser, await load_form(browser, address) | {"key": key})
     assert answer.status_code == 403
     assert "has none of the scopes that the program requests" in answer.text
     assert await sign_in_app.count_grants() == 0
 
 
 async def test_a_wrong_key_is_never_quoted(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
-    answer = await send(
-        browser,
-        await load_form(browser, sign_in_app.make_consent_target()) | {"key": "carrel_secret_typo"},
-    )
+    answer = await submit(browser, form | {"key": "carrel_secret_typo"})
     assert answer.status_code == 401
     assert "secret_typo" not in answer.text
 
 
 async def test_a_wrong_key_is_explained_without_markup(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
-    """The page shows the message as plain text, in which marks of code would be backticks."""
-    answer = await send(
-        browser,
-        await load_form(browser, sign_in_app.make_consent_target()) | {"key": "carrel_typo"},
-    )
+    """The page shows the message as plain text, so backticks around code would be visible."""
+    answer = await submit(browser, form | {"key": "carrel_typo"})
     assert "This key is not valid" in answer.text
     assert "create another one with carrel keys create." in answer.text
     assert "`" not in answer.text
 
 
 async def test_the_page_accepts_a_valid_key_after_a_wrong_one(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    error_page = await send(
-        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": "wrong"}
-    )
-    form = {**parse_hidden_fields(error_page), "decision": "allow", "key": key}
-    assert (await send(browser, form)).status_code == 303
+    error_page = await submit(browser, form | {"key": "wrong"})
+    second_form = {**parse_hidden_fields(error_page), "decision": "allow", "key": key}
+    assert (await submit(browser, second_form)).status_code == 303
 
 
 async def test_a_revoked_key_is_rejected(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     key, key_id = await sign_in_app.make_key()
     await AccessStore(sign_in_app.connection).keys.revoke(key_id, sign_in_app.clock())
-    answer = await send(
-        browser, await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
-    )
+    answer = await submit(browser, form | {"key": key})
     assert answer.status_code == 401
     assert await sign_in_app.count_grants() == 0
 
 
 async def test_deny_needs_no_key_and_informs_the_client(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
-    form = await load_form(browser, sign_in_app.make_consent_target())
-    answer = await send(browser, form | {"decision": "deny"})
+    answer = await submit(browser, form | {"decision": "deny"})
     assert answer.status_code == 303
-    assert answer.headers["location"].startswith(f"{CALLBACK}?error=access_denied&")
+    assert answer.headers["location"].startswith(f"{REDIRECT_URI}?error=access_denied&")
     assert await sign_in_app.count_grants() == 0
     assert sign_in_app.sign_in_limit.attempts == []
 
 
 async def test_a_form_without_a_decision_is_rejected(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.make_consent_target())
-    answer = await send(browser, form | {"decision": "", "key": key})
+    answer = await submit(browser, form | {"decision": "", "key": key})
     assert answer.status_code == 400
     assert await sign_in_app.count_grants() == 0
 
 
 async def test_attempts_are_limited_by_address(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     sign_in_app.sign_in_limit.max_attempts = 1
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.make_consent_target())
-    assert (await send(browser, form | {"key": "wrong"})).status_code == 401
-    answer = await send(browser, form | {"key": key})
+    assert (await submit(browser, form | {"key": "wrong"})).status_code == 401
+    answer = await submit(browser, form | {"key": key})
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "60"
     assert "Too many attempts. Wait a minute." in answer.text
@@ -228,40 +222,39 @@ async def test_attempts_are_limited_by_address(
 
 
 async def test_a_form_from_another_browser_is_rejected(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, form: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
-    async with sign_in_app.make_client() as other:
-        without_cookie = await send(other, form)
-        await load_form(other, sign_in_app.make_consent_target())
-        with_other_cookie = await send(other, form)
+    form |= {"key": key}
+    async with sign_in_app.make_client() as other_browser:
+        without_cookie = await submit(other_browser, form)
+        await load_form(other_browser, sign_in_app.make_consent_target())
+        with_other_cookie = await submit(other_browser, form)
     assert without_cookie.status_code == 403
     assert with_other_cookie.status_code == 403
     assert await sign_in_app.count_grants() == 0
 
 
 async def test_a_form_is_valid_only_for_its_own_request(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.make_consent_target())
-    other = sign_in_app.seal_request(
+    other_request = sign_in_app.seal_request(
         make_authorization_request(redirect_uri="https://evil.example/")
     )
-    answer = await send(browser, form | {"key": key, "request": other})
+    answer = await submit(browser, form | {"key": key, "request": other_request})
     assert answer.status_code == 403
     assert await sign_in_app.count_grants() == 0
 
 
 @pytest.mark.parametrize("field", ["form", "request"])
 async def test_a_form_without_its_hidden_fields_is_rejected(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient, field: str
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str], field: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
+    form |= {"key": key}
     del form[field]
-    assert (await send(browser, form)).status_code == 403
+    assert (await submit(browser, form)).status_code == 403
     assert await sign_in_app.count_grants() == 0
 
 
@@ -276,30 +269,33 @@ async def test_a_form_without_its_hidden_fields_is_rejected(
     ],
 )
 async def test_a_form_that_another_site_sent_is_rejected(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient, headers: dict[str, str]
+    sign_in_app: SignInApp,
+    browser: httpx2.AsyncClient,
+    form: dict[str, str],
+    headers: dict[str, str],
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
-    assert (await send(browser, form, **headers)).status_code == 403
+    form |= {"key": key}
+    assert (await submit(browser, form, **headers)).status_code == 403
     assert await sign_in_app.count_grants() == 0
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:8080", "http://127.0.0.1:8080"])
 async def test_a_form_from_the_page_itself_is_accepted(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient, origin: str
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, form: dict[str, str], origin: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await load_form(browser, sign_in_app.make_consent_target()) | {"key": key}
-    answer = await send(browser, form, origin=origin, sec_fetch_site="same-origin")
+    form |= {"key": key}
+    answer = await submit(browser, form, origin=origin, sec_fetch_site="same-origin")
     assert answer.status_code == 303
 
 
 async def test_a_form_may_name_its_character_set(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient
+    browser: httpx2.AsyncClient, form: dict[str, str]
 ) -> None:
-    form = await load_form(browser, sign_in_app.make_consent_target()) | {"decision": "deny"}
+    form |= {"decision": "deny"}
     content_type = "application/x-www-form-urlencoded;charset=UTF-8"
-    assert (await send(browser, form, content_type=content_type)).status_code == 303
+    assert (await submit(browser, form, content_type=content_type)).status_code == 303
 
 
 async def test_an_expired_request_says_to_start_again(
@@ -309,7 +305,7 @@ async def test_an_expired_request_says_to_start_again(
     address = sign_in_app.make_consent_target()
     form = await load_form(browser, address) | {"key": key}
     sign_in_app.clock.advance(minutes=11)
-    for answer in (await browser.get(address), await send(browser, form)):
+    for answer in (await browser.get(address), await submit(browser, form)):
         assert answer.status_code == 400
         assert "Start again from the program" in answer.text
     assert await sign_in_app.count_grants() == 0

@@ -1,4 +1,7 @@
-"""Responses of Google or an impostor: which are trusted, and how an outage is reported."""
+"""Only Google's own responses are trusted, and an outage of Google is reported.
+
+When a person has signed in, Google's token endpoint returns an ID token, a signed JSON Web Token.
+"""
 
 from __future__ import annotations
 
@@ -9,38 +12,23 @@ import pytest
 
 from functions.gateway.oauth.google import MAX_RESPONSE_BYTES, GoogleSignIn, OpenIdProvider
 from shared.core.errors import Unavailable
-from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
+from tests.support.fakes.google import CLIENT_ID, Account
 from tests.support.google_sign_in import (
     DISCOVERY,
     KEYS,
     TOKEN,
-    make_google_settings,
+    get_callback_url,
     open_sign_in_app,
     press_google_button,
     sign_in,
-    sign_in_at_google,
 )
 from tests.support.sign_in_app import SignInApp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shared.core.settings import Settings
+    from tests.support.fakes.google import FakeGoogle
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def google() -> Iterator[FakeGoogle]:
-    """A fake Google that works."""
-    with FakeGoogle() as server:
-        yield server
-
-
-@pytest.fixture
-def google_settings(settings: Settings, google: FakeGoogle) -> Settings:
-    """Settings that let Ada sign in with Google."""
-    return make_google_settings(settings, google)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +43,7 @@ def google_settings(settings: Settings, google: FakeGoogle) -> Settings:
         {"exp": 0},
         {"exp": "tomorrow"},
         {"exp": None},
-        {"iat": 32_503_680_000},
+        {"iat": 32_503_680_000},  # the year 3000
         {"iat": None},
         {"nonce": "of another sign-in"},
         {"nonce": None},
@@ -85,8 +73,8 @@ async def test_a_token_with_a_wrong_claim_is_rejected(
         Account(has_unpublished_key=True),
         Account(key_id="unknown"),
         Account(token="no token"),
-        Account(token="e30.e30."),
-        Account(token="bnVsbA.e30.e30"),
+        Account(token="e30.e30."),  # {}.{} without a signature
+        Account(token="bnVsbA.e30.e30"),  # null.{}.{}
     ],
 )
 async def test_a_token_that_google_did_not_sign_is_rejected(
@@ -98,14 +86,16 @@ async def test_a_token_that_google_did_not_sign_is_rejected(
     assert grants == 0
 
 
-@pytest.mark.parametrize(("minutes", "status"), [(0.5, 303), (-0.5, 303), (62, 401), (-2, 401)])
+@pytest.mark.parametrize(
+    ("minutes_behind", "status"),
+    [(0.5, 303), (-0.5, 303), (-2, 401), (62, 401)],  # a token is valid for an hour
+)
 async def test_clocks_may_differ_by_a_minute(
-    google_settings: Settings, google: FakeGoogle, minutes: float, status: int
+    google_settings: Settings, google: FakeGoogle, minutes_behind: float, status: int
 ) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        google.now = sign_in_app.clock().timestamp() - 60 * minutes
-        redirect = await press_google_button(sign_in_app, browser)
-        answer = await browser.get(await sign_in_at_google(redirect.headers["location"]))
+        google.now = sign_in_app.clock().timestamp() - 60 * minutes_behind
+        answer = await browser.get(await get_callback_url(sign_in_app, browser))
     assert answer.status_code == status
 
 
@@ -155,7 +145,7 @@ async def test_a_slow_google_is_an_outage(google_settings: Settings, google: Fak
     with pytest.raises(Unavailable, match="Google does not answer"):
         await GoogleSignIn(
             google_settings, sign_in_app.keyring, sign_in_app.clock, provider
-        ).make_authorization_url("sealed", "m")
+        ).make_authorization_url("a sealed request", "a browser")
 
 
 async def test_an_unreachable_issuer_is_an_outage(google_settings: Settings) -> None:
@@ -178,9 +168,7 @@ async def test_googles_configuration_is_read_once_an_hour(
 
 async def test_a_new_signing_key_is_fetched(google_settings: Settings, google: FakeGoogle) -> None:
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
-        callback_url = await sign_in_at_google(
-            (await press_google_button(sign_in_app, browser)).headers["location"]
-        )
+        callback_url = await get_callback_url(sign_in_app, browser)
         google.change_key("key-2")
         answer = await browser.get(callback_url)
     assert answer.status_code == 303

@@ -23,13 +23,7 @@ from starlette.routing import Route
 from functions.gateway.auth.public_url import make_challenge
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
-from tests.support.authorization_server import (
-    ISSUER,
-    PERSON,
-    REDIRECT,
-    RESOURCE,
-    parse_query,
-)
+from tests.support.authorization_server import ISSUER, PERSON, REDIRECT, RESOURCE, parse_query
 from tests.support.fakes.token_storage import MemoryTokenStorage
 
 if TYPE_CHECKING:
@@ -98,7 +92,7 @@ async def test_web_pages_may_read_metadata(server: AuthorizationServer) -> None:
         assert response.headers["access-control-allow-origin"] == "*"
 
 
-class Browser:
+class ApprovingBrowser:
     """A fake browser whose user, `PERSON`, approves every request."""
 
     def __init__(self, server: AuthorizationServer) -> None:
@@ -141,7 +135,7 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
     add_protected_endpoint(server)
     document_url = server.documents.add("https://program.example/client.json", REDIRECT)
     storage = MemoryTokenStorage()
-    browser = Browser(server)
+    browser = ApprovingBrowser(server)
     provider = OAuthClientProvider(
         RESOURCE,
         OAuthClientMetadata(client_name="Official", redirect_uris=[AnyUrl(REDIRECT)]),
@@ -152,12 +146,12 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
     )
     transport = httpx2.ASGITransport(server.app)
     async with httpx2.AsyncClient(transport=transport, auth=provider) as http:
-        first = await http.post(RESOURCE)
-        assert first.json() == {"user": PERSON.user_id}
+        response = await http.post(RESOURCE)
+        assert response.json() == {"user": PERSON.user_id}
         first_tokens = storage.tokens
         provider.context.token_expiry_time = 1.0  # long ago, so the client refreshes its token
-        second = await http.post(RESOURCE)
-        assert second.json() == {"user": PERSON.user_id}
+        response = await http.post(RESOURCE)
+        assert response.json() == {"user": PERSON.user_id}
 
     # Each refresh issues another refresh token.
     assert first_tokens

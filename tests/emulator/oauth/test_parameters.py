@@ -1,4 +1,4 @@
-"""All endpoints parse forms by the same rules."""
+"""All endpoints of the authorization server parse their parameters by the same rules."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ async def endpoints(
         yield {path: browser if path == "/consent" else server.http for path in PATHS}
 
 
-async def send(
+async def post(
     endpoints: dict[str, httpx2.AsyncClient], path: str, body: bytes, content_type: str = FORM
 ) -> httpx2.Response:
+    """Post a body to the endpoint with this path."""
     return await endpoints[path].post(path, content=body, headers={"content-type": content_type})
 
 
@@ -64,7 +65,7 @@ async def test_an_invalid_form_is_rejected_with_a_hint(
     body: bytes,
     message: str,
 ) -> None:
-    answer = await send(endpoints, path, body, content_type)
+    answer = await post(endpoints, path, body, content_type)
     assert answer.status_code == 400
     assert message in answer.text
 
@@ -73,7 +74,7 @@ async def test_an_invalid_form_is_rejected_with_a_hint(
 async def test_a_form_that_is_too_large_is_rejected(
     endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
-    answer = await send(endpoints, path, b"state=" + b"s" * 65_536)
+    answer = await post(endpoints, path, b"state=" + b"s" * 65_536)  # at most 64 KiB
     assert answer.status_code == 413
 
 
@@ -82,7 +83,7 @@ async def test_empty_values_and_twenty_parameters_are_accepted(
     endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
     twenty_parameters = b"&".join(b"a%d=b" % number for number in range(20))
-    answer = await send(
+    answer = await post(
         endpoints, path, b"state=&state=a&" + twenty_parameters, f"{FORM};charset=UTF-8"
     )
     assert not any(words in answer.text for words in ("is repeated", "are not valid"))
@@ -99,17 +100,18 @@ async def test_a_query_is_read_by_the_same_rules(
 
 async def test_a_slow_body_times_out() -> None:
     sent_messages: list[Message] = []
-    parts = iter([{"type": "http.request", "body": b"a", "more_body": True}])
+    first_part = iter([{"type": "http.request", "body": b"a", "more_body": True}])
 
     async def receive() -> Message:
-        for part in parts:
+        for part in first_part:
             return part
-        await asyncio.Event().wait()
+        await asyncio.Event().wait()  # the second part never arrives
         raise AssertionError
 
     async def send(message: Message) -> None:
         sent_messages.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/token", "headers": []}
-    await BodyLimit(PlainTextResponse("never"), lambda _: 9, timeout=0.1)(scope, receive, send)
+    limit = BodyLimit(PlainTextResponse("never sent"), lambda _: 9, timeout=0.1)
+    await limit(scope, receive, send)
     assert sent_messages[0]["status"] == 408

@@ -1,4 +1,4 @@
-"""Registration of clients, and the expiry of registrations."""
+"""Programs register themselves as clients (RFC 7591), and registrations expire."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from tests.support.authorization_server import (
 if TYPE_CHECKING:
     from tests.support.authorization_server import AuthorizationServer
 
+pytestmark = pytest.mark.anyio
 
-async def parse_registration_error(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
+
+async def register_invalid_client(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
+    """Assert that a registration fails and stores nothing; return the status and error code."""
     body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
     error = parse_error(await server.http.post("/register", json=body))
     assert await server.read_documents("oauth_clients") == []
     return error
 
 
-@pytest.mark.anyio
 async def test_a_client_secret_is_returned_but_not_stored(server: AuthorizationServer) -> None:
     client = await server.register()
     assert client.token_endpoint_auth_method == "client_secret_post"
     assert client.client_secret_expires_at == 0
     secret = client.client_secret or ""
-    assert len(secret) == 43
+    assert len(secret) == 43  # 32 bytes in base64
     [stored] = await server.read_documents("oauth_clients")
     assert stored["id"] == client.client_id
     assert stored["redirect_uris"] == ["https://program.example/back"]
     assert secret not in str(stored)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("requested", "granted"),
     [
@@ -58,7 +59,6 @@ async def test_a_client_learns_its_authentication_method(
     await server.sign_in(client)
 
 
-@pytest.mark.anyio
 async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer) -> None:
     grant_types = ["authorization_code", "implicit", "client_credentials"]
     client = await server.register(
@@ -69,7 +69,6 @@ async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer)
     assert client.scope == "carrel:curate carrel:read carrel:write"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("metadata", "error"),
     [
@@ -91,10 +90,9 @@ async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer)
 async def test_unsupported_metadata_is_rejected(
     server: AuthorizationServer, metadata: dict[str, Any], error: str
 ) -> None:
-    assert await parse_registration_error(server, **metadata) == (400, error)
+    assert await register_invalid_client(server, **metadata) == (400, error)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b'{"redirect_uris": "\\ud800"}', b"\xff"]
 )
@@ -105,13 +103,11 @@ async def test_an_invalid_registration_body_is_rejected(
     assert parse_error(answer) == (400, "invalid_client_metadata")
 
 
-@pytest.mark.anyio
 async def test_a_body_that_is_too_large_is_rejected(server: AuthorizationServer) -> None:
-    answer = await server.http.post("/register", content=b" " * 65_537)
+    answer = await server.http.post("/register", content=b" " * 65_537)  # at most 64 KiB
     assert answer.status_code == 413
 
 
-@pytest.mark.anyio
 async def test_registration_is_limited_by_address(server: AuthorizationServer) -> None:
     server.limit.error = RateLimited("Too many.", retry_after=30)
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT]})
@@ -121,7 +117,6 @@ async def test_registration_is_limited_by_address(server: AuthorizationServer) -
     assert await server.read_documents("oauth_clients") == []
 
 
-@pytest.mark.anyio
 async def test_an_unused_registration_expires_after_a_day(server: AuthorizationServer) -> None:
     client = await server.register()
     server.clock.advance(hours=23, minutes=59)
@@ -130,7 +125,6 @@ async def test_an_unused_registration_expires_after_a_day(server: AuthorizationS
     assert (await server.authorize(client.client_id)).status_code == 400
 
 
-@pytest.mark.anyio
 async def test_a_registration_lasts_ninety_days_after_its_last_token(
     server: AuthorizationServer,
 ) -> None:
@@ -146,7 +140,6 @@ async def test_a_registration_lasts_ninety_days_after_its_last_token(
     assert parse_error(await server.refresh(client, token)) == (401, "invalid_client")
 
 
-@pytest.mark.anyio
 async def test_a_registration_in_use_is_written_once_a_day(server: AuthorizationServer) -> None:
     client = await server.register()
     expiries = []
@@ -162,7 +155,6 @@ async def test_a_registration_in_use_is_written_once_a_day(server: Authorization
     assert stored["expires_at"] > expiries[0]
 
 
-@pytest.mark.anyio
 async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
     preflight = {
         "origin": "https://page.example",
@@ -175,14 +167,16 @@ async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
         assert answer.headers["access-control-allow-origin"] == "*"
 
 
-@pytest.mark.anyio
 async def test_clients_survive_a_rotation_of_the_secrets(project: str) -> None:
-    async with serve_authorization_server(project, "o" * 32) as old_server:
+    old_secret, new_secret = "o" * 32, "n" * 32
+    old_keyring, new_keyring = Keyring([SecretStr(old_secret)]), Keyring([SecretStr(new_secret)])
+    assert new_keyring.newest_id != old_keyring.newest_id
+
+    async with serve_authorization_server(project, old_secret) as old_server:
         client = await old_server.register()
         code = await old_server.issue_code(client.client_id)
-    async with serve_authorization_server(project, "n" * 32, "o" * 32) as rotating_server:
+    async with serve_authorization_server(project, new_secret, old_secret) as rotating_server:
         token = parse_tokens(await rotating_server.exchange(client, code)).refresh_token
         token = parse_tokens(await rotating_server.refresh(client, token)).refresh_token
-    async with serve_authorization_server(project, "n" * 32) as new_server:
+    async with serve_authorization_server(project, new_secret) as new_server:
         assert parse_error(await new_server.refresh(client, token)) == (401, "invalid_client")
-    assert Keyring([SecretStr("n" * 32)]).newest_id != Keyring([SecretStr("o" * 32)]).newest_id

@@ -1,4 +1,8 @@
-"""Codes and refresh tokens are valid once, for one client, while the person has access."""
+"""Codes and refresh tokens are valid once, for one client, while the person has access.
+
+A sign-in is the chain of a code, its access tokens and its refresh tokens. It is stored as a grant.
+Each refresh rotates the refresh token, that is, replaces it by another one.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +57,12 @@ async def test_no_code_or_token_is_stored(
 ) -> None:
     code = await server.issue_code(client.client_id)
     tokens = parse_tokens(await server.exchange(client, code))
-    stored = str(
-        [
-            await server.read_documents(collection)
-            for collection in ("oauth_grants", "oauth_clients")
-        ]
-    )
-    for secret in (code, tokens.access_token, tokens.refresh_token or ""):
-        assert secret.rpartition(".")[2] not in stored
+    grants = await server.read_documents("oauth_grants")
+    clients = await server.read_documents("oauth_clients")
+    for token in (code, tokens.access_token, tokens.refresh_token or ""):
+        signature = token.rpartition(".")[2]
+        assert signature not in str(grants)
+        assert signature not in str(clients)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +81,7 @@ async def test_no_code_or_token_is_stored(
         ({"grant_type": "client_credentials"}, "unsupported_grant_type"),
         ({"grant_type": "password"}, "unsupported_grant_type"),
         ({"grant_type": ""}, "invalid_request"),
-        (
-            {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer"},
-            "unsupported_grant_type",
-        ),
+        ({"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer"}, "unsupported_grant_type"),
     ],
 )
 async def test_an_invalid_token_request_leaves_the_code_valid(
@@ -99,11 +98,11 @@ async def test_an_invalid_token_request_leaves_the_code_valid(
 async def test_a_code_is_valid_for_five_minutes(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    early, late = [await server.issue_code(client.client_id) for _ in range(2)]
+    early_code, late_code = [await server.issue_code(client.client_id) for _ in range(2)]
     server.clock.advance(minutes=4, seconds=59)
-    parse_tokens(await server.exchange(client, early))
+    parse_tokens(await server.exchange(client, early_code))
     server.clock.advance(seconds=1)
-    assert parse_error(await server.exchange(client, late)) == INVALID_GRANT
+    assert parse_error(await server.exchange(client, late_code)) == INVALID_GRANT
 
 
 async def test_a_reused_code_ends_the_sign_in_at_once(
@@ -123,22 +122,20 @@ async def test_concurrent_uses_of_a_code_end_the_sign_in(
 ) -> None:
     code = await server.issue_code(client.client_id)
     answers = await asyncio.gather(*(server.exchange(client, code) for _ in range(6)))
-    successes = [answer for answer in answers if answer.status_code == 200]
-    assert len(successes) == 1
-    assert [parse_error(answer) for answer in answers if answer not in successes] == [
-        INVALID_GRANT
-    ] * 5
-    assert not await server.accepts_token(parse_tokens(successes[0]).access_token)
+    [success] = [answer for answer in answers if answer.status_code == 200]
+    failures = [answer for answer in answers if answer is not success]
+    assert [parse_error(answer) for answer in failures] == [INVALID_GRANT] * 5
+    assert not await server.accepts_token(parse_tokens(success).access_token)
 
 
 async def test_codes_and_tokens_belong_to_one_client(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    other = await server.register(token_endpoint_auth_method="none")
+    other_client = await server.register(token_endpoint_auth_method="none")
     code = await server.issue_code(client.client_id)
-    assert parse_error(await server.exchange(other, code)) == INVALID_GRANT
+    assert parse_error(await server.exchange(other_client, code)) == INVALID_GRANT
     tokens = parse_tokens(await server.exchange(client, code))
-    assert parse_error(await server.refresh(other, tokens.refresh_token)) == INVALID_GRANT
+    assert parse_error(await server.refresh(other_client, tokens.refresh_token)) == INVALID_GRANT
     parse_tokens(await server.refresh(client, tokens.refresh_token))
 
 
@@ -147,7 +144,7 @@ async def test_a_corrupted_code_or_token_has_no_effect(
 ) -> None:
     code = await server.issue_code(client.client_id)
     expected_errors = {(400, "invalid_grant"), (400, "invalid_request")}
-    for text in list(make_corruptions(code))[::7]:
+    for text in list(make_corruptions(code))[::7]:  # every seventh, to save time
         assert parse_error(await server.exchange(client, text)) in expected_errors
     tokens = parse_tokens(await server.exchange(client, code))
     for text in list(make_corruptions(tokens.refresh_token or ""))[::7]:
@@ -158,8 +155,8 @@ async def test_a_corrupted_code_or_token_has_no_effect(
 async def test_a_client_with_a_secret_must_send_it(server: AuthorizationServer) -> None:
     client = await server.register()
     code = await server.issue_code(client.client_id)
-    other = await server.register()
-    for secret in (None, "", "wrong", other.client_secret, "\x00", "ü" * 43):
+    other_client = await server.register()
+    for secret in (None, "", "wrong", other_client.client_secret, "\x00", "ü" * 43):
         thief = client.model_copy(update={"client_secret": secret})
         assert parse_error(await server.exchange(thief, code)) == (401, "invalid_client")
     parse_tokens(await server.exchange(client, code))
@@ -170,16 +167,16 @@ async def test_an_unknown_client_gets_no_tokens(
 ) -> None:
     code = await server.issue_code(client.client_id)
     for client_id in ("", "x", f"{client.client_id}a", client.client_id[:-1], "a/b", "__x__"):
-        other = client.model_copy(update={"client_id": client_id})
-        assert parse_error(await server.exchange(other, code)) == (401, "invalid_client")
+        unknown_client = client.model_copy(update={"client_id": client_id})
+        assert parse_error(await server.exchange(unknown_client, code)) == (401, "invalid_client")
 
 
 async def test_a_published_client_is_not_looked_up_for_a_token(server: AuthorizationServer) -> None:
     client_id = server.documents.add("https://claude.example/client.json", REDIRECT)
     code = await server.issue_code(client_id)
     server.documents.error = RuntimeError("their server is down")
-    stranger = (await server.register()).model_copy(update={"client_secret": None})
-    published = stranger.model_copy(update={"client_id": client_id})
+    registered_client = await server.register(token_endpoint_auth_method="none")
+    published = registered_client.model_copy(update={"client_id": client_id})
     tokens = parse_tokens(await server.exchange(published, code))
     parse_tokens(await server.refresh(published, tokens.refresh_token))
 
@@ -247,29 +244,32 @@ async def test_a_token_before_the_last_ends_the_sign_in_at_once(
 async def test_the_end_of_one_sign_in_does_not_end_others(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    other = await server.sign_in(client)
+    other_tokens = await server.sign_in(client)
     code = await server.issue_code(client.client_id)
-    for _ in range(2):
+    for _ in range(2):  # the second use ends the sign-in
         await server.exchange(client, code)
-    assert await server.accepts_token(other.access_token)
-    parse_tokens(await server.refresh(client, other.refresh_token))
+    assert await server.accepts_token(other_tokens.access_token)
+    parse_tokens(await server.refresh(client, other_tokens.refresh_token))
 
 
 async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
+    """An ended grant is listed in the account until its last access token has expired."""
     assert ACCESS_TOKEN_LIFETIME < MAX_TOKEN_REMAINDER
     store = server.store
-    now = await server.store.accounts.get_server_time()
-    ended = {"over": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
+    now = await store.accounts.get_server_time()
+    ended = {"expired": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
     reference = store.database.document("accounts", PERSON.user_id)
     await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])
+
     server.clock.advance(hours=5)  # a wrong local clock deletes nothing too early
     code = await server.issue_code(client.client_id)
-    for _ in range(2):
+    for _ in range(2):  # the second use ends the sign-in
         await server.exchange(client, code)
+
     account = await store.accounts.get(PERSON.user_id)
-    assert ended.keys() - account.ended_grants.keys() == {"over"}
+    assert ended.keys() - account.ended_grants.keys() == {"expired"}
     assert len(account.ended_grants) == 2
     assert max(account.ended_grants.values()) - now < MAX_TOKEN_REMAINDER + timedelta(minutes=1)
 
@@ -317,13 +317,15 @@ async def test_an_unreachable_database_is_reported_in_time(
         client = await server.register()
         code = await server.issue_code(client.client_id)
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{find_free_port()}")
-    async with serve_authorization_server(project, seconds=0.2) as dead:
+    async with serve_authorization_server(project, seconds=0.2) as offline:
         for answer in (
-            await dead.exchange(client, code),
-            await dead.refresh(client, make_refresh_token(dead.access.keyring, "0" * 32, 1, "c")),
-            await dead.authorize(client.client_id),
-            await dead.http.post("/register", json={"redirect_uris": [REDIRECT]}),
-            await dead.http.post("/revoke", data={"client_id": client.client_id}),
+            await offline.exchange(client, code),
+            await offline.refresh(
+                client, make_refresh_token(offline.access.keyring, "0" * 32, 1, "c")
+            ),
+            await offline.authorize(client.client_id),
+            await offline.http.post("/register", json={"redirect_uris": [REDIRECT]}),
+            await offline.http.post("/revoke", data={"client_id": client.client_id}),
         ):
             assert parse_error(answer) == (503, "temporarily_unavailable")
             assert answer.headers["retry-after"] == "5"

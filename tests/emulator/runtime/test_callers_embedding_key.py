@@ -1,4 +1,4 @@
-"""Embedding with callers' keys: which key is used, and where it shows."""
+"""A call embeds with the key of its caller, which appears in no log or error."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ANNAS, BENS, OURS = "carrel_annas-own-key", "carrel_bens-own-key", "sk-the-deployments"
+KEY_OF_ANNA, KEY_OF_BEN = "carrel_annas-own-key", "carrel_bens-own-key"
+KEY_OF_DEPLOYMENT = "sk-the-deployments"
 
 
-def request(key: str | None) -> CallRequest:
+def make_request(key: str | None) -> CallRequest:
+    """Return the request of a call by Anna that embeds with this key."""
     return CallRequest(
         call_id="c",
         arguments={},
@@ -47,7 +49,7 @@ async def open_app(server: FakeOpenAI, **options: Any) -> AsyncIterator[App]:
         "openai_base_url": server.base_url,
         "openai_model": MODEL,
         "openai_dimension": 8,
-        "openai_api_key": SecretStr(OURS),
+        "openai_api_key": SecretStr(KEY_OF_DEPLOYMENT),
         "openai_key_of_caller": True,
     }
     app = App(Settings(**(defaults | options)))
@@ -55,86 +57,85 @@ async def open_app(server: FakeOpenAI, **options: Any) -> AsyncIterator[App]:
     await app.aclose()
 
 
-def call_context(app: App, key: str | None) -> Context:
+def make_call_context(app: App, key: str | None) -> Context:
     """Make the context of a call with this key."""
-    return app.call_context(request(key), Meter())
+    return app.call_context(make_request(key), Meter())
 
 
 async def test_a_job_needs_the_deployments_key() -> None:
     with FakeOpenAI() as server:
         async with open_app(server, openai_api_key=None) as app:
-            job = app.context(Caller(), Meter())
+            ctx = app.context(Caller(), Meter())  # as a job has it
             with pytest.raises(InvalidInput, match="also needs OPENAI_API_KEY"):
-                _ = job.embedder
+                _ = ctx.embedder
 
 
 def test_only_the_json_for_the_tool_reveals_the_key() -> None:
-    call = request(ANNAS)
-    assert CallRequest.model_validate_json(call.model_dump_json()) == call
-    assert ANNAS in call.model_dump_json()
-    for text in (f"{call!r}", f"{call}", f"{call.model_dump()}", f"{call.__dict__}"):
-        assert ANNAS not in text
+    request = make_request(KEY_OF_ANNA)
+    assert CallRequest.model_validate_json(request.model_dump_json()) == request
+    assert KEY_OF_ANNA in request.model_dump_json()
+    for text in (repr(request), str(request), str(request.model_dump()), str(request.__dict__)):
+        assert KEY_OF_ANNA not in text
 
 
 def test_validation_errors_do_not_quote_the_key() -> None:
     with pytest.raises(ValidationError) as caught:
-        CallRequest.model_validate({"call_id": 5, "embedding_key": [ANNAS]})
-    assert ANNAS not in str(caught.value)
+        CallRequest.model_validate({"call_id": 5, "embedding_key": [KEY_OF_ANNA]})
+    assert KEY_OF_ANNA not in str(caught.value)
 
 
-def test_an_old_request_has_no_key() -> None:
+def test_a_request_of_an_older_gateway_has_no_key() -> None:
     old_request = '{"call_id": "c", "arguments": {}, "caller": {}, "deadline": 0}'
     assert CallRequest.model_validate_json(old_request).embedding_key is None
-    without = request(None)
-    assert CallRequest.model_validate_json(without.model_dump_json()) == without
+    request = make_request(None)
+    assert CallRequest.model_validate_json(request.model_dump_json()) == request
 
 
 async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
     with FakeOpenAI() as server:
         async with open_app(server) as app:
+            context_of_job = app.context(Caller(), Meter())
             for ctx in (
-                call_context(app, ANNAS),
-                call_context(app, BENS),
-                app.context(Caller(), Meter()),
+                make_call_context(app, KEY_OF_ANNA),
+                make_call_context(app, KEY_OF_BEN),
+                context_of_job,
             ):
                 await ctx.embedder.embed(["bread"], Purpose.DOCUMENT)
-    assert [call.key for call in server.calls] == [ANNAS, BENS, OURS]
+    assert [call.key for call in server.calls] == [KEY_OF_ANNA, KEY_OF_BEN, KEY_OF_DEPLOYMENT]
     assert server.connections == 1
 
 
-async def test_without_a_key_a_call_learns_how_to_connect() -> None:
+async def test_a_call_without_a_key_learns_how_to_connect() -> None:
     with FakeOpenAI() as server:
         async with open_app(server) as app:
-            ctx = call_context(app, None)
+            ctx = make_call_context(app, None)
             await app.context(Caller(), Meter()).query_vector("bread")
             with pytest.raises(Forbidden, match="Connect with an access key"):
                 await ctx.query_vector("bread")
-    assert [call.key for call in server.calls] == [OURS]
+    assert [call.key for call in server.calls] == [KEY_OF_DEPLOYMENT]
 
 
 async def test_vectors_are_cached_by_key() -> None:
     with FakeOpenAI() as server:
-        server.keys = {ANNAS}
+        server.keys = {KEY_OF_ANNA}
         async with open_app(server) as app:
-            first = await call_context(app, ANNAS).query_vector("bread")
-            assert await call_context(app, ANNAS).query_vector("bread") == first
+            vector = await make_call_context(app, KEY_OF_ANNA).query_vector("bread")
+            assert await make_call_context(app, KEY_OF_ANNA).query_vector("bread") == vector
             with pytest.raises(Forbidden, match="rejected your key"):
-                await call_context(app, BENS).query_vector("bread")
+                await make_call_context(app, KEY_OF_BEN).query_vector("bread")
             cache = pickle.dumps(app.query_vectors)
-    assert [call.key for call in server.calls] == [ANNAS, BENS]
-    assert ANNAS.encode() not in cache
+    assert [call.key for call in server.calls] == [KEY_OF_ANNA, KEY_OF_BEN]
+    assert KEY_OF_ANNA.encode() not in cache
 
 
 @pytest.mark.parametrize(
     "settings", [{"openai_key_of_caller": False}, {"embedding_provider": "local"}]
 )
-async def test_by_default_calls_share_the_deployments_embedder(
-    settings: dict[str, Any],
-) -> None:
+async def test_calls_share_the_deployments_embedder_by_default(settings: dict[str, Any]) -> None:
     with FakeOpenAI() as server:
         async with open_app(server, **settings) as app:
-            assert app.embedder is call_context(app, None).embedder
-            assert app.embedder is call_context(app, ANNAS).embedder
+            assert app.embedder is make_call_context(app, None).embedder
+            assert app.embedder is make_call_context(app, KEY_OF_ANNA).embedder
 
 
 async def test_the_endpoint_is_used_as_configured() -> None:
@@ -144,4 +145,6 @@ async def test_the_endpoint_is_used_as_configured() -> None:
         async with open_app(server, **settings) as app:
             vector = await app.context(Caller(), Meter()).query_vector("bread")
     assert len(vector) == 64
-    assert [(call.key, call.body["model"]) for call in server.calls] == [(OURS, MODEL)]
+    [call] = server.calls
+    assert call.key == KEY_OF_DEPLOYMENT
+    assert call.body["model"] == MODEL

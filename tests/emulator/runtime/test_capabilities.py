@@ -23,35 +23,36 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-class Nothing(Arguments):
-    """Nothing."""
+class In(Arguments):
+    """No arguments."""
 
 
-class Done(Result):
-    """Nothing either."""
+class Out(Result):
+    """An empty result."""
 
 
-async def embed(_args: Nothing, ctx: Context) -> Done:
+async def embed(_args: In, ctx: Context) -> Out:
     """Embed a query."""
     await ctx.query_vector("bread")
-    return Done()
+    return Out()
 
 
-async def write(_args: Nothing, ctx: Context) -> Done:
+async def write(_args: In, ctx: Context) -> Out:
     """Write a document."""
     database = ctx.database
     snapshot = await database.get(database.document("notes", "one"))
     await database.commit([put_if_unchanged(snapshot, {"text": "milk"})])
-    return Done()
+    return Out()
 
 
 def make_tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability) -> Tool[Any, Any]:
+    """Make a tool that declares this effect and these capabilities."""
     return Tool(
         name="do_this",
         title="Do this",
         description="",
-        input=Nothing,
-        output=Done,
+        input=In,
+        output=Out,
         run=run,
         effect=effect,
         tier=Tier.REGISTERED,
@@ -60,7 +61,7 @@ def make_tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability)
 
 
 async def read_error_code(tool: Tool[Any, Any], app: App) -> str | None:
-    """Call a tool; return the code of its error, None if it succeeds."""
+    """Call a tool, and return the code of its error; None if it succeeds."""
     answer = await invoke(tool, make_call_request(tool, Caller.of("anna"), {}), app)
     return answer.error.code if answer.error else None
 
@@ -81,9 +82,9 @@ async def test_a_job_uses_a_model_only_if_it_declares_it(app: App) -> None:
     async def run(ctx: Context, _budget: Budget) -> Report:
         return Report(note=str(ctx.generator))
 
-    async def nothing(_context: Context) -> int:
+    async def count_none(_context: Context) -> int:
         return 0
 
-    job = Job(name="ask", title="Ask", run=run, total=nothing, schedule="")
+    job = Job(name="ask", title="Ask", run=run, total=count_none, schedule="")
     with pytest.raises(PlatformFault, match="does not declare the capability generation"):
         await run_job(job, app)

@@ -1,4 +1,7 @@
-"""A job runs under its lease, one run at a time."""
+"""A job runs once at a time, since each run needs the lease of its job.
+
+A lease is a document that expires unless the run renews it.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +30,25 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def no_pending_items(_context: Context) -> int:
+async def count_none(_context: Context) -> int:
+    """Return that nothing is pending."""
     return 0
 
 
 def make_job(run: Callable[[Context, Budget], Awaitable[Report]], timeout: float = 60.0) -> Job:
+    """Make a job with this run, and with this time in seconds."""
     return Job(
         name="dusting",
         title="Dust the shelves",
         run=run,
-        total=no_pending_items,
+        total=count_none,
         schedule="0 4 * * *",
         timeout=timeout,
     )
 
 
-async def dust(ctx: Context, name: str) -> None:
+async def dust_shelf(ctx: Context, name: str) -> None:
+    """Commit a document, as a step of the job."""
     document = ctx.database.document("shelves", name)
     await ctx.database.commit([lambda batch: batch.set(document, {})])
 
@@ -75,29 +81,29 @@ async def test_a_run_has_the_time_its_job_declares(app: App) -> None:
     assert Budget(time.monotonic()).spent
 
 
-async def test_of_two_runs_at_once_one_works(ctx: Context, app: App) -> None:
-    started, ended = asyncio.Event(), asyncio.Event()
+async def test_one_of_two_concurrent_runs_works(ctx: Context, app: App) -> None:
+    started, may_end = asyncio.Event(), asyncio.Event()
 
     async def run(ctx: Context, _budget: Budget) -> Report:
         started.set()
-        await ended.wait()
-        await dust(ctx, "a")
+        await may_end.wait()
+        await dust_shelf(ctx, "a")
         return Report()
 
-    first = asyncio.create_task(run_job(make_job(run), app))
+    first_run = asyncio.create_task(run_job(make_job(run), app))
     await started.wait()
-    second = await run_job(make_job(run), app)
-    ended.set()
-    assert isinstance(second, AlreadyRunning)
-    assert second.until > datetime.now(UTC)
-    assert await first == Report()
+    second_outcome = await run_job(make_job(run), app)
+    may_end.set()
+    assert isinstance(second_outcome, AlreadyRunning)
+    assert second_outcome.until > datetime.now(UTC)
+    assert await first_run == Report()
     assert set(await read_documents(ctx, "shelves")) == {"a"}
     assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_failed_run_releases_its_lease(ctx: Context, app: App) -> None:
     async def run(ctx: Context, _budget: Budget) -> Report:
-        await dust(ctx, "a")
+        await dust_shelf(ctx, "a")
         raise Unavailable("No duster.")
 
     with pytest.raises(Unavailable, match="No duster"):
@@ -107,24 +113,24 @@ async def test_a_failed_run_releases_its_lease(ctx: Context, app: App) -> None:
 
 
 async def test_a_run_that_lost_its_lease_stops(ctx: Context, app: App, settings: Settings) -> None:
-    later = App(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
-    other = later.context(Caller(), Meter()).database
+    later_app = App(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
+    later_leases = Leases(later_app.context(Caller(), Meter()).database)
 
     async def run(ctx: Context, _budget: Budget) -> Report:
-        await dust(ctx, "before")
-        await Leases(other).acquire("dusting", 30, later.clock)
-        await dust(ctx, "after")
+        await dust_shelf(ctx, "before")
+        await later_leases.acquire("dusting", 30, later_app.clock)
+        await dust_shelf(ctx, "after")
         return Report()
 
     with pytest.raises(LeaseLost):
         await run_job(make_job(run), app)
-    await later.aclose()
+    await later_app.aclose()
     assert set(await read_documents(ctx, "shelves")) == {"before"}
     assert await read_leased_jobs(ctx) == {"dusting"}
 
 
 async def test_a_run_that_commits_nothing_renews_its_lease(ctx: Context, project: str) -> None:
-    hasty = App(Settings(google_cloud_project=project, lease_seconds=0.3))
+    app = App(Settings(google_cloud_project=project, lease_seconds=0.3))
 
     async def run(ctx: Context, _budget: Budget) -> Report:
         lease = await read_documents(ctx, "leases")
@@ -133,8 +139,8 @@ async def test_a_run_that_commits_nothing_renews_its_lease(ctx: Context, project
         return Report()
 
     async with asyncio.timeout(120):
-        assert await run_job(make_job(run), hasty) == Report()
-    await hasty.aclose()
+        assert await run_job(make_job(run), app) == Report()
+    await app.aclose()
     assert await read_leased_jobs(ctx) == set()
 
 
@@ -146,8 +152,8 @@ async def test_a_dead_runs_lease_can_be_taken_when_it_expires(
     async def run(_context: Context, _budget: Budget) -> Report:
         return Report()
 
-    later = App(settings, clock=lambda: datetime.now(UTC) + timedelta(seconds=31))
-    outcomes = [await run_job(make_job(run), each_app) for each_app in (app, later)]
-    await later.aclose()
-    assert [type(outcome) for outcome in outcomes] == [AlreadyRunning, Report]
+    later_app = App(settings, clock=lambda: datetime.now(UTC) + timedelta(seconds=31))
+    assert isinstance(await run_job(make_job(run), app), AlreadyRunning)
+    assert isinstance(await run_job(make_job(run), later_app), Report)
+    await later_app.aclose()
     assert await read_leased_jobs(ctx) == set()

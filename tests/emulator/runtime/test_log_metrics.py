@@ -1,4 +1,8 @@
-"""The log-based metrics, applied to the log lines of real calls."""
+"""The log lines of real calls and runs count in the log-based metrics.
+
+Cloud Logging computes these metrics from filters and extractors, which `extract_values` and
+`extract_labels` apply to a line as Cloud Logging does.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ KEYRING = Keyring([SecretStr("s" * 32)])
 
 @pytest.fixture
 async def store_baking(ctx: Context) -> None:
-    """Store a book to find."""
+    """Store a book that searches find."""
     await store_sources(ctx, BAKING)
 
 
@@ -60,12 +64,13 @@ async def test_a_search_counts_in_all_call_metrics(
     await run_call(app, "search_kb", {"query": "how to knead"})
     [line] = capsys.readouterr().err.splitlines()
     values = extract_values(line)
-    of_calls = [metric["name"] for metric in METRICS if '"tool_call"' in metric["filter"]]
-    assert of_calls == list(values)
+    call_metrics = [metric["name"] for metric in METRICS if '"tool_call"' in metric["filter"]]
+    assert list(values) == call_metrics
     assert values.pop("tool_calls_total") == 1
-    whole = values.pop("tool_latency_seconds")
-    assert 0 < whole < 30
-    assert all(0 < part <= whole for part in values.values())
+    latency = values.pop("tool_latency_seconds")
+    assert 0 < latency < 30
+    for latency_of_part in values.values():
+        assert 0 < latency_of_part <= latency
 
 
 @pytest.mark.usefixtures("store_baking")
@@ -75,25 +80,19 @@ async def test_a_search_is_timed_only_for_the_parts_it_uses(
 ) -> None:
     await run_call(app, "search_kb", {"query": "how to knead", "mode": mode})
     [line] = capsys.readouterr().err.splitlines()
-    whole = {"tool_calls_total", "tool_latency_seconds"}
-    assert extract_values(line).keys() == whole | {f"{part}_latency_seconds"}
+    metrics_of_every_call = {"tool_calls_total", "tool_latency_seconds"}
+    assert extract_values(line).keys() == metrics_of_every_call | {f"{part}_latency_seconds"}
 
 
 async def test_a_call_that_fails_counts_with_its_code(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await run_call(app, "get_chunk", {"chunk_id": "none-of-ours"})
+    await run_call(app, "get_chunk", {"chunk_id": "unknown"})
     [line] = capsys.readouterr().err.splitlines()
     total, latency, *_ = METRICS
-    assert extract_labels(total, parse_log_entry(line)) == {
-        "tool": "get_chunk",
-        "outcome": "error",
-        "code": "NOT_FOUND",
-    }
-    assert extract_labels(latency, parse_log_entry(line)) == {
-        "tool": "get_chunk",
-        "outcome": "error",
-    }
+    labels = {"tool": "get_chunk", "outcome": "error"}
+    assert extract_labels(total, parse_log_entry(line)) == labels | {"code": "NOT_FOUND"}
+    assert extract_labels(latency, parse_log_entry(line)) == labels
     assert extract_values(line).keys() == {"tool_calls_total", "tool_latency_seconds"}
 
 
@@ -115,12 +114,12 @@ async def test_a_run_counts_with_its_time_and_failures(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def run(_context: Context, _budget: Budget) -> Report:
-        return Report(failures=[Failure("store_baking 3", "too high")])
+        return Report(failures=[Failure("shelf 3", "too high")])
 
-    async def nothing(_context: Context) -> int:
+    async def count_none(_context: Context) -> int:
         return 0
 
-    await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), app)
+    await run_job(Job(name="dust", title="Dust", run=run, total=count_none, schedule=""), app)
     [line] = capsys.readouterr().err.splitlines()
     values = extract_values(line)
     assert values.keys() == {"job_runs_total", "job_duration_seconds", "job_failures"}
@@ -139,10 +138,10 @@ async def test_a_search_that_finds_less_than_before_counts(
 
 
 async def test_an_isolated_failure_counts(ctx: Context, capsys: pytest.CaptureFixture[str]) -> None:
-    async def breaks() -> None:
-        raise ValueError("not as it was stored")
+    async def fail() -> None:
+        raise ValueError("a stored field is invalid")
 
-    assert not await run_isolated("store_baking 3", breaks(), ctx, Report())
+    assert not await run_isolated("shelf 3", fail(), ctx, Report())
     [line] = capsys.readouterr().err.splitlines()
     assert extract_values(line) == {"set_apart_total": 1}
 
@@ -153,7 +152,7 @@ async def test_a_line_has_caller_and_tool_but_no_content(
     await run_call(app, "get_stats", {"a secret": "a secret"})
     [line] = capsys.readouterr().err.splitlines()
     entry = parse_log_entry(line)
-    assert {
+    expected_fields = {
         "tool": "get_stats",
         "call_id": "c-1",
         "user": "ada",
@@ -165,15 +164,15 @@ async def test_a_line_has_caller_and_tool_but_no_content(
         "documents_read": 0,
         "documents_written": 0,
         "round_trips": 0,
-    }.items() <= entry["jsonPayload"].items()
+    }
+    assert expected_fields.items() <= entry["jsonPayload"].items()
     assert entry["severity"] == "WARNING"
     assert "secret" not in line
 
 
-def test_other_lines_count_in_no_metric() -> None:
-    assert (
-        extract_values('{"message": "tool_unreachable", "tool": "get_chunk", "seconds": 1}') == {}
-    )
+def test_other_lines_do_not_count_in_a_metric() -> None:
+    line = '{"message": "tool_unreachable", "tool": "get_chunk", "seconds": 1}'
+    assert extract_values(line) == {}
 
 
 @every_metric
@@ -183,19 +182,20 @@ def test_every_label_is_declared_and_extracted(metric: dict[str, Any]) -> None:
 
 
 @every_metric
-def test_a_metrics_type_matches_its_name(metric: dict[str, Any]) -> None:
-    kind = metric["metricDescriptor"]
-    actual = (kind["metricKind"], kind["valueType"], kind["unit"], "valueExtractor" in metric)
-    expected = {
-        "total": ("DELTA", "INT64", "1", False),
-        "seconds": ("DELTA", "DISTRIBUTION", "s", True),
-        "failures": ("DELTA", "DISTRIBUTION", "1", True),
-    }
-    assert expected[metric["name"].rpartition("_")[2]] == actual
+def test_the_type_of_a_metric_matches_its_name(metric: dict[str, Any]) -> None:
+    suffix = metric["name"].rpartition("_")[2]
+    value_types = {"total": "INT64", "seconds": "DISTRIBUTION", "failures": "DISTRIBUTION"}
+    units = {"total": "1", "seconds": "s", "failures": "1"}
+    descriptor = metric["metricDescriptor"]
+    assert descriptor["metricKind"] == "DELTA"
+    assert descriptor["valueType"] == value_types[suffix]
+    assert descriptor["unit"] == units[suffix]
+    assert ("valueExtractor" in metric) == (suffix != "total")
 
 
 @every_metric
 def test_the_longest_possible_call_has_a_bucket(metric: dict[str, Any]) -> None:
     if options := metric.get("bucketOptions"):
         buckets = options["exponentialBuckets"]
-        assert 61 < buckets["scale"] * buckets["growthFactor"] ** buckets["numFiniteBuckets"]
+        upper_bound = buckets["scale"] * buckets["growthFactor"] ** buckets["numFiniteBuckets"]
+        assert upper_bound > 61  # seconds; the gateway waits for a minute at most

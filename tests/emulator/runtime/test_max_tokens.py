@@ -1,9 +1,12 @@
-"""`max_tokens`: shorter pages of whole items, which together are the same list."""
+"""The argument `max_tokens` makes pages shorter, without cutting an item or losing one.
+
+It limits the size of an answer, for models whose context is small.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pydantic_core import to_json
@@ -28,29 +31,43 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LISTS: list[tuple[str, dict[str, Any], str]] = [
-    ("search_kb", {"query": "bread1"}, "results"),
-    ("search_kb", {"filters": {"source": "bread"}, "detail": "full"}, "results"),
-    ("get_source", {"source_id": "bread"}, "chunks"),
-    ("get_source", {"source_id": "bread", "detail": "full"}, "chunks"),
-    ("get_cluster", {}, "members"),
-    ("get_recent", {"period": "today"}, "chunks"),
-    ("list_sources", {}, "sources"),
-    ("list_clusters", {}, "clusters"),
-    ("get_decisions", {}, "results"),
-    ("list_topics", {}, "topics"),
-    ("list_tasks", {}, "tasks"),
-    ("search_traces", {"query": "error"}, "results"),
-    ("list_tags", {}, "tags"),
+
+class PagedCall(NamedTuple):
+    """A call that returns a list page by page.
+
+    Attributes:
+        tool: The name of the tool.
+        arguments: The arguments.
+        field: The field of the result that has the items.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    field: str
+
+
+PAGED_CALLS = [
+    PagedCall("search_kb", {"query": "bread1"}, "results"),
+    PagedCall("search_kb", {"filters": {"source": "bread"}, "detail": "full"}, "results"),
+    PagedCall("get_source", {"source_id": "bread"}, "chunks"),
+    PagedCall("get_source", {"source_id": "bread", "detail": "full"}, "chunks"),
+    PagedCall("get_cluster", {}, "members"),
+    PagedCall("get_recent", {"period": "today"}, "chunks"),
+    PagedCall("list_sources", {}, "sources"),
+    PagedCall("list_clusters", {}, "clusters"),
+    PagedCall("get_decisions", {}, "results"),
+    PagedCall("list_topics", {}, "topics"),
+    PagedCall("list_tasks", {}, "tasks"),
+    PagedCall("search_traces", {"query": "error"}, "results"),
+    PagedCall("list_tags", {}, "tags"),
 ]
-SAME_AS_DECISIONS = {"get_patterns", "get_warnings", "get_methodologies"}
-"""They differ in their fields alone."""
-BUDGETS = [100, 600, 2_000]
+TOOLS_LIKE_GET_DECISIONS = {"get_patterns", "get_warnings", "get_methodologies"}
+"""The tools that differ from `get_decisions` only in the fields of their items."""
 
 
 @pytest.fixture(scope="module")
 async def app(new_backend: NewBackend) -> App:
-    """A base with some of everything that is listed."""
+    """An app with some of everything that the tools list."""
     app = new_backend(None)
     await add_tasks(app, *(f"Buy flour {number}" for number in range(12)), user=ANNA)
     for number in range(4):
@@ -67,44 +84,49 @@ async def app(new_backend: NewBackend) -> App:
     return app
 
 
-def test_every_tool_with_pages_is_tried() -> None:
-    with_pages = {
-        tool.name
-        for tool in tools()
-        if issubclass(tool.input, PagedArguments) and not tool.internal
-    }
-    assert with_pages == {name for name, _, _ in LISTS} | SAME_AS_DECISIONS
+def test_every_tool_with_pages_is_tested() -> None:
+    public_tools = [tool for tool in tools() if not tool.internal]
+    names = {tool.name for tool in public_tools if issubclass(tool.input, PagedArguments)}
+    assert names == {paged_call.tool for paged_call in PAGED_CALLS} | TOOLS_LIKE_GET_DECISIONS
 
 
-@pytest.mark.parametrize(("name", "arguments", "field"), LISTS)
-async def test_short_pages_are_the_same_list(
-    app: App, name: str, arguments: dict[str, Any], field: str
-) -> None:
-    if name == "get_cluster":
+@pytest.mark.parametrize("paged_call", PAGED_CALLS)
+async def test_short_pages_are_the_same_list(app: App, paged_call: PagedCall) -> None:
+    tool, arguments, field = paged_call
+    if tool == "get_cluster":
         clusters = (await call_result(app, "list_clusters"))["clusters"]
         arguments = {"cluster_id": clusters[0]["cluster_id"]}
-    all_pages = await read_pages(app, name, **arguments)
-    whole = [item for result, _ in all_pages for item in result[field]]
-    assert len(whole) > 1
+    full_pages = await read_pages(app, tool, **arguments)
+    items = [item for page in full_pages for item in page.result[field]]
+    assert len(items) > 1
+
     page_counts = []
-    for max_tokens in BUDGETS:
-        pages = await read_pages(app, name, **arguments, max_tokens=max_tokens)
-        assert [item for result, _ in pages for item in result[field]] == whole
-        for result, text in pages:
-            size = max(len(text.encode()), len(to_compact_json(result)))
-            assert size <= max_tokens * BYTES_PER_TOKEN or len(result[field]) == 1
+    for max_tokens in (100, 600, 2_000):
+        pages = await read_pages(app, tool, **arguments, max_tokens=max_tokens)
         page_counts.append(len(pages))
+        assert [item for page in pages for item in page.result[field]] == items
+        for page in pages:
+            size = max(len(page.text.encode()), len(to_compact_json(page.result)))
+            # An item that alone exceeds the limit has a page of its own.
+            assert size <= max_tokens * BYTES_PER_TOKEN or len(page.result[field]) == 1
     assert page_counts[0] > page_counts[-1]
 
 
-async def read_pages(app: App, name: str, **arguments: Any) -> list[tuple[dict[str, Any], str]]:
-    """Return the results of all pages, each with the text that models read."""
-    pages: list[tuple[dict[str, Any], str]] = []
+class Page(NamedTuple):
+    """A page of a list, and the text that models read."""
+
+    result: dict[str, Any]
+    text: str
+
+
+async def read_pages(app: App, tool: str, **arguments: Any) -> list[Page]:
+    """Return all pages of a call."""
+    pages: list[Page] = []
     cursor: dict[str, Any] = {}
     while len(pages) < 100:
-        answer = await call(app, name, **arguments, **cursor)
+        answer = await call(app, tool, **arguments, **cursor)
         assert answer.result is not None, answer.error
-        pages.append((answer.result, answer.text or to_compact_json(answer.result)))
+        pages.append(Page(answer.result, answer.text or to_compact_json(answer.result)))
         next_cursor = answer.result.get("metadata", answer.result).get("next_cursor")
         if next_cursor is None:
             return pages
@@ -114,14 +136,17 @@ async def read_pages(app: App, name: str, **arguments: Any) -> list[tuple[dict[s
 
 async def test_a_passage_comes_whole_with_the_related_ones_that_fit(app: App) -> None:
     [hit] = (await call_result(app, "search_kb", query="bread1", limit=1))["results"]
-    whole = await call_result(app, "get_chunk", chunk_id=hit["chunk_id"])
-    shorter = await call_result(app, "get_chunk", chunk_id=hit["chunk_id"], max_tokens=450)
-    shortest = await call_result(app, "get_chunk", chunk_id=hit["chunk_id"], max_tokens=100)
-    assert 0 < len(shorter["related_chunks"]) < len(whole["related_chunks"])
-    assert shorter["related_chunks"] == whole["related_chunks"][: len(shorter["related_chunks"])]
-    omitted = len(whole["related_chunks"])
-    message = f"max_tokens left out {omitted} notes and related passages."
-    assert shortest == whole | {"related_chunks": [], "message": message}
+    chunk_id = hit["chunk_id"]
+    full = await call_result(app, "get_chunk", chunk_id=chunk_id)
+    short = await call_result(app, "get_chunk", chunk_id=chunk_id, max_tokens=450)
+    shortest = await call_result(app, "get_chunk", chunk_id=chunk_id, max_tokens=100)
+
+    related_count = len(full["related_chunks"])
+    short_count = len(short["related_chunks"])
+    assert 0 < short_count < related_count
+    assert short["related_chunks"] == full["related_chunks"][:short_count]
+    message = f"max_tokens left out {related_count} notes and related passages."
+    assert shortest == full | {"related_chunks": [], "message": message}
 
 
 @pytest.mark.parametrize(
@@ -134,22 +159,24 @@ async def test_key_passages_that_do_not_fit_are_left_out(
 ) -> None:
     text = "\n\n".join(f"Anchor {number} holds. {sentence}" for number in range(9))
     arguments = {"query": "Which anchor holds?", "materials": text}
-    whole = await call_result(app, "extract_key_info", **arguments)
-    shorter = await call_result(app, "extract_key_info", **arguments, max_tokens=max_tokens)
-    count = len(shorter["contexts"])
-    assert 1 < count < len(whole["contexts"])
-    assert shorter["contexts"] == whole["contexts"][:count]
-    assert len(shorter["passages"]) == count
+    full = await call_result(app, "extract_key_info", **arguments)
+    short = await call_result(app, "extract_key_info", **arguments, max_tokens=max_tokens)
+
+    count = len(short["contexts"])
+    assert 1 < count < len(full["contexts"])
+    assert short["contexts"] == full["contexts"][:count]
+    assert len(short["passages"]) == count
+    omitted = len(full["contexts"]) - count
+    assert f"left out the last {omitted} of the passages" in short["message"]
+
     sizes = [
         len(to_json(context)) + len(to_json(passage))
-        for context, passage in zip(whole["contexts"], whole["passages"], strict=True)
+        for context, passage in zip(full["contexts"], full["passages"], strict=True)
     ]
     budget = compute_byte_budget(max_tokens)
     assert sum(sizes[:count]) <= budget < sum(sizes[: count + 1])
-    omitted = len(whole["contexts"]) - count
-    assert f"left out the last {omitted} of the passages" in shorter["message"]
 
 
 async def test_too_few_tokens_are_refused(app: App) -> None:
-    error = await call_error(app, "list_sources", max_tokens=99)
+    error = await call_error(app, "list_sources", max_tokens=99)  # at least 100
     assert list(error.details) == ["max_tokens"]

@@ -1,4 +1,7 @@
-"""Stored answers, found by the data that they belong to."""
+"""Stored answers are found by the data that they belong to, and so deleted with these data.
+
+An answer is stored with an idempotency key, and replayed if the call is repeated.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 WRITE, *_ = TOOLS
-NOTES = "rag_tasks/notes"
+WORKSPACE = "rag_tasks/notes"
+"""The path of the data, below the user."""
 
 
 async def store_answer(app: App, about: str | None, key: str, user: str = "anna") -> None:
@@ -38,37 +42,39 @@ async def store_answer(app: App, about: str | None, key: str, user: str = "anna"
 
 
 async def test_answers_are_found_by_their_data(app: App, ctx: Context, meter: Meter) -> None:
-    for about, key in ((NOTES, "one"), ("rag_tasks/other", "two"), (None, "three"), (NOTES, "4")):
-        await store_answer(app, about, key)
-    await store_answer(app, NOTES, "of somebody else", user="ben")
-    database = ctx.database
-    snapshots = await IdempotencyRecords(database, "anna").find_for(NOTES, limit=10)
+    await store_answer(app, WORKSPACE, "one")
+    await store_answer(app, WORKSPACE, "two")
+    await store_answer(app, "rag_tasks/other", "three")
+    await store_answer(app, None, "four")
+    await store_answer(app, WORKSPACE, "of another user", user="ben")
+
+    records = IdempotencyRecords(ctx.database, "anna")
+    snapshots = await records.find_for(WORKSPACE, limit=10)
     assert len(snapshots) == 2
     assert meter.round_trips == 1
-    assert {snapshot.reference.path.split("/")[1] for snapshot in snapshots} == {"anna"}
-    assert [snapshot.to_dict() for snapshot in snapshots] == [{"about": NOTES}] * 2
-    assert len(await IdempotencyRecords(database, "anna").find_for(NOTES, limit=1)) == 1
+    for snapshot in snapshots:
+        assert snapshot.reference.path.startswith("users/anna/")
+        assert snapshot.to_dict() == {"about": WORKSPACE}
+    assert len(await records.find_for(WORKSPACE, limit=1)) == 1
 
 
 async def test_an_answer_is_deleted_by_its_update_time(app: App, ctx: Context) -> None:
-    await store_answer(app, NOTES, "one")
+    await store_answer(app, WORKSPACE, "one")
     records = IdempotencyRecords(ctx.database, "anna")
-    database = ctx.database
-    [snapshot] = await records.find_for(NOTES, limit=10)
-    option = database.client.write_option(last_update_time=snapshot.update_time)
-    await database.commit([lambda batch: batch.delete(snapshot.reference, option)])
-    assert await records.find_for(NOTES, limit=10) == []
+    [snapshot] = await records.find_for(WORKSPACE, limit=10)
+    option = ctx.database.client.write_option(last_update_time=snapshot.update_time)
+    await ctx.database.commit([lambda batch: batch.delete(snapshot.reference, option)])
+    assert await records.find_for(WORKSPACE, limit=10) == []
 
 
-async def test_an_old_answer_belongs_to_no_data(app: App, ctx: Context) -> None:
-    await store_answer(app, NOTES, "one")
+async def test_an_old_answer_does_not_belong_to_any_data(app: App, ctx: Context) -> None:
+    await store_answer(app, WORKSPACE, "one")
     records = IdempotencyRecords(ctx.database, "anna")
-    [match] = await records.find_for(NOTES, limit=1)
+    [match] = await records.find_for(WORKSPACE, limit=1)
     snapshot = await match.reference.get()
-    old_fields = {
-        name: value for name, value in (snapshot.to_dict() or {}).items() if name != "about"
-    }
-    await match.reference.set(old_fields)
+    fields = snapshot.to_dict() or {}
+    del fields["about"]
+    await match.reference.set(fields)
     record = await records.get(match.id)
     assert record
     assert record.belongs_to is None

@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LAST_MOMENT = NOON + timedelta(days=30) - timedelta(microseconds=1)
 TOO_LATE = NOON + timedelta(days=30)
+LAST_MOMENT = TOO_LATE - timedelta(microseconds=1)
 
 
-async def test_task_is_restored_open_or_completed(
-    app: App,
-) -> None:
+async def test_task_is_restored_open_or_completed(app: App) -> None:
     await add_tasks(app, "one", "two")
     completed = await call_for_result(app, "complete_task", task_id="2")
     for task_id, status in (("1", "open"), ("2", "completed")):
@@ -39,11 +37,12 @@ async def test_task_is_restored_open_or_completed(
         assert restored["changed"] == ["status"]
         assert restored["undo"] == {"tool": "delete_task", "arguments": {"task_id": task_id}}
         assert "restorable_until" not in restored["task"]
-    assert completed["task"] | {"overdue": False} == (await list_all(app))[0]
+    task, _ = await list_all(app)
+    assert task == completed["task"] | {"overdue": False}
     assert await list_ids(app, status="deleted") == []
 
 
-async def test_task_that_is_not_deleted_stays_as_it_is(app: App) -> None:
+async def test_restoring_an_undeleted_task_changes_nothing(app: App) -> None:
     new_task = await call_for_result(app, "add_task", title="one")
     restored = await call_for_result(app, "restore_task", now=LAST_MOMENT, task_id="1")
     assert restored == {"task": new_task["task"], "changed": []}
@@ -70,24 +69,22 @@ async def test_expired_task_is_not_found_while_stored(app: App, tool: str) -> No
 
 async def test_document_has_its_expiry_time(app: App) -> None:
     await add_tasks(app, "one")
-    stored = app.connection.client.document("users/anna/tasks/1")
-    assert (await stored.get()).get("purge_at") is None
+    document = app.connection.client.document("users/anna/tasks/1")
+    assert (await document.get()).get("purge_at") is None
     await call_for_result(app, "delete_task", task_id="1")
-    assert (await stored.get()).get("purge_at") == TOO_LATE
+    assert (await document.get()).get("purge_at") == TOO_LATE
     await call_for_result(app, "restore_task", task_id="1")
-    assert (await stored.get()).get("purge_at") is None
+    assert (await document.get()).get("purge_at") is None
 
 
-async def test_number_of_an_expired_task_is_not_reused(
-    app: App,
-) -> None:
+async def test_number_of_an_expired_task_is_not_reused(app: App) -> None:
     await add_tasks(app, "one")
     await call_for_result(app, "delete_task", task_id="1")
     await app.connection.client.document("users/anna/tasks/1").delete()
     assert await add_tasks(app, "two") == ["2"]
 
 
-async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
+async def test_missing_tasks_and_those_of_others_are_not_found(app: App) -> None:
     await add_tasks(app, "one")
     await call_for_result(app, "delete_task", task_id="1")
     errors = [

@@ -1,4 +1,7 @@
-"""Rules that the tools of the to-do list share."""
+"""The tools of the to-do list share their rules: who may call them, and the codes of errors.
+
+An envelope translates errors into the codes of this family of tools.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from tests.support.tool_calls import find_tool
 if TYPE_CHECKING:
     from shared.runtime.context import App
 
-VERBS = ("add", "complete", "delete", "restore", "update")
-TOOLS = [find_tool(name) for name in ("list_tasks", *(f"{verb}_task" for verb in VERBS))]
+NAMES = ("add_task", "complete_task", "delete_task", "list_tasks", "restore_task", "update_task")
+TOOLS = [find_tool(name) for name in NAMES]
 
 
 @pytest.mark.anyio
@@ -26,10 +29,10 @@ async def test_anonymous_caller_is_refused(app: App) -> None:
 
 
 def test_all_task_tools_share_one_envelope() -> None:
-    assert [tool.envelope for tool in TOOLS] == [ENVELOPE] * 6
+    assert all(tool.envelope is ENVELOPE for tool in TOOLS)
 
 
-def test_items_have_the_error_codes_of_calls() -> None:
+def test_items_of_a_batch_have_the_error_codes_of_calls() -> None:
     codes = {*ENVELOPE.codes.values(), *ENVELOPE.fields.values(), ENVELOPE.other}
     assert codes == set(ItemError.model_json_schema()["properties"]["code"]["enum"])
 

@@ -1,9 +1,9 @@
-"""Random calls on a stored to-do list, compared with a list in memory."""
+"""Random calls change a stored to-do list as they change a list in memory, the model."""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,36 +14,49 @@ from tests.support.tasks import call_at, list_ids
 if TYPE_CHECKING:
     from shared.runtime.context import App
 
+    Strategies = dict[str, st.SearchStrategy[Any]]
     Model = list[dict[str, Any]]
-    """Tasks in the order of their numbers; `before` is the status of a deleted task before."""
+    """The tasks, in the order of their ids 1, 2 and so on. A deleted task has its earlier status in
+    the field `before`."""
 
 pytestmark = pytest.mark.anyio
 
 FIELDS = ("title", "description", "priority", "due_date", "status")
 TODAY = "2026-03-10"
 _USERS = (f"person-{number}" for number in itertools.count())
+"""A user for each example, who begins with an empty list."""
 
 titles = st.sampled_from(["bake", "Bake bread", "sail"])
 descriptions = st.sampled_from([None, "bread", "A long\nstory."])
 priorities = st.sampled_from(["Low", "Medium", "High"])
 days = st.sampled_from([None, "2026-03-09", "2026-03-10", "2026-03-11"])
 task_ids = st.integers(1, 5).map(str)
-fields = {"description": descriptions, "priority": priorities, "due_date": days}
+fields: Strategies = {"description": descriptions, "priority": priorities, "due_date": days}
 
-calls = st.one_of(
-    st.tuples(st.just("add_task"), st.fixed_dictionaries({"title": titles}, optional=fields)),
-    st.tuples(
-        st.just("update_task"),
-        st.fixed_dictionaries({"task_id": task_ids}, optional=fields | {"title": titles}),
+
+class Step(NamedTuple):
+    """A call of a tool, which may be undone afterwards."""
+
+    tool: str
+    arguments: dict[str, Any]
+    is_undone: bool
+
+
+def make_steps(
+    *tools: str, required: Strategies, optional: Strategies | None = None
+) -> st.SearchStrategy[Step]:
+    """Return a strategy for calls of these tools with such arguments."""
+    arguments = st.fixed_dictionaries(required, optional=optional or {})
+    return st.builds(Step, st.sampled_from(tools), arguments, st.booleans())
+
+
+steps = st.one_of(
+    make_steps("add_task", required={"title": titles}, optional=fields),
+    make_steps("update_task", required={"task_id": task_ids}, optional=fields | {"title": titles}),
+    make_steps(
+        "complete_task", required={"task_id": task_ids}, optional={"completed": st.booleans()}
     ),
-    st.tuples(
-        st.just("complete_task"),
-        st.fixed_dictionaries({"task_id": task_ids}, optional={"completed": st.booleans()}),
-    ),
-    st.tuples(
-        st.sampled_from(["delete_task", "restore_task"]),
-        st.fixed_dictionaries({"task_id": task_ids}),
-    ),
+    make_steps("delete_task", "restore_task", required={"task_id": task_ids}),
 )
 filters = st.fixed_dictionaries(
     {},
@@ -89,7 +102,7 @@ def list_expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
     overdue = arguments.get("overdue")
     words = arguments.get("query", "").lower().split()
 
-    def belongs(task: dict[str, Any]) -> bool:
+    def is_listed(task: dict[str, Any]) -> bool:
         due = task["due_date"]
         is_open = task["status"] == "open"
         text = f"{task['title']} {task['description'] or ''}".lower()
@@ -104,10 +117,12 @@ def list_expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
             )
         )
 
-    return [str(number) for number in range(len(model), 0, -1) if belongs(model[number - 1])]
+    ids = [str(number) for number, task in enumerate(model, start=1) if is_listed(task)]
+    return ids[::-1]
 
 
-def visible(task: dict[str, Any]) -> dict[str, Any]:
+def get_visible_fields(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that a user sees, without empty ones."""
     return {name: task[name] for name in FIELDS if task.get(name) is not None}
 
 
@@ -115,22 +130,20 @@ def visible(task: dict[str, Any]) -> dict[str, Any]:
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    script=st.lists(st.tuples(calls, st.booleans()), min_size=4, max_size=14),
+    script=st.lists(steps, min_size=4, max_size=14),
     queries=st.lists(filters, min_size=1, max_size=4),
 )
 async def test_stored_list_equals_its_model(
-    app: App,
-    script: list[tuple[tuple[str, dict[str, Any]], bool]],
-    queries: list[dict[str, Any]],
+    app: App, script: list[Step], queries: list[dict[str, Any]]
 ) -> None:
     user = next(_USERS)
     model = list[dict[str, Any]]()
-    for (name, arguments), is_undone in script:
-        states = [visible(task) for task in model]
-        undo = await check_call(app, user, model, name, arguments)
-        if is_undone and undo and name != "add_task":
+    for step in script:
+        tasks_before = [get_visible_fields(task) for task in model]
+        undo = await check_call(app, user, model, step.tool, step.arguments)
+        if step.is_undone and undo and step.tool != "add_task":
             await check_call(app, user, model, undo["tool"], undo["arguments"])
-            assert states == [visible(task) for task in model]
+            assert [get_visible_fields(task) for task in model] == tasks_before
     for query in queries:
         assert await list_ids(app, user, **query) == list_expected_ids(model, query)
 
@@ -138,8 +151,8 @@ async def test_stored_list_equals_its_model(
 async def check_call(
     app: App, user: str, model: Model, name: str, arguments: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Make a call, compare the result with the model, and return the undo."""
-    states = [visible(task) for task in model]
+    """Make a call, compare the result with the model, and return the call that undoes it."""
+    tasks_before = [get_visible_fields(task) for task in model]
     expected = apply_call(model, name, arguments)
     answer = await call_at(app, name, user, **arguments)
     if isinstance(expected, str):
@@ -148,10 +161,11 @@ async def check_call(
         return None
     assert answer.result, answer.error
     task, changed_names = answer.result["task"], answer.result["changed"]
-    number = int(task["task_id"])
-    before = states[number - 1] if number <= len(states) else {}
-    assert visible(expected) == visible(task)
-    assert {name for name in FIELDS if before.get(name) != task.get(name)} == set(changed_names)
+    index = int(task["task_id"]) - 1
+    task_before = tasks_before[index] if index < len(tasks_before) else {}
+    differing_names = {name for name in FIELDS if task_before.get(name) != task.get(name)}
+    assert get_visible_fields(task) == get_visible_fields(expected)
+    assert set(changed_names) == differing_names
     assert bool(changed_names) == ("undo" in answer.result)
     undo: dict[str, Any] | None = answer.result.get("undo")
     return undo

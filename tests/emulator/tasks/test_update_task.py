@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LATER = NOON + timedelta(hours=1)
-FULL: dict[str, Any] = {
+ALL_FIELDS: dict[str, Any] = {
     "title": "Bake",
     "description": "Rye.",
     "priority": "High",
@@ -33,6 +33,7 @@ FULL: dict[str, Any] = {
 
 
 async def update(app: App, **fields: Any) -> dict[str, Any]:
+    """Change the task with the id 1, an hour after noon."""
     return await call_for_result(app, "update_task", now=LATER, task_id="1", **fields)
 
 
@@ -51,44 +52,48 @@ async def update(app: App, **fields: Any) -> dict[str, Any]:
 async def test_only_the_given_field_changes(
     app: App, field: str, value: str | None, stored: str | None
 ) -> None:
-    before = await call_for_result(app, "add_task", **FULL)
-    after = await update(app, **{field: value})
-    expected = before["task"] | {field: stored, "updated_at": "2026-03-10T13:00:00Z"}
-    assert after["task"] == {name: text for name, text in expected.items() if text}
-    arguments = {"task_id": "1", field: before["task"][field]}
-    assert after["changed"] == [field]
-    assert after["undo"] == {"tool": "update_task", "arguments": arguments}
-    [task] = await list_all(app)
-    assert after["task"] == {name: task[name] for name in task if name != "overdue"}
+    added_task = (await call_for_result(app, "add_task", **ALL_FIELDS))["task"]
+    result = await update(app, **{field: value})
+
+    expected_task = added_task | {field: stored, "updated_at": "2026-03-10T13:00:00Z"}
+    if stored is None:
+        del expected_task[field]
+    assert result["task"] == expected_task
+    assert result["changed"] == [field]
+    arguments = {"task_id": "1", field: added_task[field]}
+    assert result["undo"] == {"tool": "update_task", "arguments": arguments}
+    [listed_task] = await list_all(app)
+    del listed_task["overdue"]
+    assert listed_task == expected_task
 
 
 async def test_undo_can_be_undone(app: App) -> None:
-    before = await call_for_result(app, "add_task", title="Bake", due_date="2026-03-12")
-    after = await update(app, title="Fry", description="Rye.", due_date=None, priority="Low")
-    assert after["changed"] == ["title", "description", "priority", "due_date"]
-    undone = await undo(app, after)
-    assert before["task"] == undone["task"]  # and so at the same moment as then
-    assert (
-        after["task"] | {"updated_at": undone["task"]["updated_at"]}
-        == (await undo(app, undone))["task"]
-    )
+    added = await call_for_result(app, "add_task", title="Bake", due_date="2026-03-12")
+    updated = await update(app, title="Fry", description="Rye.", due_date=None, priority="Low")
+    assert updated["changed"] == ["title", "description", "priority", "due_date"]
+
+    # `undo` calls the tool at noon, as `add_task` was called.
+    undone = await undo(app, updated)
+    assert undone["task"] == added["task"]
+    redone = await undo(app, undone)
+    assert redone["task"] == updated["task"] | {"updated_at": undone["task"]["updated_at"]}
 
 
 async def test_same_values_change_nothing(app: App) -> None:
-    before = await call_for_result(app, "add_task", **FULL)
-    after = await update(app, **FULL)
-    assert after == {"task": before["task"], "changed": []}
+    added = await call_for_result(app, "add_task", **ALL_FIELDS)
+    result = await update(app, **ALL_FIELDS)
+    assert result == {"task": added["task"], "changed": []}
 
 
 async def test_only_differing_fields_are_reported(app: App) -> None:
-    await call_for_result(app, "add_task", **FULL)
-    after = await update(app, title="Bake", priority="Low")
-    assert after["changed"] == ["priority"]
-    assert after["undo"]["arguments"] == {"task_id": "1", "priority": "High"}
+    await call_for_result(app, "add_task", **ALL_FIELDS)
+    result = await update(app, title="Bake", priority="Low")
+    assert result["changed"] == ["priority"]
+    assert result["undo"]["arguments"] == {"task_id": "1", "priority": "High"}
 
 
 async def test_completed_task_can_be_changed(app: App) -> None:
-    await call_for_result(app, "add_task", **FULL)
+    await call_for_result(app, "add_task", **ALL_FIELDS)
     await call_for_result(app, "complete_task", task_id="1")
     assert (await update(app, title="Baked"))["task"]["status"] == "completed"
 
@@ -113,11 +118,11 @@ async def test_completed_task_can_be_changed(app: App) -> None:
 async def test_invalid_argument_is_named(
     app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
-    before = await call_for_result(app, "add_task", **FULL)
+    added = await call_for_result(app, "add_task", **ALL_FIELDS)
     error = await call_for_error(app, "update_task", **({"task_id": "1"} | arguments))
     assert error["code"] == code
     assert list(error["details"]) == [field]
-    assert await list_all(app) == [before["task"] | {"overdue": False}]
+    assert await list_all(app) == [added["task"] | {"overdue": False}]
 
 
 async def test_empty_change_lists_the_fields(app: App) -> None:
@@ -125,19 +130,19 @@ async def test_empty_change_lists_the_fields(app: App) -> None:
     assert "title, description, priority, due_date" in error["message"]
 
 
-async def test_missing_deleted_and_foreign_tasks_are_not_found(app: App) -> None:
+async def test_missing_and_deleted_tasks_are_not_found(app: App) -> None:
     await add_tasks(app, "one", "two")
     await call_for_result(app, "delete_task", task_id="2")
     deleted = await call_for_error(app, "update_task", task_id="2", title="x")
     missing = await call_for_error(app, "update_task", task_id="3", title="x")
-    foreign = await call_for_error(app, "update_task", "ben", task_id="1", title="x")
-    assert [error["code"] for error in (deleted, missing, foreign)] == ["not_found"] * 3
+    of_another_user = await call_for_error(app, "update_task", "ben", task_id="1", title="x")
+    assert [error["code"] for error in (deleted, missing, of_another_user)] == ["not_found"] * 3
     assert "restore_task" in deleted["message"]
     assert "restore_task" not in missing["message"]
 
 
 async def test_null_and_missing_are_different_arguments(app: App) -> None:
-    await call_for_result(app, "add_task", **FULL)
+    await call_for_result(app, "add_task", **ALL_FIELDS)
     await update(app, title="Fry", idempotency_key="k")
     error = await call_for_error(
         app, "update_task", task_id="1", title="Fry", due_date=None, idempotency_key="k"
@@ -147,7 +152,7 @@ async def test_null_and_missing_are_different_arguments(app: App) -> None:
 
 
 async def test_same_key_is_replayed(app: App) -> None:
-    await call_for_result(app, "add_task", **FULL)
+    await call_for_result(app, "add_task", **ALL_FIELDS)
     first = await update(app, due_date=None, idempotency_key="k")
     await update(app, due_date="2026-03-12")
     assert await update(app, due_date=None, idempotency_key="k") == first
@@ -169,13 +174,11 @@ async def test_concurrent_changes_of_fields_all_apply(app: App) -> None:
     )
     assert [answer.error for answer in answers] == [None] * 5
     [task] = await list_all(app)
-    assert {name: task[name] for name in ("title", "description", "priority", "status")} == {
-        "title": "Fry",
-        "description": "Rye.",
-        "priority": "High",
-        "status": "completed",
-    }
+    assert task["title"] == "Fry"
+    assert task["description"] == "Rye."
+    assert task["priority"] == "High"
     assert task["due_date"] == "2026-03-12"
+    assert task["status"] == "completed"
 
 
 async def test_updating_takes_two_round_trips(app: App) -> None:

@@ -1,4 +1,8 @@
-"""`amend_trace`: revisions, votes and errors."""
+"""`amend_trace` changes the texts or tags of a trace, and keeps the earlier revisions.
+
+A trace is a solved coding problem that users share and vote on. `make_sample(0)` and so on are the
+arguments of numbered examples, which `contribute` stores.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
-TEXTS = ("title", "context_text", "solution_text", "tags")
+CONTENT_FIELDS = ("title", "context_text", "solution_text", "tags")
 
 
 async def amend(app: App, trace_id: str, **fields: Any) -> dict[str, Any]:
+    """Amend a trace as its contributor, and return the result."""
     return await call_result(app, "amend_trace", trace_id=trace_id, **fields)
 
 
-async def read(app: App, trace_id: str) -> dict[str, Any]:
+async def read_trace(app: App, trace_id: str) -> dict[str, Any]:
+    """Return a trace as an anonymous caller sees it."""
     return await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
 
 
@@ -45,8 +51,8 @@ async def test_only_given_fields_change(app: App, new_fields: dict[str, Any]) ->
     result = await amend(app, trace_id, **new_fields)
     assert sorted(result["changed"]) == sorted(new_fields)
     assert result["revision"] == 2
-    trace = await read(app, trace_id)
-    assert {name: trace[name] for name in TEXTS} == make_sample(0, **new_fields)
+    trace = await read_trace(app, trace_id)
+    assert {name: trace[name] for name in CONTENT_FIELDS} == make_sample(0, **new_fields)
     assert trace["revision"] == 2
 
 
@@ -74,22 +80,22 @@ async def test_earlier_revision_is_brought_back(app: App) -> None:
     trace_id = await contribute(app)
     await amend(app, trace_id, **make_sample(1))
     await amend(app, trace_id, **make_sample(2))
-    for revision, number in ((2, 1), (1, 0), (3, 2)):
+    for revision, sample_number in ((2, 1), (1, 0), (3, 2)):
         result = await amend(app, trace_id, revision=revision)
-        assert sorted(TEXTS) == sorted(result["changed"])
-        trace = await read(app, trace_id)
-        assert make_sample(number) == {name: trace[name] for name in TEXTS}
-    assert (await read(app, trace_id))["revision"] == 6
+        assert sorted(result["changed"]) == sorted(CONTENT_FIELDS)
+        trace = await read_trace(app, trace_id)
+        assert make_sample(sample_number) == {name: trace[name] for name in CONTENT_FIELDS}
+    assert (await read_trace(app, trace_id))["revision"] == 6
 
 
 async def test_undo_can_be_undone(app: App) -> None:
     trace_id = await contribute(app)
     amendment = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
     undone = await undo(app, amendment)
-    trace = await read(app, trace_id)
-    assert {name: trace[name] for name in TEXTS} == make_sample(0)
+    trace = await read_trace(app, trace_id)
+    assert {name: trace[name] for name in CONTENT_FIELDS} == make_sample(0)
     await undo(app, undone)
-    assert (await read(app, trace_id))["solution_text"] == "Worse."
+    assert (await read_trace(app, trace_id))["solution_text"] == "Worse."
 
 
 @pytest.mark.parametrize("revision", [2, 3, 99])
@@ -144,7 +150,7 @@ async def test_either_texts_or_a_revision_are_required(app: App, arguments: dict
         ({"tags": [f"t{number}" for number in range(21)]}, "tags"),
         ({"revision": 0}, "revision"),
         ({"revision": "1"}, "revision"),
-        ({"supersedes": "x"}, "supersedes"),
+        ({"supersedes": "x"}, "supersedes"),  # an argument of `contribute_trace` only
     ],
 )
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
@@ -152,7 +158,7 @@ async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], fiel
     error = await call_error(app, "amend_trace", trace_id=trace_id, **invalid)
     assert error.code == "VALIDATION_ERROR"
     assert field in error.details
-    assert (await read(app, trace_id))["revision"] == 1
+    assert (await read_trace(app, trace_id))["revision"] == 1
 
 
 @pytest.mark.parametrize("title", ["\x1f", "\u200b"], ids=ascii)
@@ -163,14 +169,16 @@ async def test_invisible_title_is_refused(app: App, title: str) -> None:
     assert set(error.details) == {"title"}
 
 
-async def test_only_its_contributor_amends_a_trace(app: App) -> None:
+async def test_only_the_contributor_amends_a_trace(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", "ben", trace_id=trace_id, title="Mine")
     assert error.code == "FORBIDDEN"
     assert error.details == {"trace_id": trace_id}
     assert "vote_trace" in error.message
+
     error = await call_error(app, "amend_trace", "ben", trace_id="missing", title="Mine")
     assert error.code == "NOT_FOUND"
+
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     error = await call_error(app, "amend_trace", "ben", trace_id=trace_id, title="Mine")
     assert error.code == "NOT_FOUND"
@@ -185,29 +193,27 @@ async def test_withdrawn_trace_must_be_restored_first(app: App) -> None:
     assert "withdraw_trace" in error.message
 
 
-async def test_date_is_that_of_the_last_amendment(app: App) -> None:
+async def test_amendment_changes_the_date(app: App) -> None:
     app.clock = lambda: NOON
-    older, newer = (
-        await contribute(app, 0, tags=["x"]),
-        await contribute(app, 1, tags=["x"]),
-    )
+    amended_id = await contribute(app, 0, tags=["x"])
+    other_id = await contribute(app, 1, tags=["x"])
     app.clock = lambda: NOON + timedelta(days=3)
-    await amend(app, older, title="New")
-    trace = await read(app, older)
+    await amend(app, amended_id, title="New")
+    trace = await read_trace(app, amended_id)
     assert trace["date"] == "2026-03-13"
     assert trace["created_at"] == "2026-03-10"
-    assert await search_trace_ids(app, tags=["x"]) == [older, newer]
+    assert await search_trace_ids(app, tags=["x"]) == [amended_id, other_id]
 
 
 async def test_concurrent_amendments_keep_every_revision(app: App) -> None:
     trace_id = await contribute(app)
-    await asyncio.gather(*(amend(app, trace_id, title=f"Title {n}") for n in range(6)))
+    await asyncio.gather(*(amend(app, trace_id, title=f"Title {number}") for number in range(6)))
     revisions = await read_app_documents(app, f"traces/{trace_id}/revisions")
-    trace = await read(app, trace_id)
+    trace = await read_trace(app, trace_id)
     assert {str(number) for number in range(1, 7)} == revisions.keys()
     assert trace["revision"] == 7
     titles = {data["title"] for data in revisions.values()} | {trace["title"]}
-    assert titles == {make_sample(0)["title"], *(f"Title {n}" for n in range(6))}
+    assert titles == {make_sample(0)["title"], *(f"Title {number}" for number in range(6))}
 
 
 async def test_concurrent_calls_with_one_key_amend_once(app: App) -> None:
@@ -215,12 +221,10 @@ async def test_concurrent_calls_with_one_key_amend_once(app: App) -> None:
     arguments: dict[str, Any] = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
     answers = await asyncio.gather(*(call(app, "amend_trace", **arguments) for _ in range(2)))
     assert [answer.result["revision"] for answer in answers if answer.result] == [2, 2]
-    assert (await read(app, trace_id))["revision"] == 2
+    assert (await read_trace(app, trace_id))["revision"] == 2
 
 
-async def test_amendment_takes_three_or_four_round_trips(
-    app: App,
-) -> None:
+async def test_amendment_takes_three_or_four_round_trips(app: App) -> None:
     trace_id = await contribute(app)
     answer = await call(app, "amend_trace", trace_id=trace_id, title="New")
     assert answer.receipt.round_trips <= 3

@@ -1,4 +1,8 @@
-"""`contribute_trace`: stored trace, search and result."""
+"""`contribute_trace` stores a trace, which search finds immediately, and returns its id.
+
+A trace is a solved coding problem that users share and vote on. `make_sample(0)` and so on are the
+arguments of numbered examples.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +66,8 @@ async def test_text_confirms_the_submission(app: App) -> None:
     ids=["meaning", "words", "tags", "both"],
 )
 async def test_trace_is_found_immediately(app: App, search: dict[str, Any]) -> None:
-    for number in (0, 2, 5, 15):
-        await contribute(app, number, tags=["python", "other"])
+    for other_number in (0, 2, 5, 15):
+        await contribute(app, other_number, tags=["python", "other"])
     trace_id = await contribute(app, 1)
     assert (await search_trace_ids(app, **search))[0] == trace_id
 
@@ -92,7 +96,7 @@ async def test_title_is_joined_into_one_line(app: App) -> None:
 
 
 @pytest.mark.parametrize(
-    "longest",
+    "arguments",
     [
         {"title": "x" * 200},
         {"title": "x"},
@@ -105,17 +109,19 @@ async def test_title_is_joined_into_one_line(app: App) -> None:
         {"tags": []},
     ],
 )
-async def test_longest_and_shortest_values_are_accepted(app: App, longest: dict[str, Any]) -> None:
-    trace_id = await contribute(app, **longest)
-    result = (await read_app_documents(app, "traces"))[trace_id]
-    expected = longest | (
-        {"tags": list(dict.fromkeys(longest["tags"]))} if "tags" in longest else {}
-    )
-    assert {name: result[name] for name in expected} == expected
+async def test_longest_and_shortest_values_are_accepted(
+    app: App, arguments: dict[str, Any]
+) -> None:
+    trace_id = await contribute(app, **arguments)
+    document = (await read_app_documents(app, "traces"))[trace_id]
+    expected = dict(arguments)
+    if "tags" in arguments:
+        expected["tags"] = list(dict.fromkeys(arguments["tags"]))  # without repeated tags
+    assert {name: document[name] for name in expected} == expected
 
 
 async def test_long_texts_of_distinct_words_fit_one_commit(app: App) -> None:
-    words = [f"wörd{number}ჰ" for number in range(9_000)]
+    words = [f"wörd{number}ჰ" for number in range(9_000)]  # two and three bytes a letter
     context = " ".join(words[:4_500])[:50_000]
     solution = " ".join(words[4_500:])[:50_000]
     trace_id = await contribute(app, context_text=context, solution_text=solution)
@@ -205,10 +211,12 @@ async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
         *(call(app, "contribute_trace", **arguments) for _ in range(4)),
         call(app, "contribute_trace", "ben", **make_sample(1, idempotency_key="k")),
     )
+    same_answers = answers[:4]
     assert [answer.error for answer in answers] == [None] * 5
-    assert len({str(answer.result) for answer in answers[:4]}) == 1
+    assert len({str(answer.result) for answer in same_answers}) == 1
     assert len(await read_app_documents(app, "traces")) == 2
     assert (await read_tag_counts(app))["packaging"] == 1
+
     repeated_answer = await call(app, "contribute_trace", **arguments)
     assert repeated_answer.result == answers[0].result
     assert repeated_answer.text == answers[0].text
@@ -223,7 +231,7 @@ async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
-async def test_nothing_is_stored_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
+async def test_no_trace_is_stored_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
     embedder.is_down = True
     answer = await call(app, "contribute_trace", **make_sample(0))
     assert answer.error
@@ -240,8 +248,8 @@ async def test_contribution_takes_three_round_trips(app: App) -> None:
     answer = await call(app, "contribute_trace", **make_sample(1))
     assert answer.receipt.round_trips <= 3
     # Written: the trace, the totals, the answer, two tags and each word.
-    lists = [name for name, data in (await read_app_documents(app, "trace_lexicon")).items()]
-    assert answer.receipt.documents_written <= 5 + len(lists)
+    words = await read_app_documents(app, "trace_lexicon")
+    assert answer.receipt.documents_written <= 1 + 1 + 1 + 2 + len(words)
     answer_with_key = await call(app, "contribute_trace", **make_sample(2, idempotency_key="k"))
     assert answer_with_key.receipt.round_trips <= 4
 
@@ -254,9 +262,11 @@ async def test_undo_removes_the_trace(app: App) -> None:
 
 
 async def test_concurrent_contributions_are_all_stored(app: App) -> None:
-    trace_ids = await asyncio.gather(*(contribute(app, n, f"user{n}") for n in range(12)))
+    trace_ids = await asyncio.gather(
+        *(contribute(app, number, f"user{number}") for number in range(12))
+    )
     assert len(set(trace_ids)) == 12
-    tags = [tag for n in range(12) for tag in make_sample(n)["tags"]]
+    tags = [tag for number in range(12) for tag in make_sample(number)["tags"]]
     assert {tag: tags.count(tag) for tag in tags} == await read_tag_counts(app)
     for number, trace_id in enumerate(trace_ids):
         assert trace_id in await search_trace_ids(app, query=make_sample(number)["title"])
@@ -266,22 +276,22 @@ async def test_screening_and_comparison_run_in_threads(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both take long enough to delay other calls of the process."""
-    threads: dict[str, set[threading.Thread]] = {}
+    threads_by_function: dict[str, set[threading.Thread]] = {}
 
     def record_threads(module: ModuleType, name: str) -> None:
         function = getattr(module, name)
-        calls = threads.setdefault(f"{module.__name__}.{name}", set())
+        threads = threads_by_function.setdefault(f"{module.__name__}.{name}", set())
 
-        def recorded(*arguments: Any) -> Any:
-            calls.add(threading.current_thread())
+        def call_and_record(*arguments: Any) -> Any:
+            threads.add(threading.current_thread())
             return function(*arguments)
 
-        monkeypatch.setattr(module, name, recorded)
+        monkeypatch.setattr(module, name, call_and_record)
 
     record_threads(screen, "screen_texts")
     record_threads(indexed_state, "terms")
     record_threads(near_duplicates, "terms")
     trace_id = await contribute(app, 1)
     await call_result(app, "amend_trace", trace_id=trace_id, **make_sample(2))
-    assert all(threads.values())
-    assert threading.current_thread() not in set().union(*threads.values())
+    assert all(threads_by_function.values())
+    assert threading.current_thread() not in set().union(*threads_by_function.values())

@@ -1,4 +1,8 @@
-"""`contribute_trace` of a duplicate: returns the existing trace and stores nothing."""
+"""`contribute_trace` of a duplicate returns the existing trace and stores nothing.
+
+A trace is a solved coding problem that users share. A duplicate solves the same problem in the same
+way. The words may differ.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +20,30 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-NUMBER = 2
+ORIGINAL = 2
 """The number of the sample that has a copy."""
 
 
 def find_similar_trace(kind: str, name: str) -> dict[str, Any]:
     """Return a trace of the test set that is similar to a sample."""
-    [text] = [row for row in read_trace_set()[kind] if row["id"] == name]
-    return {field: text[field] for field in FIELDS}
+    [trace] = [row for row in read_trace_set()[kind] if row["id"] == name]
+    return {field: trace[field] for field in FIELDS}
 
 
 COPY = find_similar_trace("duplicates", "e03")
+"""The sample in slightly other words."""
 SIBLING_TRACE = find_similar_trace("siblings", "s03")
+"""Another solution of the problem of the sample."""
 
 
 async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
-    trace_id = await contribute(app, NUMBER)
+    trace_id = await contribute(app, ORIGINAL)
     postings_before = await read_app_documents(app, "trace_lexicon")
     answer = await call(app, "contribute_trace", "ben", **COPY)
     assert answer.result
-    fields = (answer.result["trace_id"], answer.result["duplicate"], answer.result["title"])
-    assert (trace_id, True, make_sample(NUMBER)["title"]) == fields
+    assert answer.result["trace_id"] == trace_id
+    assert answer.result["duplicate"] is True
+    assert answer.result["title"] == make_sample(ORIGINAL)["title"]
     assert "undo" not in answer.result
     assert str(answer.text).startswith("Nothing was stored")
     assert trace_id in str(answer.text)
@@ -44,8 +51,8 @@ async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
     assert await read_app_documents(app, "trace_lexicon") == postings_before
 
 
-async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
-    trace_id = await contribute(app, NUMBER)
+async def test_another_solution_is_stored_and_names_the_similar_one(app: App) -> None:
+    trace_id = await contribute(app, ORIGINAL)
     answer = await call(app, "contribute_trace", "ben", **SIBLING_TRACE)
     assert answer.result
     assert not answer.result["duplicate"]
@@ -54,8 +61,8 @@ async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
     assert len(await read_app_documents(app, "traces")) == 2
 
 
-async def test_withdrawn_trace_is_no_duplicate(app: App) -> None:
-    trace_id = await contribute(app, NUMBER)
+async def test_withdrawn_trace_is_not_a_duplicate(app: App) -> None:
+    trace_id = await contribute(app, ORIGINAL)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     for user in ("ben", "anna"):
         result = await call_result(app, "contribute_trace", user, **COPY)
@@ -64,24 +71,22 @@ async def test_withdrawn_trace_is_no_duplicate(app: App) -> None:
 
 
 async def test_copy_may_supersede_its_original(app: App) -> None:
-    trace_id = await contribute(app, NUMBER)
+    trace_id = await contribute(app, ORIGINAL)
     result = await call_result(app, "contribute_trace", **COPY, supersedes=trace_id)
     assert result["duplicate"] is False
     assert result["similar"] == []
     assert await search_trace_ids(app, query=COPY["title"]) == [result["trace_id"]]
 
 
-async def test_superseded_trace_is_no_duplicate(
-    app: App,
-) -> None:
-    superseded_id = await contribute(app, NUMBER)
+async def test_superseded_trace_is_not_a_duplicate(app: App) -> None:
+    superseded_id = await contribute(app, ORIGINAL)
     await contribute(app, 20, supersedes=superseded_id)
     result = await call_result(app, "contribute_trace", "ben", **COPY)
     assert superseded_id != result["trace_id"]
 
 
 async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
-    trace_id = await contribute(app, NUMBER)
+    trace_id = await contribute(app, ORIGINAL)
     await add_votes(app, trace_id, 2, **SPAM)
     answer = await call(app, "contribute_trace", "ben", **COPY)
     assert answer.result
@@ -90,16 +95,14 @@ async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
 
 
 async def test_contributor_of_the_original_is_sent_to_amend(app: App) -> None:
-    await contribute(app, NUMBER)
+    await contribute(app, ORIGINAL)
     answer = await call(app, "contribute_trace", **COPY)
     assert "amend_trace" in str(answer.text)
     assert "vote_trace" not in str(answer.text)
 
 
-async def test_key_replays_the_answer_of_a_duplicate(
-    app: App,
-) -> None:
-    await contribute(app, NUMBER)
+async def test_key_replays_the_answer_of_a_duplicate(app: App) -> None:
+    await contribute(app, ORIGINAL)
     arguments = COPY | {"idempotency_key": "k"}
     answer, repeated_answer = [
         await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)
@@ -112,26 +115,23 @@ async def test_supersedes_overrides_other_duplicates(app: App) -> None:
     """Superseding one of two duplicates does not return the other."""
     original_id = await contribute(app)
     successor_id = await contribute(app, 0, "ben", supersedes=original_id)
-    third = await call_result(
-        app, "contribute_trace", "carl", **make_sample(0, supersedes=successor_id)
-    )
-    assert not third["duplicate"]
-    assert {trace["trace_id"] for trace in third["similar"]} == {original_id}
+    arguments = make_sample(0, supersedes=successor_id)
+    result = await call_result(app, "contribute_trace", "carl", **arguments)
+    assert not result["duplicate"]
+    assert {trace["trace_id"] for trace in result["similar"]} == {original_id}
 
 
-async def test_withdrawn_trace_is_not_restored_beside_its_copy(
-    app: App,
-) -> None:
+async def test_withdrawn_trace_with_a_copy_cannot_be_restored(app: App) -> None:
     original_id = await contribute(app)
     await call_result(app, "withdraw_trace", trace_id=original_id)
     copy_id = await contribute(app)
     error = await call_error(app, "withdraw_trace", trace_id=original_id, withdrawn=False)
     assert error.code == "CONFLICT"
     assert error.details == {"duplicate": copy_id}
+
     await call_result(app, "withdraw_trace", trace_id=copy_id)
-    assert (await call_result(app, "withdraw_trace", trace_id=original_id, withdrawn=False))[
-        "changed"
-    ]
+    result = await call_result(app, "withdraw_trace", trace_id=original_id, withdrawn=False)
+    assert result["changed"]
 
 
 async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
@@ -140,5 +140,7 @@ async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
     error = await call_error(app, "amend_trace", trace_id=own_id, **make_sample(1))
     assert error.code == "CONFLICT"
     assert error.details == {"duplicate": other_id}
-    new_fields = {"solution_text": f"{make_sample(0)['solution_text']} That is all."}
-    assert (await call_result(app, "amend_trace", trace_id=own_id, **new_fields))["changed"]
+
+    almost_same_text = f"{make_sample(0)['solution_text']} That is all."
+    arguments = {"trace_id": own_id, "solution_text": almost_same_text}
+    assert (await call_result(app, "amend_trace", **arguments))["changed"]

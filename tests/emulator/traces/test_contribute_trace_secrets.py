@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+# Each is written in two parts, so that scanners of source code do not report it.
 TOKEN = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"
 KEY = "AKIA" + "QXF7ZJ3MVN2LTRWE"
-MAIL = "greta.mustermann@kanzlei-sommer.de"
-SECRETS = {"token": TOKEN, "key": KEY, "mail": MAIL}
+EMAIL = "greta.mustermann@kanzlei-sommer.de"
+SECRETS = {"token": TOKEN, "key": KEY, "mail": EMAIL}
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("field", ["context_text", "solution_text"])
-async def test_secret_is_named_by_line_and_not_repeated(
+async def test_error_names_the_line_of_a_secret_without_the_secret(
     app: App, capfd: pytest.CaptureFixture[str], field: str, secret: str
 ) -> None:
     text = f"It failed.\nThen I called it with {secret} and it worked.\nGood."
@@ -47,7 +48,7 @@ async def test_secret_in_the_title_is_refused(app: App) -> None:
 
 
 async def test_secret_in_the_tags_is_refused(app: App) -> None:
-    """Tags are normalized, so that the stored string differs from the given one."""
+    """The stored tag would be normalized, so it would differ from the secret."""
     secret = "xoxb-" + "263594206564-2343594206574-fgqbzplvdktrmwnxhjcsyeai"
     answer = await call(app, "contribute_trace", **make_sample(0, tags=["slack", secret[:60]]))
     assert answer.error
@@ -55,14 +56,11 @@ async def test_secret_in_the_tags_is_refused(app: App) -> None:
     assert await read_app_documents(app, "traces") == {}
 
 
-async def test_all_lines_are_listed_at_once(app: App) -> None:
-    answer = await call(
-        app,
-        "contribute_trace",
-        **make_sample(
-            0, title=f"Ask {MAIL}", context_text="Fine.", solution_text=f"a\n\n{TOKEN}\n{KEY}"
-        ),
+async def test_all_lines_with_secrets_are_listed(app: App) -> None:
+    arguments = make_sample(
+        0, title=f"Ask {EMAIL}", context_text="Fine.", solution_text=f"a\n\n{TOKEN}\n{KEY}"
     )
+    answer = await call(app, "contribute_trace", **arguments)
     assert answer.error
     assert set(answer.error.details) == {"title", "solution_text"}
     detail = answer.error.details["solution_text"]
@@ -90,17 +88,19 @@ async def test_secret_in_feedback_is_refused(app: App) -> None:
     invalid: dict[str, Any] = {
         "vote_type": "down",
         "feedback_tag": "wrong",
-        "feedback_text": f"Ask\n{MAIL}.",
+        "feedback_text": f"Ask\n{EMAIL}.",
     }
     answer = await call(app, "vote_trace", "ben", trace_id=trace_id, **invalid)
     assert answer.error
     assert "line 2" in answer.error.details["feedback_text"]
-    assert MAIL not in answer.model_dump_json()
+    assert EMAIL not in answer.model_dump_json()
     assert (await call_result(app, "get_trace", "ben", trace_id=trace_id))["downvotes"] == 0
+
+    # An address of the domain example.com belongs to nobody.
     await vote(app, trace_id, "ben", **(invalid | {"feedback_text": "Ask user@example.com."}))
 
 
-async def test_refused_call_may_reuse_its_key(app: App) -> None:
+async def test_key_of_a_refused_call_may_be_used_again(app: App) -> None:
     invalid: dict[str, Any] = make_sample(0, context_text=TOKEN, idempotency_key="k")
     assert (await call(app, "contribute_trace", **invalid)).error
     corrected_arguments = make_sample(0, context_text="<API_KEY>", idempotency_key="k")

@@ -1,4 +1,8 @@
-"""`contribute_trace` with `supersedes`."""
+"""`contribute_trace` with `supersedes` replaces an earlier trace.
+
+A trace is a solved coding problem that users share. A user's own trace is hidden from search while
+it has a successor. Another user's trace stays.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,12 @@ pytestmark = pytest.mark.anyio
 
 
 async def withdraw(app: App, trace_id: str, *, withdrawn: bool = True) -> None:
+    """Withdraw a trace; or restore it, if `withdrawn` is false."""
     await call_result(app, "withdraw_trace", trace_id=trace_id, withdrawn=withdrawn)
 
 
-async def is_found(app: App, *trace_ids: str) -> list[bool]:
-    """Return whether search finds each of these, by words and by tags alike."""
+async def are_found(app: App, *trace_ids: str) -> list[bool]:
+    """Return for each trace whether search finds it, by words and by tags alike."""
     ids_by_words = await search_trace_ids(app, query="oranges", limit=50)
     ids_by_tags = await search_trace_ids(app, tags=["orange"], limit=50)
     assert set(ids_by_words) == set(ids_by_tags)
@@ -38,23 +43,21 @@ async def contribute_chain(app: App, length: int) -> list[str]:
     return trace_ids
 
 
-async def test_own_superseded_trace_leaves_search(app: App) -> None:
+async def test_superseded_trace_of_the_same_user_is_not_found(app: App) -> None:
     superseded_id, successor_id = await contribute_chain(app, 2)
-    assert await is_found(app, superseded_id, successor_id) == [False, True]
-    assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id))[
-        "trace_id"
-    ] == superseded_id
+    assert await are_found(app, superseded_id, successor_id) == [False, True]
+    superseded = await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id)
+    assert superseded["trace_id"] == superseded_id
 
 
 async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
     superseded_id, successor_id = await contribute_chain(app, 2)
     await withdraw(app, successor_id)
-    assert await is_found(app, superseded_id, successor_id) == [True, False]
-    assert "superseded_by" not in await call_result(
-        app, "get_trace", ANONYMOUS, trace_id=superseded_id
-    )
+    assert await are_found(app, superseded_id, successor_id) == [True, False]
+    trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id)
+    assert "superseded_by" not in trace
     await withdraw(app, successor_id, withdrawn=False)
-    assert await is_found(app, superseded_id, successor_id) == [False, True]
+    assert await are_found(app, superseded_id, successor_id) == [False, True]
 
 
 async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
@@ -64,56 +67,55 @@ async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
     )
     assert superseded_id == result["supersedes"]
     await undo(app, result)
-    assert await is_found(app, superseded_id) == [True]
+    assert await are_found(app, superseded_id) == [True]
 
 
 async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
     trace_ids = await contribute_chain(app, 3)
-    assert await is_found(app, *trace_ids) == [False, False, True]
+    assert await are_found(app, *trace_ids) == [False, False, True]
     await withdraw(app, trace_ids[2])
-    assert await is_found(app, *trace_ids) == [False, True, False]
+    assert await are_found(app, *trace_ids) == [False, True, False]
     await withdraw(app, trace_ids[1])
-    assert await is_found(app, *trace_ids) == [True, False, False]
+    assert await are_found(app, *trace_ids) == [True, False, False]
     await withdraw(app, trace_ids[2], withdrawn=False)
     await withdraw(app, trace_ids[1], withdrawn=False)
-    assert await is_found(app, *trace_ids) == [False, False, True]
+    assert await are_found(app, *trace_ids) == [False, False, True]
 
 
-async def test_withdrawn_middle_of_a_chain_changes_nothing(app: App) -> None:
+async def test_withdrawing_the_middle_of_a_chain_changes_nothing(app: App) -> None:
     trace_ids = await contribute_chain(app, 3)
     await withdraw(app, trace_ids[1])
-    assert await is_found(app, *trace_ids) == [False, False, True]
+    assert await are_found(app, *trace_ids) == [False, False, True]
     text = await call_text(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)
     assert f"replaced by the trace {trace_ids[2]}" in text
-    assert await is_found(app, *trace_ids) == [False, False, True]
+    assert await are_found(app, *trace_ids) == [False, False, True]
 
 
-async def test_superseding_twice_names_the_successor(
-    app: App,
-) -> None:
+async def test_superseding_a_trace_again_names_its_successor(app: App) -> None:
     [superseded_id] = await contribute_chain(app, 1)
-    successor = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=superseded_id)
+    successor_id = await contribute(
+        app, 1, title="Oranges", tags=["orange"], supersedes=superseded_id
+    )
     error = await call_error(app, "contribute_trace", **make_sample(2, supersedes=superseded_id))
     assert error.code == "CONFLICT"
     assert list(error.details) == ["supersedes"]
-    assert f"is replaced by {successor}" in error.message
+    assert f"is replaced by {successor_id}" in error.message
 
 
 async def test_superseded_trace_of_another_user_stays(app: App) -> None:
     [superseded_id] = await contribute_chain(app, 1)
-    successor = await contribute(
+    successor_id = await contribute(
         app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=superseded_id
     )
-    assert await is_found(app, superseded_id, successor) == [True, True]
-    assert "superseded_by" not in await call_result(
-        app, "get_trace", ANONYMOUS, trace_id=superseded_id
-    )
-    assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=successor))[
-        "supersedes"
-    ] == superseded_id
-    await call_result(app, "withdraw_trace", "ben", trace_id=successor)
-    await call_result(app, "withdraw_trace", "ben", trace_id=successor, withdrawn=False)
-    assert await is_found(app, superseded_id, successor) == [True, True]
+    assert await are_found(app, superseded_id, successor_id) == [True, True]
+    superseded = await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id)
+    assert "superseded_by" not in superseded
+    successor = await call_result(app, "get_trace", ANONYMOUS, trace_id=successor_id)
+    assert successor["supersedes"] == superseded_id
+
+    await call_result(app, "withdraw_trace", "ben", trace_id=successor_id)
+    await call_result(app, "withdraw_trace", "ben", trace_id=successor_id, withdrawn=False)
+    assert await are_found(app, superseded_id, successor_id) == [True, True]
 
 
 async def test_missing_trace_cannot_be_superseded(app: App) -> None:
@@ -141,12 +143,12 @@ async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
     assert "is withdrawn" in error.message
 
 
-async def test_rewording_may_supersede_the_own_trace(app: App) -> None:
-    """A trace is no duplicate of the one that it supersedes."""
+async def test_user_may_supersede_a_trace_with_a_rewording(app: App) -> None:
+    """A trace is not a duplicate of the trace that it supersedes."""
     [superseded_id] = await contribute_chain(app, 1)
     better: dict[str, Any] = {"title": f"Oranges: {make_sample(0)['title']}", "tags": ["orange"]}
-    successor = await contribute(app, 0, **better, supersedes=superseded_id)
-    assert await is_found(app, superseded_id, successor) == [False, True]
+    successor_id = await contribute(app, 0, **better, supersedes=superseded_id)
+    assert await are_found(app, superseded_id, successor_id) == [False, True]
 
 
 async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
@@ -158,18 +160,18 @@ async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
 
 
 async def test_restoring_a_successor_cannot_hide_a_flagged_trace(app: App) -> None:
-    trace_ids = await contribute_chain(app, 2)
-    await withdraw(app, trace_ids[1])
-    await add_votes(app, trace_ids[0], 2, **SPAM)
-    error = await call_error(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)
+    superseded_id, successor_id = await contribute_chain(app, 2)
+    await withdraw(app, successor_id)
+    await add_votes(app, superseded_id, 2, **SPAM)
+    error = await call_error(app, "withdraw_trace", trace_id=successor_id, withdrawn=False)
     assert error.code == "CONFLICT"
-    assert error.details == {"supersedes": trace_ids[0]}
+    assert error.details == {"supersedes": superseded_id}
 
 
 async def test_flagged_trace_cannot_be_copied_by_superseding(app: App) -> None:
     flagged_id = await contribute(app)
     other_id = await contribute(app, 1, "ben")
     await add_votes(app, flagged_id, 2, **SPAM)
-    answer = await call_result(app, "contribute_trace", **make_sample(0, supersedes=other_id))
-    assert answer["duplicate"] is True
-    assert answer["trace_id"] == flagged_id
+    result = await call_result(app, "contribute_trace", **make_sample(0, supersedes=other_id))
+    assert result["duplicate"] is True
+    assert result["trace_id"] == flagged_id

@@ -1,4 +1,4 @@
-"""The tags of `contribute_trace`, as given and as stored."""
+"""`contribute_trace` normalizes tags before it stores them, and refuses invalid ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_error_says_what_a_tag_consists_of(app: App) -> None:
 
 
 async def test_tag_that_normalization_lengthens_is_refused(app: App) -> None:
-    """NFKC can turn one character into four; a longer tag would not fit into a cursor."""
+    """Unicode normalization (NFKC) turns this sign into four letters, and a cursor has no room."""
     error = await call_error(app, "contribute_trace", **make_sample(0, tags=["㎉" * 60]))
     assert error.code == "VALIDATION_ERROR"
 

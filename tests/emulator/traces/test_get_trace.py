@@ -1,4 +1,8 @@
-"""`get_trace`: content, text and parts."""
+"""`get_trace` returns a trace with its votes and feedback; a long one in parts.
+
+A trace is a solved coding problem that users share and vote on. `make_sample(0)` and so on are the
+arguments of numbered examples, which `contribute` stores.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 async def test_anyone_reads_the_whole_trace(app: App) -> None:
     app.clock = lambda: NOON
     trace_id = await contribute(app, 1)
-    expected = make_sample(1) | {
+    public_view = make_sample(1) | {
         "trace_id": trace_id,
         "status": "pending",
         "trust": 0.0,
@@ -34,9 +38,9 @@ async def test_anyone_reads_the_whole_trace(app: App) -> None:
         "feedback": [],
     }
     for user in (ANONYMOUS, "ben"):
-        assert await call_result(app, "get_trace", user, trace_id=trace_id) == expected
+        assert await call_result(app, "get_trace", user, trace_id=trace_id) == public_view
     own_view = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
-    assert own_view == expected | {"yours": True}
+    assert own_view == public_view | {"yours": True}
 
 
 async def test_text_has_header_context_and_solution(app: App) -> None:
@@ -66,9 +70,8 @@ async def test_latest_feedback_is_shown_first(app: App) -> None:
         await vote(app, trace_id, f"voter{number}", **DOWN, feedback_text=f"No. {number}")
     await vote(app, trace_id, "silent", **SPAM)
     result = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
-    assert [f"No. {number}" for number in (5, 4, 3, 2, 1)] == [
-        feedback["feedback_text"] for feedback in result["feedback"]
-    ]
+    texts = [feedback["feedback_text"] for feedback in result["feedback"]]
+    assert texts == ["No. 5", "No. 4", "No. 3", "No. 2", "No. 1"]
     assert {feedback["feedback_tag"] for feedback in result["feedback"]} == {"wrong"}
     text = await call_text(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert "\nFeedback:\n- wrong (" in text
@@ -95,12 +98,11 @@ async def test_feedback_cannot_imitate_the_trace(app: App) -> None:
 async def test_vote_is_shown_to_its_voter_only(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
-    ben, carl, stranger = [
-        await call_result(app, "get_trace", user, trace_id=trace_id)
-        for user in ("ben", "carl", ANONYMOUS)
-    ]
-    assert ben["your_vote"] == "up"
-    assert "your_vote" not in carl.keys() | stranger.keys()
+    voters_view = await call_result(app, "get_trace", "ben", trace_id=trace_id)
+    assert voters_view["your_vote"] == "up"
+    for user in ("carl", ANONYMOUS):
+        view = await call_result(app, "get_trace", user, trace_id=trace_id)
+        assert "your_vote" not in view
 
 
 async def test_flagged_trace_has_a_warning(app: App) -> None:
@@ -141,7 +143,7 @@ async def test_trace_is_read_in_one_round_trip(app: App) -> None:
     await vote(app, trace_id, "ben", **DOWN, feedback_text="No.")
     receipt = (await call(app, "get_trace", "ben", trace_id=trace_id)).receipt
     assert receipt.round_trips == 1
-    assert receipt.documents_read == 3
+    assert receipt.documents_read == 3  # the trace, the feedback and the caller's vote
     assert receipt.documents_written == 0
     receipt = (await call(app, "get_trace", ANONYMOUS, trace_id=trace_id)).receipt
     assert receipt.round_trips == 1
@@ -161,13 +163,17 @@ async def test_long_trace_is_read_in_parts(app: App) -> None:
     context = " ".join(f"c{number}" for number in range(7_000))
     solution = " ".join(f"s{number}" for number in range(6_000))
     trace_id = await contribute(app, context_text=context, solution_text=solution)
+
     offset: int | None = 0
-    texts = ["", ""]
+    shown_context, shown_solution = "", ""
     while offset is not None:
         part = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id, offset=offset)
         assert len(part["context_text"]) + len(part["solution_text"]) <= 30_000
-        texts = [texts[0] + part["context_text"], texts[1] + part["solution_text"]]
+        shown_context += part["context_text"]
+        shown_solution += part["solution_text"]
         offset = part.get("next_offset")
-    assert texts == [context, solution]
-    words = await call_text(app, "get_trace", ANONYMOUS, trace_id=trace_id)
-    assert "call get_trace with offset 30000" in words
+    assert shown_context == context
+    assert shown_solution == solution
+
+    text = await call_text(app, "get_trace", ANONYMOUS, trace_id=trace_id)
+    assert "call get_trace with offset 30000" in text

@@ -1,4 +1,7 @@
-"""`list_tags`: counts, prefixes and pages."""
+"""`list_tags` lists the tags of all traces with their counts, page by page.
+
+A trace is a solved coding problem that users share. A tag is unused when no public trace has it.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ async def contribute_with_tags(app: App, *tags: list[str]) -> list[str]:
 
 
 async def list_tags(app: App, **arguments: Any) -> dict[str, Any]:
+    """Return the result of one call by an anonymous caller."""
     return await call_result(app, "list_tags", ANONYMOUS, **arguments)
 
 
@@ -43,10 +47,8 @@ async def test_tags_are_listed_with_counts(app: App) -> None:
 
 async def test_text_lists_tags_on_one_line(app: App) -> None:
     await contribute_with_tags(app, ["python", "ci"], ["python"])
-    assert (
-        await call_text(app, "list_tags", ANONYMOUS)
-        == "Available tags (2 total):\nci (1), python (2)"
-    )
+    text = await call_text(app, "list_tags", ANONYMOUS)
+    assert text == "Available tags (2 total):\nci (1), python (2)"
 
 
 async def test_empty_base_has_no_tags(app: App) -> None:
@@ -106,12 +108,12 @@ async def test_text_has_the_next_cursor(app: App) -> None:
 async def test_cursor_is_valid_for_its_prefix_only(app: App) -> None:
     await contribute_with_tags(app, ["a", "ab"])
     cursor = (await list_tags(app, limit=1, prefix="a"))["next_cursor"]
-    for invalid in (
-        {"cursor": cursor},
+    for arguments in (
+        {"cursor": cursor},  # without the prefix
         {"cursor": cursor[:-2], "prefix": "a"},
         {"cursor": "!"},
     ):
-        error = await call_error(app, "list_tags", ANONYMOUS, **invalid)
+        error = await call_error(app, "list_tags", ANONYMOUS, **arguments)
         assert error.code == "VALIDATION_ERROR"
         assert set(error.details) == {"cursor"}
 
@@ -143,12 +145,11 @@ async def test_pages_skip_unused_tags(app: App) -> None:
     assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "z"]
 
 
-async def test_thousands_of_unused_tags_are_skipped(
-    app: App,
-) -> None:
-    """Any user can make them by contributing and withdrawing traces."""
+async def test_thousands_of_unused_tags_are_skipped(app: App) -> None:
+    """Any user can leave unused tags behind by contributing and withdrawing traces."""
     await contribute_with_tags(app, ["a", "z"])
     client = app.connection.client
+    # A batch has at most 500 writes.
     for start in range(0, 2_400, 400):
         batch = client.batch()
         for number in range(start, start + 400):
@@ -156,6 +157,7 @@ async def test_thousands_of_unused_tags_are_skipped(
             data = {"kind": "tag", "key": name, "name": name, "df": 0, "held": 1, "postings": {}}
             batch.set(client.document(f"trace_facets/tag:{name}"), data)
         await batch.commit()
+
     answer = await call(app, "list_tags", ANONYMOUS, limit=1, prefix="")
     assert answer.error is None
     assert answer.result
@@ -179,4 +181,4 @@ async def test_list_takes_one_round_trip(app: App) -> None:
     await contribute_with_tags(app, ["a", "b"])
     receipt = (await call(app, "list_tags", ANONYMOUS)).receipt
     assert receipt.round_trips == 1
-    assert receipt.documents_read == 2 + 1
+    assert receipt.documents_read == 2 + 1  # the tags and their number

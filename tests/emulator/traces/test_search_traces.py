@@ -1,4 +1,8 @@
-"""`search_traces`: hits, text and order."""
+"""`search_traces` finds traces by a query, by tags or by both, and sorts them.
+
+A trace is a solved coding problem that users share and vote on. `make_sample(0)` and so on are the
+arguments of numbered examples, which `contribute` stores.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,7 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
 async def search(app: App, **arguments: Any) -> dict[str, Any]:
+    """Return the first page of an anonymous caller's search."""
     return await call_result(app, "search_traces", ANONYMOUS, **arguments)
 
 
@@ -46,9 +51,9 @@ async def test_hit_has_all_fields(app: App) -> None:
     [trace_id] = await contribute_samples(app, 16)
     await add_votes(app, trace_id, 4)
     [hit] = (await search(app, query="file in .gitignore shows up in git status"))["results"]
-    score = hit.pop("score")
+    score, solution = hit.pop("score"), hit.pop("solution")
     assert 0.5 < score < 1
-    assert {
+    assert hit == {
         "trace_id": trace_id,
         "title": make_sample(16)["title"],
         "tags": ["git", "gitignore"],
@@ -59,9 +64,9 @@ async def test_hit_has_all_fields(app: App) -> None:
         "date": "2026-03-10",
         "rank": 1,
         "context": " ".join(make_sample(16)["context_text"].split()),
-    } == {name: value for name, value in hit.items() if name != "solution"}
-    assert hit["solution"].split()[:8] == make_sample(16)["solution_text"].split()[:8]
-    assert len(hit["solution"]) <= 200
+    }
+    assert solution.split()[:8] == make_sample(16)["solution_text"].split()[:8]
+    assert len(solution) <= 200
 
 
 async def test_text_is_a_numbered_list(app: App) -> None:
@@ -72,9 +77,11 @@ async def test_text_is_a_numbered_list(app: App) -> None:
     trace_id = await contribute(app, title="Fix the frobnicator", tags=["a", "b"], **texts)
     second_id = await contribute(app, 1, title="The frobnicator hums", tags=[])
     await add_votes(app, trace_id, 4)
+
     query = "fix the frobnicator"
     hits = (await search(app, query=query))["results"]
     text = await call_text(app, "search_traces", ANONYMOUS, query=query)
+
     context = " ".join(["word"] * 39) + " word…"
     heading, first_hit, second_hit = text.split("\n\n")
     assert heading == 'Found 2 results for "fix the frobnicator":'
@@ -87,10 +94,8 @@ async def test_text_is_a_numbered_list(app: App) -> None:
         f"   ID: {trace_id}",
     ]
     title, tags, *_, last_line = second_hit.splitlines()
-    assert (
-        title
-        == f"2. The frobnicator hums (score: {hits[1]['score']:.2f}, trust: 0.00, no votes yet)"
-    )
+    scores = f"score: {hits[1]['score']:.2f}, trust: 0.00, no votes yet"
+    assert title == f"2. The frobnicator hums ({scores})"
     assert tags == "   Tags: none"
     assert last_line == f"   ID: {second_id}"
 
@@ -119,7 +124,7 @@ async def test_text_without_results_is_one_sentence(app: App) -> None:
     assert answer.result["message"] == NO_MATCHES
 
 
-async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
+async def test_search_without_a_match_shows_the_nearest_three(app: App) -> None:
     await contribute_samples(app, *range(8))
     answer = await call(app, "search_traces", ANONYMOUS, query="lattice quantum chromodynamics")
     assert answer.result
@@ -140,23 +145,23 @@ async def test_query_or_tags_are_required(app: App, arguments: dict[str, Any]) -
 
 
 async def test_trace_must_have_all_tags(app: App) -> None:
-    trace_ids = await contribute_samples(app, 0, 1, 2, 6)
-    assert set(trace_ids[:3]) == set(await search_trace_ids(app, tags=["python"]))
-    assert set(trace_ids[1:3]) == set(await search_trace_ids(app, tags=["python", "asyncio"]))
-    assert await search_trace_ids(app, tags=["Asyncio", "FASTAPI", "python", "python"]) == [
-        trace_ids[2]
-    ]
+    pytest_id, asyncio_id, fastapi_id, _docker_id = await contribute_samples(app, 0, 1, 2, 6)
+    ids_with_python = await search_trace_ids(app, tags=["python"])
+    assert set(ids_with_python) == {pytest_id, asyncio_id, fastapi_id}
+    ids_with_both = await search_trace_ids(app, tags=["python", "asyncio"])
+    assert set(ids_with_both) == {asyncio_id, fastapi_id}
+    tags = ["Asyncio", "FASTAPI", "python", "python"]
+    assert await search_trace_ids(app, tags=tags) == [fastapi_id]
     assert await search_trace_ids(app, tags=["docker", "python"]) == []
 
 
 async def test_tags_filter_a_query(app: App) -> None:
-    trace_ids = await contribute_samples(app, 0, 1, 2, 6)
-    page = await search(app, query="async web server freezes", tags=["docker"])
-    assert collect_trace_ids([page]) == [trace_ids[3]]
-    assert (
-        trace_ids[2]
-        == (await search_trace_ids(app, query="async web server freezes", tags=["python"]))[0]
-    )
+    _, _, fastapi_id, docker_id = await contribute_samples(app, 0, 1, 2, 6)
+    query = "async web server freezes"
+    page = await search(app, query=query, tags=["docker"])
+    assert collect_trace_ids([page]) == [docker_id]
+    ids_with_python = await search_trace_ids(app, query=query, tags=["python"])
+    assert ids_with_python[0] == fastapi_id
 
 
 async def test_tags_alone_list_the_latest_first(app: App) -> None:
@@ -220,27 +225,23 @@ async def test_lone_surrogate_is_refused(app: App) -> None:
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_trust_breaks_a_tie(app: App, embedder: WordEmbedder) -> None:
     assert not embedder.is_down
-    trace_ids = [await store_trace(app, title) for title in ("a b c", "b c a", "c a b", "b a c")]
-    await add_votes(app, trace_ids[2], 4)
-    await add_votes(app, trace_ids[0], 4, **DOWN)
-    await vote(app, trace_ids[3], "ben")
-    assert await search_trace_ids(app, query="c b") == [
-        trace_ids[2],
-        trace_ids[3],
-        trace_ids[1],
-        trace_ids[0],
-    ]
+    titles = ("a b c", "b c a", "c a b", "b a c")
+    distrusted, unrated, trusted, upvoted = [await store_trace(app, title) for title in titles]
+    await add_votes(app, trusted, 4)
+    await add_votes(app, distrusted, 4, **DOWN)
+    await vote(app, upvoted, "ben")
+    ids = await search_trace_ids(app, query="c b")
+    assert ids == [trusted, upvoted, unrated, distrusted]
 
 
-async def test_popular_trace_never_outranks_a_match(
-    app: App,
-) -> None:
-    trace_ids = await contribute_samples(app, 0, 1, 2, 3, 6)
-    matching_id, *other_ids = trace_ids[1], trace_ids[0], trace_ids[2], trace_ids[3], trace_ids[4]
+async def test_popular_trace_never_outranks_a_match(app: App) -> None:
+    [matching_id] = await contribute_samples(app, 1)
+    other_ids = await contribute_samples(app, 0, 2, 3, 6)
     for trace_id in other_ids:
         await asyncio.gather(*(vote(app, trace_id, f"friend{number}") for number in range(6)))
     await asyncio.gather(*(vote(app, matching_id, f"foe{number}", **DOWN) for number in range(4)))
-    app.clock = lambda: NOON + timedelta(days=4_000)
+    app.clock = lambda: NOON + timedelta(days=4_000)  # the match is old, too
+
     for query in (
         "asyncio background task disappears without an error",
         "Task was destroyed but it is pending!",
@@ -257,7 +258,7 @@ async def test_complete_result_has_no_message_or_cursor(app: App) -> None:
 
 
 @pytest.mark.parametrize("user", [ANONYMOUS, "ben", ANNA])
-async def test_every_user_finds_the_same(app: App, user: str | None) -> None:
+async def test_every_user_finds_the_same_traces(app: App, user: str | None) -> None:
     await contribute_samples(app, 0, 1, 2)
     own_view = await call_result(app, "search_traces", user, query="python tests")
     assert await search(app, query="python tests") == own_view
@@ -267,21 +268,23 @@ async def test_every_user_finds_the_same(app: App, user: str | None) -> None:
 async def test_only_words_are_searched_while_embedding_is_down(
     app: App, embedder: WordEmbedder
 ) -> None:
-    trace_ids = await contribute_samples(app, 0, 1, 2)
-    await add_votes(app, trace_ids[1], 2, **SPAM)
+    pytest_id, flagged_id, fastapi_id = await contribute_samples(app, 0, 1, 2)
+    await add_votes(app, flagged_id, 2, **SPAM)
+
     embedder.is_down = True
     answer = await call(app, "search_traces", ANONYMOUS, query="editable install")
     ids_by_tags = await search_trace_ids(app, tags=["python"])
     ids_by_query_and_tags = await search_trace_ids(app, query="asyncio", tags=["python"])
     embedder.is_down = False
+
     assert answer.result, answer.error
-    assert answer.result["results"][0]["trace_id"] == trace_ids[0]
+    assert answer.result["results"][0]["trace_id"] == pytest_id
     assert answer.result["matches"] is True
     assert "score" not in answer.result["results"][0]
     assert "embedding provider" in answer.result["message"]
     assert "score" not in str(answer.text)
-    assert set(ids_by_tags) == {trace_ids[0], trace_ids[2]}
-    assert ids_by_query_and_tags == [trace_ids[2]]
+    assert set(ids_by_tags) == {pytest_id, fastapi_id}
+    assert ids_by_query_and_tags == [fastapi_id]
 
 
 async def test_search_takes_at_most_three_round_trips(app: App) -> None:

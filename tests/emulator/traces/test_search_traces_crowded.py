@@ -1,4 +1,7 @@
-"""`search_traces` where most of the nearest traces are flagged."""
+"""`search_traces` finds a good trace among many flagged ones, which are hidden.
+
+A trace is flagged when its voters report it as spam or as dangerous.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ FLAGGED_TALLY = VoteTally(downvotes=9, down=450, alarm=450)
 
 
 async def store_trace(ctx: Context, name: str, text: str, tally: VoteTally) -> None:
+    """Store a trace with this sum of its votes, without votes."""
     now = utc_now()
     trace = Trace(
         trace_id=name,
@@ -37,7 +41,9 @@ async def store_trace(ctx: Context, name: str, text: str, tally: VoteTally) -> N
 
 
 @pytest.mark.parametrize("tags", [[], ["python"]])
-async def test_flagged_traces_hide_no_others(app: App, ctx: Context, tags: list[str]) -> None:
+async def test_flagged_traces_do_not_hide_a_good_one(
+    app: App, ctx: Context, tags: list[str]
+) -> None:
     assert TraceStatus.FLAGGED is FLAGGED_TALLY.status
     for number in range(60):
         await store_trace(ctx, f"spam-{number}", "the tap drips and leaks", FLAGGED_TALLY)

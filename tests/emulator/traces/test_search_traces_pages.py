@@ -1,4 +1,7 @@
-"""All pages of `search_traces`: no hit is lost, none is repeated."""
+"""The pages of `search_traces` together show each hit exactly once.
+
+A trace is a solved coding problem that users share. Flagged and superseded traces are hidden.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,13 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 QUERY: dict[str, Any] = {"query": "anchor"}
 TAGS: dict[str, Any] = {"tags": ["sea"]}
 QUERY_AND_TAGS: dict[str, Any] = {"query": "anchor", "tags": ["sea"]}
+each_kind_of_search = pytest.mark.parametrize(
+    "arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"]
+)
 
 
 async def contribute_anchors(app: App, count: int, **fields: Any) -> list[str]:
-    """Contribute traces with a common word and tag, three at each time."""
+    """Contribute traces with a common word and tag; three at a time have the same date."""
     trace_ids: list[str] = []
     for number in range(count):
         app.clock = make_fixed_clock(NOON + timedelta(hours=number // 3))
@@ -42,45 +48,47 @@ async def dozen(new_backend: NewBackend) -> tuple[App, list[str]]:
 
 
 async def load_pages(app: App, **arguments: Any) -> list[dict[str, Any]]:
+    """Return all pages of an anonymous caller's search."""
     return await call_all_pages(app, "search_traces", ANONYMOUS, **arguments)
 
 
-@pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
+@each_kind_of_search
 @pytest.mark.parametrize("limit", [1, 4, 12, 50])
 async def test_pages_show_every_trace_once(
     dozen: tuple[App, list[str]], arguments: dict[str, Any], limit: int
 ) -> None:
     app, trace_ids = dozen
     pages = await load_pages(app, **arguments, limit=limit)
-    assert sorted(trace_ids) == sorted(collect_trace_ids(pages))
+    assert sorted(collect_trace_ids(pages)) == sorted(trace_ids)
     hits = [hit for page in pages for hit in page["results"]]
-    assert list(range(1, 13)) == [hit["rank"] for hit in hits]
+    assert [hit["rank"] for hit in hits] == list(range(1, 13))
     assert all(len(page["results"]) <= limit for page in pages)
 
 
-@pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
+@each_kind_of_search
 async def test_order_equals_that_of_one_long_page(
     dozen: tuple[App, list[str]], arguments: dict[str, Any]
 ) -> None:
     app, _ = dozen
     [long_page] = await load_pages(app, **arguments, limit=50)
-    assert collect_trace_ids([long_page]) == collect_trace_ids(
-        await load_pages(app, **arguments, limit=2)
-    )
+    short_pages = await load_pages(app, **arguments, limit=2)
+    assert collect_trace_ids(short_pages) == collect_trace_ids([long_page])
 
 
-@pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
-async def test_concurrent_changes_lose_and_repeat_no_hit(
+@each_kind_of_search
+async def test_changes_between_pages_neither_lose_nor_repeat_hits(
     app: App, arguments: dict[str, Any]
 ) -> None:
     trace_ids = await contribute_anchors(app, 9)
     first_page = await call_result(app, "search_traces", ANONYMOUS, **arguments, limit=3)
     first_ids = collect_trace_ids([first_page])
+
     withdrawn = next(trace_id for trace_id in trace_ids if trace_id not in first_ids)
     await call_result(app, "withdraw_trace", trace_id=withdrawn)
     await call_result(app, "withdraw_trace", trace_id=first_ids[0])
     app.clock = lambda: NOON + timedelta(days=1)
     await contribute(app, 20, title="anchor of late", tags=["sea"])
+
     further_pages = await call_all_pages(
         app, "search_traces", ANONYMOUS, **arguments, limit=50, cursor=first_page["next_cursor"]
     )
@@ -89,36 +97,37 @@ async def test_concurrent_changes_lose_and_repeat_no_hit(
     assert not {withdrawn, *first_ids} & set(further_ids)
 
 
-@pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
+@each_kind_of_search
 async def test_flagged_and_superseded_traces_leave_no_gap(
     app: App, arguments: dict[str, Any]
 ) -> None:
     trace_ids = await contribute_anchors(app, 9)
-    for hidden in (trace_ids[8], trace_ids[7], trace_ids[4]):
-        await add_votes(app, hidden, 2, **SPAM)
-    successor = await contribute(
-        app, 20, title="anchor again", tags=["sea"], supersedes=trace_ids[3]
-    )
-    visible = {*trace_ids, successor} - {trace_ids[8], trace_ids[7], trace_ids[4], trace_ids[3]}
+    flagged = {trace_ids[8], trace_ids[7], trace_ids[4]}
+    superseded = trace_ids[3]
+    for trace_id in flagged:
+        await add_votes(app, trace_id, 2, **SPAM)
+    successor = await contribute(app, 20, title="anchor again", tags=["sea"], supersedes=superseded)
+
+    visible = {*trace_ids, successor} - {superseded} - flagged
     for limit in (1, 2, 50):
         pages = await load_pages(app, **arguments, limit=limit)
-        assert sorted(visible) == sorted(collect_trace_ids(pages))
-        assert len(visible) == len(collect_trace_ids(pages))
-        assert list(range(1, 7)) == [hit["rank"] for page in pages for hit in page["results"]]
-    flagged = await load_pages(app, **arguments, limit=2, include_flagged=True)
-    assert sorted({*trace_ids, successor} - {trace_ids[3]}) == sorted(collect_trace_ids(flagged))
+        assert sorted(collect_trace_ids(pages)) == sorted(visible)
+        assert [hit["rank"] for page in pages for hit in page["results"]] == list(range(1, 7))
+
+    pages = await load_pages(app, **arguments, limit=2, include_flagged=True)
+    assert sorted(collect_trace_ids(pages)) == sorted(visible | flagged)
 
 
-async def test_page_of_hidden_traces_does_not_say_no_match(
-    app: App,
-) -> None:
+async def test_page_after_hidden_traces_does_not_say_no_match(app: App) -> None:
     trace_ids = await contribute_anchors(app, 6)
-    for hidden in trace_ids[3:]:
-        await add_votes(app, hidden, 2, **SPAM)
+    for latest in trace_ids[3:]:
+        await add_votes(app, latest, 2, **SPAM)
     answer = await call(app, "search_traces", ANONYMOUS, **TAGS, limit=1)
     assert answer.result
-    if "next_cursor" in answer.result:
-        assert "No traces found" not in str(answer.text)
+    assert len(answer.result["results"]) == 1
+    assert answer.result["results"][0]["trace_id"] in trace_ids[:3]
+    assert "next_cursor" in answer.result
+    assert "No traces found" not in str(answer.text)
 
 
 async def test_text_has_the_next_cursor(app: App) -> None:
@@ -143,9 +152,7 @@ async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     assert set(error.details) == {"cursor"}
 
 
-async def test_cursor_depends_on_include_flagged(
-    app: App,
-) -> None:
+async def test_cursor_depends_on_include_flagged(app: App) -> None:
     await contribute_anchors(app, 3)
     cursor = (await call_result(app, "search_traces", ANONYMOUS, **QUERY, limit=1))["next_cursor"]
     error = await call_error(
@@ -154,15 +161,15 @@ async def test_cursor_depends_on_include_flagged(
     assert set(error.details) == {"cursor"}
 
 
-async def test_long_hits_are_paged_whole(app: App) -> None:
-    wide = "🧀" * 200
+async def test_long_hits_make_short_pages(app: App) -> None:
+    four_byte_letters = "🧀" * 200
     tags = ["sea", *(f"{number:02}{'x' * 58}" for number in range(19))]
     trace_ids = [
-        await contribute(app, number, title=f"{number} anchor {wide}"[:200], tags=tags)
+        await contribute(app, number, title=f"{number} anchor {four_byte_letters}"[:200], tags=tags)
         for number in range(24)
     ]
     for arguments in (QUERY, TAGS):
         pages = await load_pages(app, **arguments, limit=50)
         assert len(pages) > 1
-        assert sorted(trace_ids) == sorted(collect_trace_ids(pages))
+        assert sorted(collect_trace_ids(pages)) == sorted(trace_ids)
         assert all(len(str(page).encode()) < 100_000 for page in pages)

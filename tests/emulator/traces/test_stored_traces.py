@@ -1,4 +1,7 @@
-"""Stored traces: postings are exact after any sequence of calls."""
+"""Stored traces, and the postings by which search finds them.
+
+Postings list the traces with a word or a tag. They must be exact after any sequence of calls.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,12 @@ WORDS: Final = (
     "x",
 )
 TAGS: Final = ("food", "sea", "a.b", "..", "-", "0", "__x__", "x" * 60)
+"""Tags, some of which Firestore would refuse as ids of documents."""
+
+
+def get_database(app: App) -> Database:
+    """Return the app's database."""
+    return app.context(Caller.of("reader"), Meter()).database
 
 
 class History:
@@ -50,7 +59,7 @@ class History:
         self.trace_ids: list[str] = []
 
     async def make_event(self) -> None:
-        """Make one to three random calls at once."""
+        """Make one to three random calls concurrently."""
         count = self.chance.choice((1, 1, 1, 2, 3))
         await asyncio.gather(*(self._make_call() for _ in range(count)))
 
@@ -58,25 +67,23 @@ class History:
         if not self.trace_ids:
             await self.contribute()
             return
-        action = self.chance.choice(
-            (
-                self.contribute,
-                self.amend,
-                self.amend,
-                self.restore_revision,
-                self.hide,
-                self.show,
-                self.vote,
-            )
+        actions = (
+            self.contribute,
+            self.amend,
+            self.amend,
+            self.restore_revision,
+            self.withdraw,
+            self.restore,
+            self.vote,
         )
-        await action()
+        await self.chance.choice(actions)()
 
     async def contribute(self) -> None:
         """Contribute a trace that may supersede another."""
-        supersession = (
-            {"supersedes": self.chance.choice(self.trace_ids)} if self._supersedes() else {}
-        )
-        result = await self._call("contribute_trace", **self._make_texts(), **supersession)
+        arguments = self._make_texts()
+        if self.trace_ids and self.chance.random() < 0.3:
+            arguments["supersedes"] = self.chance.choice(self.trace_ids)
+        result = await self._call("contribute_trace", **arguments)
         if result and not result["duplicate"]:
             self.trace_ids.append(result["trace_id"])
 
@@ -90,11 +97,11 @@ class History:
         """Restore an earlier revision, if there is one."""
         await self._change("amend_trace", revision=self.chance.randint(1, 3))
 
-    async def hide(self) -> None:
+    async def withdraw(self) -> None:
         """Withdraw a trace."""
         await self._change("withdraw_trace")
 
-    async def show(self) -> None:
+    async def restore(self) -> None:
         """Restore a trace."""
         await self._change("withdraw_trace", withdrawn=False)
 
@@ -110,9 +117,6 @@ class History:
         answer = await call(self.app, name, **arguments)
         assert answer.error is None or answer.error.code in {"NOT_FOUND", "CONFLICT"}
         return answer.result
-
-    def _supersedes(self) -> bool:
-        return bool(self.trace_ids) and self.chance.random() < 0.3
 
     def _make_texts(self) -> dict[str, Any]:
         chance = self.chance
@@ -136,13 +140,9 @@ async def test_postings_are_exact_after_any_history(app: App, seed: int) -> None
 
 
 async def test_trace_of_stop_words_is_not_counted(app: App) -> None:
-    texts: dict[str, Any] = {
-        "title": "the",
-        "context_text": "and",
-        "solution_text": "of it",
-        "tags": [],
-    }
-    trace_id = await contribute(app, **texts)
+    trace_id = await contribute(
+        app, title="the", context_text="and", solution_text="of it", tags=[]
+    )
     await assert_postings_exact(app)
     await call_result(app, "amend_trace", trace_id=trace_id, title="anchors")
     await assert_postings_exact(app)
@@ -162,17 +162,18 @@ async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
 
 async def test_trace_is_read_as_written(app: App) -> None:
     trace_id = await contribute(app, 7)
-    stored_trace = await Traces(_get_database(app)).get(trace_id)
+    traces = Traces(get_database(app))
+    stored_trace = await traces.get(trace_id)
     assert stored_trace
-    assert read_samples()[7]["title"] == stored_trace.trace.content.title
-    assert tuple(read_samples()[7]["tags"]) == stored_trace.trace.content.tags
-    assert await Traces(_get_database(app)).get("missing") is None
-    assert await Traces(_get_database(app)).get_revision(trace_id, 1) is None
+    assert stored_trace.trace.content.title == read_samples()[7]["title"]
+    assert stored_trace.trace.content.tags == tuple(read_samples()[7]["tags"])
+    assert await traces.get("missing") is None
+    assert await traces.get_revision(trace_id, 1) is None
 
 
 async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
     trace_id = await contribute(app)
-    database = _get_database(app)
+    database = get_database(app)
     stored_trace = await Traces(database).get(trace_id)
     assert stored_trace
     await vote(app, trace_id, "ben")
@@ -186,18 +187,19 @@ async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
 
 async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     trace_id = await contribute(app)
-    database = _get_database(app)
+    database = get_database(app)
     stored_vote = await Traces(database).get_vote(trace_id, "ben")
     assert stored_vote.vote is None
     assert stored_vote.text is None
     assert stored_vote.revision == 0
     await vote(app, trace_id, "ben")
-    current = await Traces(database).get_vote(trace_id, "ben")
-    assert current.vote
+    later_vote = await Traces(database).get_vote(trace_id, "ben")
+    assert later_vote.vote
+    stale_write = Traces(database).build_vote_write(
+        stored_vote, later_vote.vote, None, 1, app.clock()
+    )
     with pytest.raises(WriteConflict):
-        await database.commit(
-            [Traces(database).build_vote_write(stored_vote, current.vote, None, 1, app.clock())]
-        )
+        await database.commit([stale_write])
 
 
 async def test_record_of_a_newer_version_is_read(app: App, ctx: Context) -> None:
@@ -214,7 +216,3 @@ async def test_record_with_one_count_is_read(app: App, ctx: Context) -> None:
     record = await Traces(ctx.database).get_record("ben")
     assert record.up == 0
     assert record.down == 1
-
-
-def _get_database(app: App) -> Database:
-    return app.context(Caller.of("reader"), Meter()).database

@@ -1,4 +1,7 @@
-"""Search of traces by meaning, with the local embedder."""
+"""`search_traces` finds traces by meaning, with vectors of the local embedding model.
+
+A trace is a solved coding problem that users share. Voters can flag it, which hides it.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
+    """The embedder of `app`: a real model."""
     return local_embedder
 
 
 @pytest.mark.parametrize(
-    ("query", "number"),
+    ("query", "sample_number"),
     [
         ("asyncio create_task sometimes just stops without exception", 1),
         ("import file mismatch", 3),
@@ -41,14 +45,14 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
         ("the whole table is scanned in spite of my index", 12),
     ],
 )
-async def test_answering_trace_ranks_first(app: App, query: str, number: int) -> None:
+async def test_answering_trace_ranks_first(app: App, query: str, sample_number: int) -> None:
     trace_ids = {number: await contribute(app, number) for number in (0, 1, 3, 6, 12, 22)}
     result = await call_result(app, "search_traces", ANONYMOUS, query=query)
-    assert result["results"][0]["trace_id"] == trace_ids[number]
+    assert result["results"][0]["trace_id"] == trace_ids[sample_number]
     assert result["matches"] is True
 
 
-async def test_hidden_flagged_match_is_no_match(app: App) -> None:
+async def test_hidden_flagged_trace_does_not_count_as_a_match(app: App) -> None:
     """A hidden match does not make other hits a match."""
     trace_ids = [await contribute(app, number) for number in range(5, 12)]
     flagged_id = await contribute(app, 1)
@@ -62,18 +66,18 @@ async def test_hidden_flagged_match_is_no_match(app: App) -> None:
     assert (await search_trace_ids(app, query=query, include_flagged=True))[0] == flagged_id
 
 
-async def test_of_two_equal_matches_the_trusted_ranks_first(app: App) -> None:
+async def test_the_trusted_of_two_equal_matches_ranks_first(app: App) -> None:
     """A tiny difference in relevance does not outweigh 19 votes, even between two hits."""
     query = "frobnicator of type A jams"
-    trace_ids = [
-        await store_trace(app, f"The frobnicator of type {name}") for name in ("A", "B two")
-    ]
+    better_match = await store_trace(app, "The frobnicator of type A")
+    other_match = await store_trace(app, "The frobnicator of type B two")
     hits = (await call_result(app, "search_traces", ANONYMOUS, query=query))["results"]
-    assert collect_trace_ids([{"results": hits}]) == trace_ids
+    assert [hit["trace_id"] for hit in hits] == [better_match, other_match]
     assert hits[0]["score"] - hits[1]["score"] < 0.06
-    await add_votes(app, trace_ids[1], 12)
-    await add_votes(app, trace_ids[0], 7, **DOWN)
-    assert trace_ids[::-1] == await search_trace_ids(app, query=query)
+
+    await add_votes(app, other_match, 12)
+    await add_votes(app, better_match, 7, **DOWN)
+    assert await search_trace_ids(app, query=query) == [other_match, better_match]
 
 
 async def test_amended_trace_is_found_by_its_new_text(app: App) -> None:
@@ -84,7 +88,6 @@ async def test_amended_trace_is_found_by_its_new_text(app: App) -> None:
     assert await search_trace_ids(app, query="add_done_callback", limit=1) == [trace_id]
     assert await search_trace_ids(app, tags=["new"]) == [trace_id]
     assert trace_id not in await search_trace_ids(app, tags=["old"])
-    assert trace_id not in await search_trace_ids(
-        app, query="billing rates editable install", limit=1
-    )
+    old_text = "billing rates editable install"
+    assert trace_id not in await search_trace_ids(app, query=old_text, limit=1)
     assert await read_tag_counts(app) == {"new": 1, "old": 1}

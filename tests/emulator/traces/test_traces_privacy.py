@@ -1,4 +1,4 @@
-"""Contributors and voters are not disclosed."""
+"""No tool for traces discloses who contributed a trace or voted on it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
     trace_id = await contribute(app, 1, supersedes=superseded_id)
     await add_votes(app, trace_id, 2)
     await vote(app, trace_id, "carl.gauss@example.com", **DOWN, feedback_text="Not so.")
+
     answers = [
         await call(app, name, user, **arguments)
         for user in (ANONYMOUS, "ben", ANNA)
@@ -37,8 +38,11 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
         await call(app, "withdraw_trace", "ben", trace_id=trace_id),
         await call(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up"),
     ]
-    answers.append(await call(app, "vote_trace", ANNA, trace_id=trace_id, vote_type="up"))
-    answers.append(await call(app, "contribute_trace", ANNA, **make_sample(2, supersedes=trace_id)))
+    answers += [
+        await call(app, "vote_trace", ANNA, trace_id=trace_id, vote_type="up"),
+        await call(app, "contribute_trace", ANNA, **make_sample(2, supersedes=trace_id)),
+    ]
+
     all_text = " ".join(answer.model_dump_json() for answer in answers).lower()
     for name in (ANNA, "lovelace", "voter0", "gauss"):
         assert name not in all_text

@@ -1,4 +1,9 @@
-"""The trust job: tallies and records are recounted, and no concurrent vote is lost."""
+"""The trust job recounts tallies and records, and loses no concurrent vote.
+
+Users vote on traces, which are solved coding problems. A tally is the sum of the votes on one
+trace, and a record the sum of the votes on all traces of one contributor. A run recounts what has
+recent votes. Once in a round, a run recounts everything.
+"""
 
 from __future__ import annotations
 
@@ -41,20 +46,26 @@ MAX_IDLE_READS: Final = 12
 """The most documents that a run with nothing to do reads."""
 
 
+class DiedError(Exception):
+    """A process dies."""
+
+
 @pytest.fixture
 def clock() -> SettableClock:
+    """The clock of `app`, at noon."""
     return SettableClock(NOON)
 
 
 @pytest.fixture
 async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+    """An app as in other tests, whose clock stands still."""
     watched_app = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
     yield watched_app
     await watched_app.aclose()
 
 
 async def contribute_and_vote(app: App, chance: random.Random) -> list[str]:
-    """Contribute traces of two users, amend them and vote on them at random."""
+    """Contribute traces of two users, and amend them and vote on them at random."""
     trace_ids = [await contribute(app, number, PEOPLE[number % 2]) for number in range(4)]
     choices: list[dict[str, Any]] = [{"vote_type": "up"}, DOWN, SPAM, {"vote_type": "none"}]
     for _ in range(24):
@@ -62,9 +73,9 @@ async def contribute_and_vote(app: App, chance: random.Random) -> list[str]:
         await call(app, "vote_trace", user, trace_id=trace_id, **chance.choice(choices))
         if chance.random() < 0.2:
             text = f"Try number {chance.random()}."
-            for owner in PEOPLE[:2]:
+            for user in PEOPLE[:2]:  # succeeds for the contributor only
                 arguments: dict[str, Any] = {"trace_id": trace_id, "solution_text": text}
-                await call(app, "amend_trace", owner, **arguments)
+                await call(app, "amend_trace", user, **arguments)
     return trace_ids
 
 
@@ -95,12 +106,14 @@ async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: i
     await trust(make_job_context(app), make_ample_budget())
     await damage(app, chance)
     clock.now += ROUND_INTERVAL
+
     report = await trust(make_job_context(app), make_ample_budget())
     assert report.finished
     assert report.failures == []
     assert report.counts["busy"] == 0
     assert report.counts["records"] <= 2
     await assert_tallies(app)
+
     clock.now += ROUND_INTERVAL
     assert await count_documents_written(app) == 1  # the note that the round has ended
 
@@ -121,18 +134,17 @@ async def test_recent_votes_are_recounted_between_rounds(app: App, clock: Settab
     for trace_id in (voted_id, other_id):
         await set_fields(make_job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(tallies=1))
-    sums = {
-        name: data["tally"]["upvotes"]
-        for name, data in (await read_app_documents(app, "traces")).items()
-    }
-    assert sums == {voted_id: 1, other_id: 40}
+    traces = await read_app_documents(app, "traces")
+    assert traces[voted_id]["tally"]["upvotes"] == 1
+    assert traces[other_id]["tally"]["upvotes"] == 40
+
     clock.now += ROUND_INTERVAL
     assert await trust(make_job_context(app), make_ample_budget()) == Report(Counter(tallies=1))
     await assert_tallies(app)
 
 
 async def test_vote_committed_late_is_recounted(app: App, clock: SettableClock) -> None:
-    """Its time is taken before the run, and its commit follows it."""
+    """The time of the vote is before a run, and its commit is after that run."""
     trace_id = await contribute(app, 0, "anna")
     await trust(make_job_context(app), make_ample_budget())
     clock.advance(days=1)
@@ -151,6 +163,7 @@ async def test_idle_run_costs_few_reads(app: App, clock: SettableClock) -> None:
     await trust(make_job_context(app), make_ample_budget())
     clock.advance(days=1)
     await trust(make_job_context(app), make_ample_budget())
+
     for _ in range(2):
         clock.advance(days=1)
         meter = Meter()
@@ -167,17 +180,18 @@ async def test_vote_before_a_correction_is_kept(
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 2)
     await trust(make_job_context(app), make_ample_budget())
-    invalid: dict[str, dict[str, Any]] = {
+    wrong_sums: dict[str, dict[str, Any]] = {
         f"traces/{trace_id}": {"tally": {"upvotes": 9}},
         "contributors/anna": {"up": 9},
     }
-    for path, fields in invalid.items():
+    for path, fields in wrong_sums.items():
         await set_fields(make_job_context(app), path, fields)
         clock.now += ROUND_INTERVAL
 
         async def vote_once(name: str = path.replace("/", " ")) -> None:
             await vote(app, trace_id, name)
 
+        # The vote comes after the job's reads, so the job must not write its sum.
         racing_app = WatchedApp(
             settings, call_before(1, vote_once), clock=clock, embedder=WordEmbedder()
         )
@@ -189,27 +203,26 @@ async def test_vote_before_a_correction_is_kept(
     assert (await read_app_documents(app, "traces"))[trace_id]["tally"]["upvotes"] == 4
 
 
-async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> None:
+async def test_runs_during_votes_lose_no_vote(app: App, clock: SettableClock) -> None:
     trace_ids = [await contribute(app, number, "anna") for number in range(3)]
     chance = random.Random(5)  # noqa: S311 - no secret
 
-    async def run() -> None:
+    async def run_repeatedly() -> None:
         for _ in range(6):
             clock.now += ROUND_INTERVAL
             await trust(make_job_context(app), make_ample_budget())
 
     async def vote_and_damage() -> None:
         for number in range(10):
-            await asyncio.gather(
-                *(
-                    vote(app, trace_id, f"voter{number}", **chance.choice([{}, DOWN]))
-                    for trace_id in trace_ids
-                )
+            votes = (
+                vote(app, trace_id, f"voter{number}", **chance.choice([{}, DOWN]))
+                for trace_id in trace_ids
             )
+            await asyncio.gather(*votes)
             if number == 4:
                 await damage(app, chance)
 
-    await asyncio.gather(run(), vote_and_damage())
+    await asyncio.gather(run_repeatedly(), vote_and_damage())
     clock.now += ROUND_INTERVAL
     await trust(make_job_context(app), make_ample_budget())
     await assert_tallies(app)
@@ -217,17 +230,16 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
     assert [tally["upvotes"] + tally["downvotes"] for tally in tallies] == [10] * 3
 
 
-async def test_unreadable_votes_block_no_other_trace(
-    app: App,
-) -> None:
-    broken_id, other_id, foreign_id = [
-        await contribute(app, number, user) for number, user in enumerate(("anna", "anna", "ben"))
-    ]
-    for trace_id in (broken_id, other_id, foreign_id):
+async def test_unreadable_votes_do_not_block_other_traces(app: App) -> None:
+    broken_id = await contribute(app, 0, "anna")
+    other_id = await contribute(app, 1, "anna")
+    id_of_ben = await contribute(app, 2, "ben")
+    for trace_id in (broken_id, other_id, id_of_ben):
         await vote(app, trace_id, "carl")
         await set_fields(make_job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     await set_fields(make_job_context(app), f"traces/{broken_id}/votes/carl", {"vote": "sideways"})
     record = (await read_app_documents(app, "contributors"))["anna"]
+
     report = await trust(make_job_context(app), make_ample_budget())
     assert [failure.name for failure in report.failures] == [f"traces/{broken_id}"]
     assert report.counts == Counter(tallies=2)
@@ -251,14 +263,13 @@ async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: Settab
     assert await trust(make_job_context(app), make_ample_budget()) == Report()
 
 
-async def test_run_without_time_does_one_contributor(app: App, clock: SettableClock) -> None:
+async def test_run_without_time_recounts_one_contributor(app: App, clock: SettableClock) -> None:
     for number in range(3):
         await add_votes(app, await contribute(app, number, PEOPLE[number]), 2)
     await damage(app, random.Random(3))  # noqa: S311 - no secret
-    has_finished = [
-        (await trust(make_job_context(app), make_spent_budget())).finished for _ in range(4)
-    ]
-    assert has_finished == [False, False, False, True]
+    for _ in range(3):
+        assert not (await trust(make_job_context(app), make_spent_budget())).finished
+    assert (await trust(make_job_context(app), make_spent_budget())).finished
     await assert_tallies(app)
     clock.advance(days=1)
     assert await count_pending(make_job_context(app)) == 0
@@ -267,13 +278,10 @@ async def test_run_without_time_does_one_contributor(app: App, clock: SettableCl
 async def test_run_killed_after_any_commit_is_continued(
     settings: Settings, app: App, clock: SettableClock
 ) -> None:
-    class DiedError(Exception):
-        pass
-
     chance = random.Random(11)  # noqa: S311 - no secret
     await contribute_and_vote(app, chance)
 
-    async def die(_commit: int, send: Any) -> list[Any]:
+    async def commit_and_die(_number: int, send: Any) -> list[Any]:
         await send()
         raise DiedError
 
@@ -282,7 +290,7 @@ async def test_run_killed_after_any_commit_is_continued(
         clock.now += ROUND_INTERVAL
         deaths = 0
         while True:
-            killed_app = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
+            killed_app = WatchedApp(settings, commit_and_die, clock=clock, embedder=WordEmbedder())
             try:
                 await trust(make_job_context(killed_app), make_ample_budget())
             except DiedError:

@@ -1,4 +1,4 @@
-"""The trust job in a process that is killed after a commit."""
+"""The trust job, which recounts votes, completes although its process is killed repeatedly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-KILLED_TRUST: Final = """
+PROGRAM: Final = """
 import asyncio, os, signal, sys
 from functions.jobs.trust.job import JOB
 from shared.runtime.job import run_job
@@ -37,16 +37,18 @@ async def die():
 
 asyncio.run(run_job(JOB, WatchedApp(Settings(), call_after(int(sys.argv[1]), die))))
 """
+"""A program that runs the job, and kills itself after this number of commits."""
 
 
-async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
-    day, chance = SettableClock(), random.Random(2)  # noqa: S311 - no secret
-    app = App(settings, clock=day, embedder=WordEmbedder())
+async def test_run_after_repeated_kills_repairs_all_sums(settings: Settings, project: str) -> None:
+    clock, chance = SettableClock(), random.Random(2)  # noqa: S311 - no secret
+    app = App(settings, clock=clock, embedder=WordEmbedder())
     await contribute_and_vote(app, chance)
     await damage(app, chance)
-    for commits in (2, 3, 4):  # the lease, a note, a sum
+    for commits in (2, 3, 4):  # the job commits its lease, a note of the time, and then sums
         assert run_until_killed(project, commits) == -signal.SIGKILL
-    day.now += ROUND_INTERVAL
+
+    clock.now += ROUND_INTERVAL
     report = await trust(make_job_context(app), make_ample_budget())
     assert report.finished
     assert report.failures == []
@@ -57,7 +59,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
 def run_until_killed(project: str, commits: int) -> int:
     """Run the job until it is killed after a number of commits, and return the exit code."""
     return subprocess.run(
-        [sys.executable, "-c", KILLED_TRUST, str(commits)],
+        [sys.executable, "-c", PROGRAM, str(commits)],
         cwd=ROOT,
         env={**os.environ, "GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "0.1"},
         check=False,

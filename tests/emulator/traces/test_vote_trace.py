@@ -1,4 +1,10 @@
-"""`vote_trace`: one vote per user and trace."""
+"""`vote_trace` stores, changes or withdraws the one vote of a user on a trace.
+
+A trace is a solved coding problem that users share. Upvotes validate a trace, that is, mark it as
+proven. Downvotes can flag it, that is, hide it from search. Each has a feedback tag as its reason.
+The record of a contributor counts the votes on all of their traces. The votes of users with a good
+record have more weight.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +30,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def vote_state(app: App, trace_id: str) -> tuple[int, int, str]:
-    """Return the numbers of upvotes and downvotes, and the status."""
+async def assert_votes(
+    app: App, trace_id: str, *, up: int = 0, down: int = 0, status: str = "pending"
+) -> None:
+    """Assert that a trace has this number of votes, and this status."""
     trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
-    return trace["upvotes"], trace["downvotes"], trace["status"]
+    assert trace["upvotes"] == up
+    assert trace["downvotes"] == down
+    assert trace["status"] == status
 
 
-async def record(app: App, user: str) -> dict[str, int]:
+async def read_record(app: App, user: str) -> dict[str, int]:
     """Return the stored record of a contributor."""
     stored_record = (await read_app_documents(app, "contributors")).get(user, {})
     return {"up": 0, "down": 0} | stored_record
@@ -39,7 +49,8 @@ async def record(app: App, user: str) -> dict[str, int]:
 async def test_result_has_the_trace_after_the_vote(app: App) -> None:
     trace_id = await contribute(app)
     result = await vote(app, trace_id, "ben")
-    assert {
+    del result["date"]
+    assert result == {
         "trace_id": trace_id,
         "title": make_sample(0)["title"],
         "tags": make_sample(0)["tags"],
@@ -50,7 +61,7 @@ async def test_result_has_the_trace_after_the_vote(app: App) -> None:
         "vote": "up",
         "changed": True,
         "undo": {"tool": "vote_trace", "arguments": {"trace_id": trace_id, "vote_type": "none"}},
-    } == {name: value for name, value in result.items() if name != "date"}
+    }
 
 
 async def test_text_confirms_the_vote(app: App) -> None:
@@ -91,18 +102,18 @@ async def test_vote_can_be_changed(app: App) -> None:
     assert result["vote"] == "down"
     assert result["upvotes"] == 0
     assert result["downvotes"] == 1
-    assert await vote_state(app, trace_id) == (0, 1, "pending")
-    assert await record(app, ANNA) == {"up": 0, "down": 1}
+    await assert_votes(app, trace_id, down=1)
+    assert await read_record(app, ANNA) == {"up": 0, "down": 1}
 
 
 async def test_another_feedback_tag_is_another_vote(app: App) -> None:
     trace_id = await contribute(app)
     for user in ("ben", "carl"):
         await vote(app, trace_id, user, **DOWN)
-    assert await vote_state(app, trace_id) == (0, 2, "pending")
+    await assert_votes(app, trace_id, down=2)
     for user in ("ben", "carl"):
         assert (await vote(app, trace_id, user, **SPAM))["changed"]
-    assert await vote_state(app, trace_id) == (0, 2, "flagged")
+    await assert_votes(app, trace_id, down=2, status="flagged")
 
 
 async def test_vote_can_be_withdrawn(app: App) -> None:
@@ -113,8 +124,8 @@ async def test_vote_can_be_withdrawn(app: App) -> None:
     assert result["changed"] is True
     assert result["trust"] == 0.0
     assert "vote" not in result
-    assert await vote_state(app, trace_id) == (0, 0, "pending")
-    assert await record(app, ANNA) == {"up": 0, "down": 0}
+    await assert_votes(app, trace_id, up=0, down=0)
+    assert await read_record(app, ANNA) == {"up": 0, "down": 0}
     repeated_result = await vote(app, trace_id, "ben", vote_type="none")
     assert not repeated_result["changed"]
     assert "your_vote" not in await call_result(app, "get_trace", "ben", trace_id=trace_id)
@@ -142,19 +153,20 @@ async def test_every_change_of_a_vote_can_be_undone(
     if result["changed"]:
         await call_result(app, result["undo"]["tool"], "ben", **result["undo"]["arguments"])
     trace_after = await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    assert [trace_before.get(name) for name in fields] == [trace_after.get(name) for name in fields]
+    for name in fields:
+        assert trace_after.get(name) == trace_before.get(name), name
 
 
-async def test_contributor_cannot_vote_on_the_own_trace(app: App) -> None:
+async def test_contributor_cannot_vote_on_their_own_trace(app: App) -> None:
     trace_id = await contribute(app)
     for arguments in ({"vote_type": "up"}, DOWN, {"vote_type": "none"}):
         error = await call_error(app, "vote_trace", ANNA, trace_id=trace_id, **arguments)
         assert error.code == "FORBIDDEN"
         assert "amend" in error.message
-    assert await vote_state(app, trace_id) == (0, 0, "pending")
+    await assert_votes(app, trace_id, up=0, down=0)
 
 
-async def test_vote_down_requires_a_feedback_tag(app: App) -> None:
+async def test_downvote_requires_a_feedback_tag(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "vote_trace", "ben", trace_id=trace_id, vote_type="down")
     assert error.code == "VALIDATION_ERROR"
@@ -164,7 +176,7 @@ async def test_vote_down_requires_a_feedback_tag(app: App) -> None:
 
 
 @pytest.mark.parametrize("vote_type", ["up", "none"])
-async def test_feedback_tag_is_refused_without_a_vote_down(app: App, vote_type: str) -> None:
+async def test_feedback_tag_is_refused_without_a_downvote(app: App, vote_type: str) -> None:
     trace_id = await contribute(app)
     error = await call_error(
         app, "vote_trace", "ben", trace_id=trace_id, vote_type=vote_type, feedback_tag="wrong"
@@ -193,7 +205,7 @@ async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], fiel
     error = await call_error(app, "vote_trace", "ben", **({"trace_id": trace_id} | invalid))
     assert error.code == "VALIDATION_ERROR"
     assert field in error.details
-    assert await vote_state(app, trace_id) == (0, 0, "pending")
+    await assert_votes(app, trace_id, up=0, down=0)
 
 
 async def test_longest_feedback_is_stored(app: App) -> None:
@@ -235,7 +247,7 @@ async def test_withdrawn_trace_is_not_found(app: App) -> None:
     assert error.code == "NOT_FOUND"
 
 
-async def test_one_vote_validates_nothing(app: App) -> None:
+async def test_one_vote_does_not_validate_a_trace(app: App) -> None:
     """Not even the vote of a contributor with a perfect record."""
     popular = await contribute(app, 1, "ben")
     await add_votes(app, popular, 12)
@@ -259,10 +271,11 @@ async def test_weight_is_fixed_when_the_vote_is_given(app: App) -> None:
     repeated_result = await vote(app, trace_id, "ben")
     assert repeated_result["changed"] is False
     assert repeated_result["trust"] == first_trust
+
     await vote(app, trace_id, "ben", vote_type="none")
     assert (await vote(app, trace_id, "ben"))["trust"] > first_trust
     await vote(app, trace_id, "ben", vote_type="none")
-    assert await vote_state(app, trace_id) == (0, 0, "pending")
+    await assert_votes(app, trace_id, up=0, down=0)
 
 
 async def test_votes_validate_a_trace_and_revoke_it(app: App) -> None:
@@ -270,21 +283,21 @@ async def test_votes_validate_a_trace_and_revoke_it(app: App) -> None:
     statuses = [(await vote(app, trace_id, f"friend{number}"))["status"] for number in range(4)]
     assert statuses == ["pending", "pending", "pending", "validated"]
     await add_votes(app, trace_id, 2, "foe", **DOWN)
-    assert await vote_state(app, trace_id) == (4, 2, "pending")
+    await assert_votes(app, trace_id, up=4, down=2)
 
 
-async def test_flagged_trace_is_hidden_unless_included(app: App) -> None:
+@pytest.mark.parametrize("search", [{"query": make_sample(0)["title"]}, {"tags": ["src-layout"]}])
+async def test_flagged_trace_is_hidden_unless_included(app: App, search: dict[str, Any]) -> None:
     trace_id = await contribute(app)
-    arguments: list[dict[str, Any]] = [{"query": make_sample(0)["title"]}, {"tags": ["src-layout"]}]
     await vote(app, trace_id, "ben", **SPAM)
-    assert [await search_trace_ids(app, **query) for query in arguments] == [[trace_id]] * 2
+    assert await search_trace_ids(app, **search) == [trace_id]
+
     await vote(app, trace_id, "carl", vote_type="down", feedback_tag="security_concern")
-    assert [await search_trace_ids(app, **query) for query in arguments] == [[]] * 2
-    assert [await search_trace_ids(app, **query, include_flagged=True) for query in arguments] == [
-        [trace_id]
-    ] * 2
+    assert await search_trace_ids(app, **search) == []
+    assert await search_trace_ids(app, **search, include_flagged=True) == [trace_id]
+
     await vote(app, trace_id, "carl", vote_type="none")
-    assert [await search_trace_ids(app, **query) for query in arguments] == [[trace_id]] * 2
+    assert await search_trace_ids(app, **search) == [trace_id]
 
 
 async def test_vote_takes_two_round_trips(app: App) -> None:
@@ -304,9 +317,9 @@ async def test_same_key_votes_once(app: App) -> None:
     await vote(app, trace_id, "ben", vote_type="none")
     repeated_answer = await call(app, "vote_trace", "ben", **arguments)
     assert repeated_answer.receipt.replayed
-    assert await vote_state(app, trace_id) == (0, 0, "pending")
+    await assert_votes(app, trace_id, up=0, down=0)
     await call_result(app, "vote_trace", "carl", **arguments)
-    assert await vote_state(app, trace_id) == (1, 0, "pending")
+    await assert_votes(app, trace_id, up=1)
 
 
 async def test_feedback_text_is_refused_without_a_vote(app: App) -> None:
@@ -317,7 +330,7 @@ async def test_feedback_text_is_refused_without_a_vote(app: App) -> None:
     assert error.details == {"feedback_text": "only when vote_type is up or down"}
 
 
-async def test_reason_for_a_vote_up_is_kept_not_shown(app: App) -> None:
+async def test_reason_for_an_upvote_is_stored_but_not_shown(app: App) -> None:
     """Feedback is shown as a warning; praise must not displace it."""
     trace_id = await contribute(app)
     await vote(app, trace_id, "carl", **DOWN, feedback_text="Breaks on Windows.")
@@ -332,7 +345,7 @@ async def test_reason_for_a_vote_up_is_kept_not_shown(app: App) -> None:
     }
 
 
-async def test_vote_up_after_a_vote_down_hides_the_feedback(app: App) -> None:
+async def test_upvote_after_a_downvote_hides_the_feedback(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="No.")
     await vote(app, trace_id, "ben", vote_type="up", feedback_text="It was my mistake.")
@@ -340,7 +353,7 @@ async def test_vote_up_after_a_vote_down_hides_the_feedback(app: App) -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " "])
-async def test_blank_feedback_tag_is_none(app: App, blank: str) -> None:
+async def test_blank_feedback_tag_counts_as_missing(app: App, blank: str) -> None:
     trace_id = await contribute(app)
     arguments = {"trace_id": trace_id, "feedback_tag": blank, "feedback_text": ""}
     for vote_type in ("up", "none"):

@@ -1,4 +1,8 @@
-"""Tallies and records equal the votes after any sequence of concurrent calls."""
+"""Tallies and records equal the votes after any sequence of calls.
+
+A tally is the sum of the votes on one trace, and a record the sum of the votes on all traces of one
+contributor.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 PEOPLE: Final = ("anna", "ben", "carl", "dora")
-CHOICES: Final[tuple[dict[str, Any], ...]] = (
+BALLOTS: Final[tuple[dict[str, Any], ...]] = (
     *({"vote_type": kind} for kind in ("up", "up", "none")),
     *({"vote_type": "down", "feedback_tag": tag} for tag in FeedbackTag),
     {"vote_type": "down", "feedback_tag": "wrong", "feedback_text": "It fails."},
@@ -37,7 +41,13 @@ CHOICES: Final[tuple[dict[str, Any], ...]] = (
 
 
 class History:
-    """Random calls on some traces, and the votes that must result."""
+    """Random calls on some traces, and the votes that must result.
+
+    Attributes:
+        owners: The contributors, by trace id.
+        votes: The last vote of a user on a trace, by trace id and user.
+        earlier: Trace ids and users whose vote was for an earlier text.
+    """
 
     def __init__(self, app: App, seed: int) -> None:
         """Start with no traces."""
@@ -56,15 +66,14 @@ class History:
     async def make_event(self) -> None:
         """Make one random call."""
         trace_id = self.chance.choice(sorted(self.owners))
-        action = self.chance.choices(
-            [self.vote, self.amend_text, self.amend_tags, self.hide], [12, 2, 1, 1]
-        )[0]
+        actions = [self.vote, self.amend_text, self.amend_tags, self.withdraw_and_restore]
+        [action] = self.chance.choices(actions, weights=[12, 2, 1, 1])
         await action(trace_id)
 
     async def vote(self, trace_id: str) -> None:
         """Vote as a random user."""
-        user, choice = self.chance.choice(PEOPLE), self.chance.choice(CHOICES)
-        answer = await call(self.app, "vote_trace", user, trace_id=trace_id, **choice)
+        user, ballot = self.chance.choice(PEOPLE), self.chance.choice(BALLOTS)
+        answer = await call(self.app, "vote_trace", user, trace_id=trace_id, **ballot)
         if self.owners[trace_id] == user:
             assert answer.error
             assert answer.error.code == "FORBIDDEN"
@@ -72,8 +81,8 @@ class History:
         assert answer.result, answer.error
         previous_vote = self.votes.get((trace_id, user), {"vote_type": "none"})
         is_for_earlier_text = (trace_id, user) in self.earlier
-        assert (previous_vote != choice or is_for_earlier_text) == answer.result["changed"]
-        self.votes[trace_id, user] = choice
+        assert answer.result["changed"] == (previous_vote != ballot or is_for_earlier_text)
+        self.votes[trace_id, user] = ballot
         self.earlier.discard((trace_id, user))
 
     async def amend_text(self, trace_id: str) -> None:
@@ -96,7 +105,7 @@ class History:
         )
         assert answer["changed"] == ["tags"]
 
-    async def hide(self, trace_id: str) -> None:
+    async def withdraw_and_restore(self, trace_id: str) -> None:
         """Withdraw and restore a trace."""
         for withdrawn in (True, False):
             await call_result(
@@ -107,11 +116,11 @@ class History:
                 withdrawn=withdrawn,
             )
 
-    async def assert_shown(self) -> None:
+    async def assert_visible_votes(self) -> None:
         """Compare the votes that `get_trace` shows with the expected ones."""
         for trace_id in self.owners:
-            choices = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
-            counts = Counter(vote.get("vote_type", "none") for vote in choices)
+            ballots = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
+            counts = Counter(ballot.get("vote_type", "none") for ballot in ballots)
             trace = await call_result(self.app, "get_trace", ANONYMOUS, trace_id=trace_id)
             assert counts["up"] == trace["upvotes"]
             assert counts["down"] == trace["downvotes"]
@@ -131,14 +140,14 @@ async def test_tallies_equal_the_votes_after_any_history(app: App, seed: int) ->
     for _ in range(8):
         for _ in range(8):
             await history.make_event()
-        await history.assert_shown()
+        await history.assert_visible_votes()
         await assert_tallies(app)
 
 
 async def test_vote_weight_follows_the_voters_record(app: App) -> None:
-    popular = await contribute(app, 1, "ben")
-    await add_votes(app, popular, 5)
-    await vote(app, popular, "voter0", **DOWN)
+    trace_of_ben = await contribute(app, 1, "ben")
+    await add_votes(app, trace_of_ben, 5)
+    await vote(app, trace_of_ben, "voter0", **DOWN)
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
     await vote(app, trace_id, "carl")
@@ -152,21 +161,19 @@ async def test_vote_weight_follows_the_voters_record(app: App) -> None:
 async def test_fifteen_concurrent_voters_are_all_counted(app: App) -> None:
     trace_id = await contribute(app)
     votes = [({"vote_type": "up"}, DOWN, SPAM)[number % 3] for number in range(15)]
-    answers = await asyncio.gather(
-        *(
-            call(app, "vote_trace", f"voter{number}", trace_id=trace_id, **arguments)
-            for number, arguments in enumerate(votes)
-        )
+    calls = (
+        call(app, "vote_trace", f"voter{number}", trace_id=trace_id, **ballot)
+        for number, ballot in enumerate(votes)
     )
+    answers = await asyncio.gather(*calls)
     assert [answer.error for answer in answers] == [None] * 15
     trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert trace["upvotes"] == 5
     assert trace["downvotes"] == 10
     assert len(await read_votes(app, trace_id)) == 15
-    counts = [
-        answer.result["upvotes"] + answer.result["downvotes"] for answer in answers if answer.result
-    ]
-    assert list(range(1, 16)) == sorted(counts)
+    results = [answer.result for answer in answers if answer.result]
+    counts = [result["upvotes"] + result["downvotes"] for result in results]
+    assert sorted(counts) == list(range(1, 16))
     await assert_tallies(app)
 
 
@@ -181,9 +188,7 @@ async def test_concurrent_votes_of_one_user_count_once(app: App) -> None:
     await assert_tallies(app)
 
 
-async def test_concurrent_votes_keep_the_record_exact(
-    app: App,
-) -> None:
+async def test_concurrent_votes_keep_the_record_exact(app: App) -> None:
     trace_ids = [await contribute(app, number, "anna") for number in range(4)]
     await asyncio.gather(
         *(
@@ -217,12 +222,12 @@ async def test_upvotes_do_not_count_for_a_new_text(app: App) -> None:
 
 
 async def test_downvotes_survive_changes_of_text(app: App) -> None:
-    """A series of trivial edits clears no warning."""
+    """Trivial edits do not clear a warning."""
     trace_id = await contribute(app, 0, "anna")
     for number, user in enumerate(("ben", "carl")):
         await vote(app, trace_id, user, **SPAM, feedback_text="It sells something.")
-        dots = f"Buy this.{'.' * number}"
-        await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
+        text = f"Buy this.{'.' * number}"
+        await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text=text)
     trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert trace["status"] == "flagged"
     assert trace["downvotes"] == 2
@@ -235,7 +240,7 @@ async def test_downvotes_survive_changes_of_text(app: App) -> None:
     await assert_tallies(app)
 
 
-async def test_change_of_tags_keeps_the_votes(app: App) -> None:
+async def test_changing_the_tags_keeps_the_votes(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 4)
     amendment = await call_result(app, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
@@ -243,7 +248,7 @@ async def test_change_of_tags_keeps_the_votes(app: App) -> None:
     await assert_tallies(app)
 
 
-async def test_change_of_title_resets_upvotes(app: App) -> None:
+async def test_changing_the_title_resets_upvotes(app: App) -> None:
     """The title is read first, and the votes were for another one."""
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 4)
@@ -255,7 +260,7 @@ async def test_change_of_title_resets_upvotes(app: App) -> None:
 
 
 async def test_restored_revision_has_no_upvotes(app: App) -> None:
-    """Those who voted for it then may have changed their minds since."""
+    """Voters for that revision may have changed their minds since."""
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 4)
     for new_fields in ({"solution_text": "Another."}, {"revision": 1}):
@@ -293,8 +298,8 @@ async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
         ),
         call(app, "withdraw_trace", "anna", trace_id=trace_id),
     )
-    refusals = {answer.error.code for answer in answers if answer.error}
-    assert refusals <= {"NOT_FOUND"}
+    error_codes = {answer.error.code for answer in answers if answer.error}
+    assert error_codes <= {"NOT_FOUND"}
     assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     accepted_votes = sum(answer.error is None for answer in answers[:8])
@@ -304,7 +309,7 @@ async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
 
 
 async def test_vote_on_an_earlier_text_can_be_changed(app: App) -> None:
-    """Otherwise credit for a former text could not be withdrawn, nor a warning renewed."""
+    """A voter can withdraw the credit for an earlier text, and renew a warning."""
     trace_id = await contribute(app, 0, "anna")
     await vote(app, trace_id, "ben")
     await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")

@@ -1,4 +1,7 @@
-"""`withdraw_trace`: withdrawing and restoring."""
+"""`withdraw_trace` hides a trace from all but its contributor, and restores it.
+
+A trace is a solved coding problem that users share.
+"""
 
 from __future__ import annotations
 
@@ -29,29 +32,32 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-QUERIES: tuple[dict[str, Any], ...] = (
+SEARCHES: tuple[dict[str, Any], ...] = (
     {"query": make_sample(0)["title"]},
     {"query": "editable", "tags": ["python"]},
     {"tags": ["src-layout"]},
 )
+"""Searches that find the first sample."""
 
 
 async def withdraw(app: App, trace_id: str, **arguments: Any) -> dict[str, Any]:
+    """Withdraw a trace as its contributor, or restore it with `withdrawn=False`."""
     return await call_result(app, "withdraw_trace", trace_id=trace_id, **arguments)
 
 
-async def test_only_its_contributor_reads_a_withdrawn_trace(app: App) -> None:
+async def test_only_the_contributor_reads_a_withdrawn_trace(app: App) -> None:
     trace_id = await contribute(app)
     await contribute(app, 1)
     await withdraw(app, trace_id)
+
     for user in (ANONYMOUS, "ben", ANNA):
-        for arguments in QUERIES:
-            assert trace_id not in await search_trace_ids(
-                app, user, **arguments, include_flagged=True
-            )
+        for arguments in SEARCHES:
+            ids = await search_trace_ids(app, user, **arguments, include_flagged=True)
+            assert trace_id not in ids
     for user in (ANONYMOUS, "ben"):
         error = await call_error(app, "get_trace", user, trace_id=trace_id)
         assert error.code == "NOT_FOUND"
+
     trace = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
     assert trace["status"] == "withdrawn"
     assert trace["solution_text"] == make_sample(0)["solution_text"]
@@ -76,14 +82,14 @@ async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
 async def test_result_has_status_and_undo(app: App) -> None:
     trace_id = await contribute(app)
     common = {"trace_id": trace_id, "title": make_sample(0)["title"], "changed": True}
+
+    result = await withdraw(app, trace_id)
     undo = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
-    assert await withdraw(app, trace_id) == common | {"status": "withdrawn", "undo": undo}
-    expected_undo = {
-        "tool": "withdraw_trace",
-        "arguments": {"trace_id": trace_id, "withdrawn": True},
-    }
+    assert result == common | {"status": "withdrawn", "undo": undo}
+
     result = await withdraw(app, trace_id, withdrawn=False)
-    assert common | {"status": "pending", "undo": expected_undo} == result
+    undo = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": True}}
+    assert result == common | {"status": "pending", "undo": undo}
 
 
 async def test_text_confirms_the_withdrawal(app: App) -> None:
@@ -94,7 +100,7 @@ async def test_text_confirms_the_withdrawal(app: App) -> None:
     assert "Nothing changed" in text
 
 
-async def test_votes_survive(app: App) -> None:
+async def test_votes_survive_a_withdrawal(app: App) -> None:
     trace_id = await contribute(app)
     await add_votes(app, trace_id, 5)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="Not on Windows.")
@@ -108,13 +114,11 @@ async def test_votes_survive(app: App) -> None:
 
 async def test_restored_trace_is_found_as_before(app: App) -> None:
     trace_id = await contribute(app)
-    ids_before = [await search_trace_ids(app, **arguments) for arguments in QUERIES]
+    ids_before = [await search_trace_ids(app, **arguments) for arguments in SEARCHES]
     await undo(app, await withdraw(app, trace_id))
-    assert (
-        [[trace_id]] * 3
-        == ids_before
-        == [await search_trace_ids(app, **arguments) for arguments in QUERIES]
-    )
+    ids_after = [await search_trace_ids(app, **arguments) for arguments in SEARCHES]
+    assert ids_before == [[trace_id]] * 3
+    assert ids_after == ids_before
 
 
 async def test_withdrawing_twice_changes_nothing(app: App) -> None:
@@ -133,7 +137,7 @@ async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
     assert not (await withdraw(app, trace_id, withdrawn=False))["changed"]
 
 
-async def test_only_its_contributor_withdraws_a_trace(app: App) -> None:
+async def test_only_the_contributor_withdraws_a_trace(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id)
     assert error.code == "FORBIDDEN"
@@ -143,10 +147,10 @@ async def test_only_its_contributor_withdraws_a_trace(app: App) -> None:
     assert error.code == "NOT_FOUND"
 
 
-async def test_concurrent_withdrawals_change_it_once(app: App) -> None:
+async def test_concurrent_withdrawals_change_the_trace_once(app: App) -> None:
     trace_id = await contribute(app)
-    answers = await asyncio.gather(*(withdraw(app, trace_id) for _ in range(6)))
-    assert sum(answer["changed"] for answer in answers) == 1
+    results = await asyncio.gather(*(withdraw(app, trace_id) for _ in range(6)))
+    assert [result["changed"] for result in results].count(True) == 1
     assert await read_tag_counts(app) == {}
     totals = (await read_app_documents(app, "meta"))["trace_lexicon"]
     assert totals == {"documents": 0, "length": 0}
@@ -166,7 +170,7 @@ async def test_trace_is_withdrawn_while_embedding_is_down(app: App, embedder: Wo
 
 
 async def test_withdrawn_trace_is_not_loaded_for_search(app: App) -> None:
-    """It may be withdrawn between the reads of postings and of documents."""
+    """A trace may be withdrawn after search reads its postings, and before its document."""
     trace_id = await contribute(app)
     await withdraw(app, trace_id)
     traces = Traces(app.context(Caller(), Meter()).database)

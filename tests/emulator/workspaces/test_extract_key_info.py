@@ -1,4 +1,8 @@
-"""`extract_key_info` with the emulator: the answer, and which texts it searches."""
+"""`extract_key_info` returns the passages of a text that answer a question best.
+
+It stores the text in a workspace, whose id the argument `task_id` gives. With `scope="task"`, it
+searches all texts of the workspace.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +21,22 @@ pytestmark = pytest.mark.anyio
 async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
     result = await extract_result(app, "Why does rye need sour dough?", materials=TEXT)
     assert result["contexts"][0] == BREAD
-    first = result["passages"][0]
-    assert TEXT[first["start"] : first["end"]] == BREAD
-    assert first["position"] == 2
+    passage = result["passages"][0]
+    assert TEXT[passage["start"] : passage["end"]] == BREAD
+    assert passage["position"] == 2
     assert result["considered"] == 4
     assert result["known"] is False
     assert result["status"] == "ready"
 
 
 async def test_a_known_text_gives_the_same_answer(app: App) -> None:
-    first = await extract_result(app, "Where does a comet's tail point?", materials=TEXT)
-    second = await extract_result(app, "Where does a comet's tail point?", materials=TEXT)
-    assert first | {"known": True} == second
-    assert second["contexts"][0] == COMET
-    by_id = await extract_result(
-        app, "Where does a comet's tail point?", document=first["document"]
-    )
-    assert second == by_id
+    question = "Where does a comet's tail point?"
+    first_result = await extract_result(app, question, materials=TEXT)
+    result_of_text = await extract_result(app, question, materials=TEXT)
+    result_of_id = await extract_result(app, question, document=first_result["document"])
+    assert first_result["contexts"][0] == COMET
+    assert result_of_text == first_result | {"known": True}
+    assert result_of_id == result_of_text
 
 
 async def test_scope_task_searches_all_texts(app: App) -> None:

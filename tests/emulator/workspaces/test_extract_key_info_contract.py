@@ -1,4 +1,8 @@
-"""The arguments of `extract_key_info`: what is accepted, and what is refused by name."""
+"""`extract_key_info` accepts valid arguments, and names the invalid ones that it refuses.
+
+The tool returns the passages of a text, the contexts, that answer a question best. It stores the
+text in a workspace, whose id the argument `task_id` gives.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,22 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LINES: Final = "\n\n".join(f"Line {number} of the log says {number * 7}." for number in range(30))
-MISSING: Final = "0" * 32
+LOG: Final = "\n\n".join(f"Line {number} of the log says {number * 7}." for number in range(30))
+UNKNOWN_DOCUMENT: Final = "0" * 32
+UNUSUAL_IDS: Final = (
+    "a b",
+    "a-b",
+    "a.b",
+    "../..",
+    "__a__",
+    ".",
+    "é",
+    "麦 🍞",
+    "/",
+    "\x00",
+    "x" * 190,
+)
+"""Valid ids of workspaces."""
 
 
 @pytest.fixture
@@ -41,7 +59,12 @@ async def open_app(project: str, embedder: Embedder) -> AsyncIterator[Callable[.
 
 async def count_contexts(app: App, **arguments: Any) -> int:
     """Return the number of contexts that a call returns for a text of thirty passages."""
-    return len((await extract_result(app, "log", materials=LINES, **arguments))["contexts"])
+    return len((await extract_result(app, "log", materials=LOG, **arguments))["contexts"])
+
+
+def normalize(values: list[float]) -> list[float]:
+    """Map values linearly to the range from 0 to 1."""
+    return [(value - min(values)) / (max(values) - min(values)) for value in values]
 
 
 async def test_five_contexts_are_the_default(app: App) -> None:
@@ -70,21 +93,21 @@ async def test_all_passages_are_returned_if_fewer_than_top_k(app: App) -> None:
 @pytest.mark.parametrize("top_k", [0, -1, 21, 10**30, 1.5, "5", "", True, [5], {"k": 5}])
 @pytest.mark.parametrize("name", ["top_k", "topK"])
 async def test_an_invalid_top_k_is_refused(app: App, name: str, top_k: Any) -> None:
-    error = await extract_error(app, "log", materials=LINES, **{name: top_k})
+    error = await extract_error(app, "log", materials=LOG, **{name: top_k})
     assert error.code == "VALIDATION_ERROR"
     assert len(error.details or {}) == 1
     assert {*(error.details or {})} <= {"top_k", "topK"}
 
 
 async def test_a_top_k_too_large_names_the_limit(app: App) -> None:
-    error = await extract_error(app, "log", materials=LINES, top_k=21)
+    error = await extract_error(app, "log", materials=LOG, top_k=21)
     assert "top_k" in error.message
     assert "20" in error.message
 
 
-async def test_two_spellings_at_once_are_refused(app: App) -> None:
-    """The message must not say that topK is no parameter: alone it is accepted."""
-    error = await extract_error(app, "log", materials=LINES, top_k=3, topK=4)
+async def test_both_spellings_of_top_k_together_are_refused(app: App) -> None:
+    """The message must not say that topK is not a parameter, since topK alone is accepted."""
+    error = await extract_error(app, "log", materials=LOG, top_k=3, topK=4)
     assert "top_k" in error.message
     assert "topK" in error.message
     assert "not a parameter" not in error.message
@@ -96,7 +119,7 @@ async def test_the_default_and_the_limit_of_top_k_are_settings(
     app = open_app(extract_top_k=3, extract_top_k_limit=25)
     assert await count_contexts(app) == 3
     assert await count_contexts(app, top_k=25) == 25
-    error = await extract_error(app, "log", materials=LINES, top_k=26)
+    error = await extract_error(app, "log", materials=LOG, top_k=26)
     assert error.details == {"top_k": "must be at most 25"}
 
 
@@ -153,7 +176,9 @@ async def test_materials_and_document_together_are_refused(app: App) -> None:
     assert {*(error.details or {})} == {"document"}
 
 
-@pytest.mark.parametrize("document", ["", "x", "../" * 10, MISSING.upper() + "A", 5, "é" * 32])
+@pytest.mark.parametrize(
+    "document", ["", "x", "../" * 10, UNKNOWN_DOCUMENT.upper() + "A", 5, "é" * 32]
+)
 async def test_a_malformed_document_id_is_refused(app: App, document: Any) -> None:
     error = await extract_error(app, "comet", document=document)
     assert error.code == "VALIDATION_ERROR"
@@ -162,7 +187,7 @@ async def test_a_malformed_document_id_is_refused(app: App, document: Any) -> No
 
 @pytest.mark.parametrize("scope", ["materials", "task"])
 async def test_an_unknown_document_is_not_found(app: App, scope: str) -> None:
-    error = await extract_error(app, "comet", document=MISSING, scope=scope)
+    error = await extract_error(app, "comet", document=UNKNOWN_DOCUMENT, scope=scope)
     assert error.code == "NOT_FOUND"
     assert {*(error.details or {})} == {"document"}
     assert "materials" in error.message
@@ -192,19 +217,15 @@ async def test_an_unknown_scope_is_refused(app: App, scope: Any) -> None:
 
 async def test_the_default_scope_is_the_text_alone(app: App) -> None:
     await extract_result(app, "comet", materials=COMET)
-    only = await extract_result(app, "comet", materials=BREAD)
-    same = await extract_result(app, "comet", materials=BREAD, scope="materials")
-    task_result = await extract_result(app, "comet", materials=BREAD, scope="task")
-    assert [result["contexts"] for result in (only, same, task_result)] == [
-        [BREAD],
-        [BREAD],
-        [COMET, BREAD],
-    ]
+    default = await extract_result(app, "comet", materials=BREAD)
+    text_alone = await extract_result(app, "comet", materials=BREAD, scope="materials")
+    all_texts = await extract_result(app, "comet", materials=BREAD, scope="task")
+    assert default["contexts"] == [BREAD]
+    assert text_alone["contexts"] == [BREAD]
+    assert all_texts["contexts"] == [COMET, BREAD]
 
 
-async def test_scope_task_includes_a_new_text(
-    app: App,
-) -> None:
+async def test_scope_task_includes_a_new_text(app: App) -> None:
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "comet", materials=COMET, scope="task")
     assert result["considered"] == 2
@@ -215,12 +236,13 @@ async def test_scope_task_includes_a_new_text(
 async def test_a_document_can_be_searched_alone_or_with_all(app: App) -> None:
     document = (await extract_result(app, "comet", materials=COMET))["document"]
     await extract_result(app, "bread", materials=BREAD)
-    alone = await extract_result(app, "comet", document=document)
-    of_task = await extract_result(app, "comet", document=document, scope="task")
-    assert [result["contexts"] for result in (alone, of_task)] == [[COMET], [COMET, BREAD]]
-    assert [(result["document"], result["known"]) for result in (alone, of_task)] == [
-        (document, True)
-    ] * 2
+    text_alone = await extract_result(app, "comet", document=document)
+    all_texts = await extract_result(app, "comet", document=document, scope="task")
+    assert text_alone["contexts"] == [COMET]
+    assert all_texts["contexts"] == [COMET, BREAD]
+    for result in (text_alone, all_texts):
+        assert result["document"] == document
+        assert result["known"] is True
 
 
 @pytest.mark.parametrize("task_id", ["", " ", "\t\n", "\u3000"])
@@ -237,35 +259,28 @@ async def test_an_invalid_task_id_is_refused(app: App, task_id: Any) -> None:
     assert {*(error.details or {})} == {"task_id"}
 
 
-ODD: Final = ("a b", "a-b", "a.b", "../..", "__a__", ".", "é", "日本語 🍞", "/", "\x00", "x" * 190)
-
-
 async def test_unusual_task_ids_are_separate_workspaces(app: App) -> None:
-    names: set[str] = set()
-    for number, task_id in enumerate(ODD):
+    stored_ids: set[str] = set()
+    for number, task_id in enumerate(UNUSUAL_IDS):
         text = f"Passage {number} of a task."
         result = await extract_result(app, "passage", materials=text, task_id=task_id)
-        for name in (task_id, f" {task_id}\n", result["task_id"]):
-            repeated = await extract_result(app, "passage", scope="task", task_id=name)
+        for equivalent_id in (task_id, f" {task_id}\n", result["task_id"]):
+            repeated = await extract_result(app, "passage", scope="task", task_id=equivalent_id)
             assert repeated["contexts"] == [text]
-            assert result["task_id"] == repeated["task_id"]
-        names.add(result["task_id"])
-    assert len(ODD) == len(names)
+            assert repeated["task_id"] == result["task_id"]
+        stored_ids.add(result["task_id"])
+    assert len(stored_ids) == len(UNUSUAL_IDS)
 
 
-async def test_the_workspace_is_the_argument_the_key_or_default(
-    app: App,
-) -> None:
-    essay = Caller.of("reader", task="essay")
-    named_result = await extract_result(app, "comet", essay, materials=TEXT, task_id="thesis")
-    of_key = await extract_result(app, "comet", essay, materials=TEXT)
-    neither = await extract_result(app, "comet", materials=TEXT)
-    assert [result["task_id"] for result in (named_result, of_key, neither)] == [
-        "thesis",
-        "essay",
-        "default",
-    ]
-    assert [result["known"] for result in (named_result, of_key, neither)] == [False] * 3
+async def test_the_workspace_is_the_argument_the_key_or_default(app: App) -> None:
+    essay = Caller.of("reader", task="essay")  # a key can name a workspace
+    by_argument = await extract_result(app, "comet", essay, materials=TEXT, task_id="thesis")
+    by_key = await extract_result(app, "comet", essay, materials=TEXT)
+    by_default = await extract_result(app, "comet", materials=TEXT)
+    assert by_argument["task_id"] == "thesis"
+    assert by_key["task_id"] == "essay"
+    assert by_default["task_id"] == "default"
+    assert not any(result["known"] for result in (by_argument, by_key, by_default))
 
 
 @pytest.mark.parametrize("name", ["material", "text", "k", "user_id", "top_K", "Query"])
@@ -289,47 +304,34 @@ async def test_a_refused_call_stores_and_costs_nothing(app: App) -> None:
     assert (await extract_result(app, "comet", materials=TEXT))["known"] is False
 
 
-async def test_the_weight_ranges_from_words_to_meaning(
-    open_app: Callable[..., App],
-) -> None:
+async def test_the_weight_ranges_from_words_to_meaning(open_app: Callable[..., App]) -> None:
     for weight, part in ((1.0, "similarity"), (0.0, "bm25")):
         app = open_app(extract_semantic_weight=weight)
         passages = (await extract_result(app, "rye and a comet", materials=TEXT))["passages"]
         parts = [passage[part] for passage in passages]
-        low, high = min(parts), max(parts)
-        assert sorted(parts, reverse=True) == parts
-        assert [passage["score"] for passage in passages] == pytest.approx(
-            [(value - low) / (high - low) for value in parts], abs=1e-3
-        )
+        scores = [passage["score"] for passage in passages]
+        assert parts == sorted(parts, reverse=True)
+        assert scores == pytest.approx(normalize(parts), abs=1e-3)
 
 
 async def test_the_default_weights_are_the_required_ones(app: App) -> None:
     passages = (await extract_result(app, "rye and a comet", materials=TEXT))["passages"]
-    assert [passage["score"] for passage in passages] == pytest.approx(
-        [
-            0.65 * meaning + 0.35 * words
-            for meaning, words in zip(
-                _normalize([passage["similarity"] for passage in passages]),
-                _normalize([passage["bm25"] for passage in passages]),
-                strict=True,
-            )
-        ],
-        abs=1e-3,
-    )
-
-
-def _normalize(values: list[float]) -> list[float]:
-    return [(value - min(values)) / (max(values) - min(values)) for value in values]
+    similarities = normalize([passage["similarity"] for passage in passages])
+    word_scores = normalize([passage["bm25"] for passage in passages])
+    expected = [
+        0.65 * similarity + 0.35 * word_score
+        for similarity, word_score in zip(similarities, word_scores, strict=True)
+    ]
+    assert [passage["score"] for passage in passages] == pytest.approx(expected, abs=1e-3)
 
 
 async def test_the_length_of_a_passage_is_a_setting(open_app: Callable[..., App]) -> None:
     text = " ".join(f"Sentence number {number} is about the sea." for number in range(60))
     for max_characters in (200, 1_500):
-        result = await extract_result(
-            open_app(extract_passage_characters=max_characters), "sea", materials=text, top_k=20
-        )
+        app = open_app(extract_passage_characters=max_characters)
+        result = await extract_result(app, "sea", materials=text, top_k=20)
         assert max(map(len, result["contexts"])) <= max_characters
-        assert min(result["considered"], 20) == len(result["contexts"])
+        assert len(result["contexts"]) == min(result["considered"], 20)
         assert result["considered"] >= len(text) // max_characters
 
 
@@ -339,5 +341,5 @@ async def test_an_answer_fits_the_declared_schema(app: App) -> None:
         result = await extract_result(app, "comet", materials=TEXT, **arguments)
         assert_matches_schema(result, declared["outputSchema"])
     assert set(declared["inputSchema"]["required"]) == {"query"}
-    described = declared["inputSchema"]["properties"].values()
-    assert all(field.get("description") for field in described)
+    fields = declared["inputSchema"]["properties"].values()
+    assert all(field.get("description") for field in fields)

@@ -1,11 +1,19 @@
-"""Documents erased during their upload, or uploaded during an erasure, are complete or gone."""
+"""A document that is erased during its upload, or uploaded during an erasure, is complete or gone.
+
+Most tests disturb an upload or an erasure after its first commit, then another one after its second
+commit, and so on, until the disturbed side makes no more commits. `commit` is the number of that
+commit, and also of a database, since each attempt has its own.
+
+A text that is too long for one call is deferred: the call stores the text, and later calls or the
+job `ingest_materials` embed it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -37,38 +45,55 @@ if TYPE_CHECKING:
     from tests.support.commit_hooks import CommitHook, Results, Send
 
     Open = Callable[..., WatchedApp]
-    ExpectedState = tuple[dict[str, Any], dict[str, dict[str, Any]]]
 
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
-ID: Final = content_id(TEXT)
+DOCUMENT: Final = content_id(TEXT)
+"""The id under which the text is stored."""
 LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
-"""Settings by which the text is too long for a call."""
-DOWN: Final = WordEmbedder()
-DOWN.is_down = True
-
-
+"""Settings that defer the text."""
+BROKEN_EMBEDDER: Final = WordEmbedder()
+BROKEN_EMBEDDER.is_down = True
 ERASURE_SECONDS: Final = 60.0
-"""An erasure of a few pages ends within this time, even beside another writer."""
+"""An erasure of a few pages ends within this time, even if another process writes meanwhile."""
 
 
 class Killed(Exception):
-    """An exception that stands for a kill of the process."""
+    """The process is killed."""
+
+
+class ExpectedState(NamedTuple):
+    """What an upload leaves that nothing disturbs.
+
+    Attributes:
+        result: The result of the upload.
+        documents: The stored documents, by path.
+    """
+
+    result: dict[str, Any]
+    documents: dict[str, dict[str, Any]]
 
 
 @pytest.fixture
 async def open_app(project: str) -> AsyncIterator[Open]:
-    """A function that makes apps. Each number has its own database."""
+    """A function that makes apps. Apps with the same number share a database.
+
+    With `defers`, the app defers the text. With `is_down`, its embedder does not work.
+    """
     apps: list[App] = []
 
     def make_app(
-        number: int, around: CommitHook = send_commit, *, down: bool = False, short: bool = False
+        number: int,
+        commit_hook: CommitHook = send_commit,
+        *,
+        is_down: bool = False,
+        defers: bool = False,
     ) -> WatchedApp:
-        settings = Settings(
-            google_cloud_project=f"{project}-{number}", **(LOW_LIMIT if short else {})
-        )
-        app = WatchedApp(settings, around, embedder=DOWN if down else WordEmbedder())
+        project_id = f"{project}-{number}"
+        settings = Settings(google_cloud_project=project_id, **(LOW_LIMIT if defers else {}))
+        embedder = BROKEN_EMBEDDER if is_down else WordEmbedder()
+        app = WatchedApp(settings, commit_hook, embedder=embedder)
         apps.append(app)
         return app
 
@@ -78,11 +103,12 @@ async def open_app(project: str) -> AsyncIterator[Open]:
 
 
 async def die() -> None:
+    """Kill the process."""
     raise Killed
 
 
 async def erase(app: App, task: str = "default") -> None:
-    """Erase a workspace of the reader, as the command does."""
+    """Erase a workspace of the user `reader`, as the command of the CLI does."""
     database = app.context(READER, Meter()).database
     erasure = WorkspaceErasure(database, Workspace(database, str(READER.user_id), task))
     if await erasure.begin():
@@ -90,7 +116,7 @@ async def erase(app: App, task: str = "default") -> None:
             pass
 
 
-async def erase_and_begin(erasing_app: App, broken_app: App) -> None:
+async def erase_and_begin_upload(erasing_app: App, broken_app: App) -> None:
     """Erase the workspace, then begin an upload that cannot be completed."""
     await erase(erasing_app)
     assert await get_error_code(broken_app, materials=TEXT) == "UNAVAILABLE"
@@ -98,26 +124,26 @@ async def erase_and_begin(erasing_app: App, broken_app: App) -> None:
 
 @pytest.fixture
 async def expected(open_app: Open) -> ExpectedState:
-    """The answer and the stored documents without any erasure."""
+    """The result and the stored documents without any erasure."""
     undisturbed_app = open_app(-1)
-    return await extract_result(undisturbed_app, QUERY, materials=TEXT), await read_workspaces(
-        undisturbed_app
-    )
+    result = await extract_result(undisturbed_app, QUERY, materials=TEXT)
+    return ExpectedState(result, await read_workspaces(undisturbed_app))
 
 
 async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     """Assert that the document is complete or gone, and can be uploaded again."""
-    answer, documents_expected = expected
     project_id = app.settings.google_cloud_project
     documents = await read_workspaces(app)
     is_erasing = documents.get("default", {}).get("erasing")
-    if not is_erasing and documents.get(f"default/documents/{ID}", {}).get("status") == "ready":
-        assert find_differences(documents_expected, documents) == {}, project_id
+    status = documents.get(f"default/documents/{DOCUMENT}", {}).get("status")
+    if status == "ready" and not is_erasing:
+        assert find_differences(expected.documents, documents) == {}, project_id
     else:
         await assert_not_found(app, TEXT)
+
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert answer | {"known": result["known"]} == result, project_id
-    assert find_differences(documents_expected, await read_workspaces(app)) == {}, project_id
+    assert result == expected.result | {"known": result["known"]}, project_id
+    assert find_differences(expected.documents, await read_workspaces(app)) == {}, project_id
 
 
 @SOME_OR_ALL
@@ -125,223 +151,214 @@ async def test_a_document_erased_during_its_upload_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     conflicts = 0
-    for commits in range(0, 20, step):
-        other_app = open_app(commits)
-        uploading_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+    for commit in range(0, 20, step):
+        other_app = open_app(commit)
+        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
         documents = await read_workspaces(other_app)
         if answer.error:
             conflicts += 1
-            assert answer.error.code == "CONFLICT", commits
+            assert answer.error.code == "CONFLICT", commit
             assert "again" in answer.error.message
-        if answer.error or commits == uploading_app.commits:
-            assert documents == {}, commits
+        if answer.error or commit == uploading_app.commits:
+            assert documents == {}, commit
         await assert_whole_or_gone(other_app, expected)
-    assert conflicts >= 3 / step
+    assert conflicts >= 3 / step  # at least the first three commits
 
 
 @SOME_OR_ALL
-async def test_a_document_erased_while_deferred_is_gone(
-    open_app: Open,
-    step: int,
-) -> None:
-    for commits in range(2, 20, step):
-        other_app = open_app(commits, short=True)
-        uploading_app = open_app(
-            commits, call_after(commits, partial(erase, other_app)), short=True
-        )
+async def test_a_document_erased_while_deferred_is_gone(open_app: Open, step: int) -> None:
+    for commit in range(2, 20, step):
+        other_app = open_app(commit, defers=True)
+        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)), defers=True)
         answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
-        assert await read_workspaces(other_app) == {}, commits
+        assert await read_workspaces(other_app) == {}, commit
         assert answer.error is None or answer.error.code == "CONFLICT"
-        assert await get_error_code(other_app, document=ID) == "NOT_FOUND"
-    assert commits > 4
+        assert await get_error_code(other_app, document=DOCUMENT) == "NOT_FOUND"
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_while_resumed_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits, short=True)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit, defers=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        asking_app = open_app(commits, call_after(commits, partial(erase, other_app)))
-        answer = await call_extract_with_deadline(asking_app, document=ID)
-        if asking_app.commits < commits:
+        asking_app = open_app(commit, call_after(commit, partial(erase, other_app)))
+        answer = await call_extract_with_deadline(asking_app, document=DOCUMENT)
+        if asking_app.commits < commit:
             break
-        assert await read_workspaces(other_app) == {}, commits
+        assert await read_workspaces(other_app) == {}, commit
         assert answer.error is None or answer.error.code in ("CONFLICT", "NOT_FOUND")
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 3
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 3
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_during_the_job_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits, short=True)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit, defers=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        job_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+        job_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         report = await run_job(INGEST_MATERIALS, job_app)
-        if job_app.commits < commits:
+        if job_app.commits < commit:
             break
         assert isinstance(report, Report)
-        assert await read_workspaces(other_app) == {}, commits
-        assert report.failures == [], commits
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 3
+        assert await read_workspaces(other_app) == {}, commit
+        assert report.failures == [], commit
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 3
 
 
 @SOME_OR_ALL
 async def test_an_upload_during_an_erasure_is_whole_or_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
         await extract_result(other_app, QUERY, materials=TEXT)
         erasing_app = open_app(
-            commits,
-            call_after(commits, partial(call_extract_with_deadline, other_app, materials=TEXT)),
+            commit,
+            call_after(commit, partial(call_extract_with_deadline, other_app, materials=TEXT)),
         )
         await erase(erasing_app)
-        if erasing_app.commits < commits:
+        if erasing_app.commits < commit:
             break
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 4
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_another_upload_during_an_erasure_is_whole_or_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
         await extract_result(other_app, QUERY, materials=make_text(3, first=500))
         erasing_app = open_app(
-            commits,
-            call_after(commits, partial(call_extract_with_deadline, other_app, materials=TEXT)),
+            commit,
+            call_after(commit, partial(call_extract_with_deadline, other_app, materials=TEXT)),
         )
         await erase(erasing_app)
-        if erasing_app.commits < commits:
+        if erasing_app.commits < commit:
             break
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 4
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_a_call_never_continues_another_upload(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(2, 20, step):
-        other_app = open_app(commits)
-        broken_app = open_app(commits, down=True)
+    for commit in range(2, 20, step):
+        other_app = open_app(commit)
+        broken_app = open_app(commit, is_down=True)
         uploading_app = open_app(
-            commits, call_after(commits, partial(erase_and_begin, other_app, broken_app))
+            commit, call_after(commit, partial(erase_and_begin_upload, other_app, broken_app))
         )
         await call_extract_with_deadline(uploading_app, materials=TEXT)
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 4
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_the_job_never_continues_another_upload(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
-    for commits in range(1, 20, step):
-        other_app, broken_app = open_app(commits, short=True), open_app(commits, down=True)
+    for commit in range(1, 20, step):
+        other_app, broken_app = open_app(commit, defers=True), open_app(commit, is_down=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
         job_app = open_app(
-            commits, call_after(commits, partial(erase_and_begin, other_app, broken_app))
+            commit, call_after(commit, partial(erase_and_begin_upload, other_app, broken_app))
         )
         await run_job(INGEST_MATERIALS, job_app)
-        if job_app.commits < commits:
+        if job_app.commits < commit:
             break
-        await assert_whole_or_gone(open_app(commits), expected)
-    assert commits > 3
+        await assert_whole_or_gone(open_app(commit), expected)
+    assert commit > 3
 
 
 @SOME_OR_ALL
-async def test_an_answer_of_an_erased_workspace_is_not_stored(
-    open_app: Open,
-    step: int,
-) -> None:
-    for commits in range(2, 20, step):
-        other_app = open_app(commits)
-        uploading_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+async def test_an_answer_of_an_erased_workspace_is_not_stored(open_app: Open, step: int) -> None:
+    for commit in range(2, 20, step):
+        other_app = open_app(commit)
+        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         await call_extract_with_deadline(uploading_app, materials=TEXT, idempotency_key="k")
-        if uploading_app.commits < commits:
+        if uploading_app.commits < commit:
             break
-        assert await read_stored_answers(other_app) == [], commits
-    assert commits > 4
+        assert await read_stored_answers(other_app) == [], commit
+    assert commit > 4
 
 
 @SOME_OR_ALL
-async def test_two_erasures_at_once_both_end(open_app: Open, step: int) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
+async def test_two_concurrent_erasures_both_complete(open_app: Open, step: int) -> None:
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
         await extract_result(other_app, QUERY, materials=TEXT, idempotency_key="k")
-        erasing_app = open_app(commits, call_after(commits, partial(erase, other_app)))
+        erasing_app = open_app(commit, call_after(commit, partial(erase, other_app)))
         await erase(erasing_app)
-        if erasing_app.commits < commits:
+        if erasing_app.commits < commit:
             break
-        assert await read_workspaces(other_app) == {}, commits
-        assert await read_stored_answers(other_app) == [], commits
-    assert commits > 4
+        assert await read_workspaces(other_app) == {}, commit
+        assert await read_stored_answers(other_app) == [], commit
+    assert commit > 4
     await extract_result(other_app, QUERY, materials=TEXT)
-    await asyncio.gather(*(erase(app) for app in (other_app, open_app(commits), other_app)))
+    await asyncio.gather(*(erase(app) for app in (other_app, open_app(commit), other_app)))
     assert await read_workspaces(other_app) == {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("then", ["upload", "purge"])
+@pytest.mark.parametrize("next_event", ["upload", "purge"])
 async def test_a_partly_erased_workspace_can_be_purged(
-    open_app: Open, expected: ExpectedState, then: str
+    open_app: Open, expected: ExpectedState, next_event: str
 ) -> None:
-    for commits in range(1, 20):
-        app = open_app(commits)
-        killed_app = open_app(commits, call_after(commits, die))
+    for commit in range(1, 20):
+        app = open_app(commit)
+        killed_app = open_app(commit, call_after(commit, die))
         await extract_result(app, QUERY, materials=TEXT)
         with suppress(Killed):
             await erase(killed_app)
-        if killed_app.commits < commits:
+        if killed_app.commits < commit:
             break
         await assert_not_found(app, TEXT)
-        if then == "purge":
+        if next_event == "purge":
             await run_job(PURGE, app)
-            assert await read_workspaces(app) == {}, commits
+            assert await read_workspaces(app) == {}, commit
         await assert_whole_or_gone(app, expected)
-    assert commits > 4
+    assert commit > 4
 
 
 async def die_while_erasing(app: App) -> None:
+    """Begin an erasure with an app that is killed during it."""
     with suppress(Killed):
         await erase(app)
 
 
 @SOME_OR_ALL
-async def test_an_erasure_ends_beside_one_that_died(open_app: Open, step: int) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
-        killed_app = open_app(commits, call_after(commits, die))
+async def test_an_erasure_completes_after_another_one_died(open_app: Open, step: int) -> None:
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
+        killed_app = open_app(commit, call_after(commit, die))
         await extract_result(other_app, QUERY, materials=TEXT)
-        erasing_app = open_app(
-            commits, call_before(commits, partial(die_while_erasing, killed_app))
-        )
+        erasing_app = open_app(commit, call_before(commit, partial(die_while_erasing, killed_app)))
         async with asyncio.timeout(ERASURE_SECONDS):
             await erase(erasing_app)
-        assert await read_workspaces(other_app) == {}, commits
-        if erasing_app.commits < commits:
+        assert await read_workspaces(other_app) == {}, commit
+        if erasing_app.commits < commit:
             break
-    assert commits > 4
+    assert commit > 4
 
 
-async def race(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
+async def erase_during_upload(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
     """Upload a text, erase it during the upload, and let both continue at the same time.
 
     Args:
@@ -352,33 +369,34 @@ async def race(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
     Returns:
         The number of commits of the erasure.
     """
-    paused = asyncio.Event()
-    finished = asyncio.Event()
+    erasure_has_paused = asyncio.Event()  # or ended, if it has fewer commits
+    erasure_may_continue = asyncio.Event()
     erasures: list[asyncio.Task[None]] = []
 
-    async def pause() -> None:
-        paused.set()
-        await finished.wait()
+    async def pause_erasure() -> None:
+        erasure_has_paused.set()
+        await erasure_may_continue.wait()
 
-    erasing_app = open_on(call_before(erasure_commit, pause))
+    erasing_app = open_on(call_before(erasure_commit, pause_erasure))
 
     async def erase_all() -> None:
         await erase(erasing_app)
-        paused.set()
+        erasure_has_paused.set()
 
-    async def around(commit: int, send: Send) -> Results:
+    async def begin_erasure_after_commit(commit: int, send: Send) -> Results:
         try:
             return await send()
         finally:
             if commit == upload_commit:
                 erasures.append(asyncio.create_task(erase_all()))
-                await paused.wait()
+                await erasure_has_paused.wait()
             elif commit > upload_commit:
-                finished.set()
+                erasure_may_continue.set()
 
-    answer = await call_extract_with_deadline(open_on(around), materials=TEXT)
+    uploading_app = open_on(begin_erasure_after_commit)
+    answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
     assert answer.error is None or answer.error.code == "CONFLICT"
-    finished.set()
+    erasure_may_continue.set()
     async with asyncio.timeout(ERASURE_SECONDS):
         await erasures[0]
     return erasing_app.commits
@@ -386,15 +404,16 @@ async def race(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("upload_commit", [2, 3, 4])
-async def test_an_erasure_ends_beside_an_upload(
+async def test_an_erasure_completes_during_an_upload(
     open_app: Open, expected: ExpectedState, upload_commit: int
 ) -> None:
-    for commits in range(1, 20):
-        erasure_commits = await race(partial(open_app, commits), upload_commit, commits)
-        await assert_whole_or_gone(open_app(commits), expected)
-        if erasure_commits < commits:
+    for commit in range(1, 20):
+        open_on = partial(open_app, commit)
+        erasure_commits = await erase_during_upload(open_on, upload_commit, commit)
+        await assert_whole_or_gone(open_app(commit), expected)
+        if erasure_commits < commit:
             break
-    assert commits > 4
+    assert commit > 4
 
 
 async def get_error_code(app: App, **arguments: Any) -> str | None:

@@ -1,4 +1,8 @@
-"""`extract_key_info` with an embedding model that fails, is slow, or refuses texts."""
+"""`extract_key_info` survives an embedding model that fails, is slow, or refuses texts.
+
+An upload stores the passages that are embedded so far, so that a repeated call continues with the
+others.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +51,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
-ID: Final = content_id(TEXT)
-FIRST_BATCH: Final = 32
-"""The number of passages in the first batch."""
-LONG: Final = make_text(10 * FIRST_BATCH)
-"""The number of passages in ten batches."""
+DOCUMENT: Final = content_id(TEXT)
+"""The id under which the text is stored."""
+BATCH_SIZE: Final = 32
+"""The number of passages that are embedded with one request; the text fills one batch and a bit."""
+LONG_TEXT: Final = make_text(10 * BATCH_SIZE)
+"""A text of ten batches."""
 OK: Final = Reply()
 ATTEMPT_SECONDS: Final = 30.0
 """The seconds after which an attempt to embed times out."""
@@ -59,23 +64,23 @@ ATTEMPT_SECONDS: Final = 30.0
 
 @pytest.fixture
 def fake() -> Iterator[FakeOpenAI]:
-    """The embedding model."""
+    """A server of an embedding model, whose replies a test chooses."""
     with FakeOpenAI() as server:
         yield server
 
 
 @pytest.fixture
 async def app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
-    """An app whose model only times out when it hangs."""
+    """An app whose requests to the model time out only if the model hangs."""
     embedder = OpenAIEmbedder(
         base_url=fake.base_url,
         model=MODEL,
         dimension=DIMENSION,
         time_limit=ATTEMPT_SECONDS * ATTEMPTS_IN_TIME,
     )
-    instance = App(make_openai_settings(fake, project), embedder=embedder)
-    yield instance
-    await instance.aclose()
+    opened = App(make_openai_settings(fake, project), embedder=embedder)
+    yield opened
+    await opened.aclose()
     await embedder.aclose()
 
 
@@ -84,31 +89,31 @@ async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
     """A function that makes more apps for the same database, with other settings."""
     apps: list[App] = []
 
-    def make_instance(**fields: Any) -> App:
+    def make_app(**fields: Any) -> App:
         apps.append(App(make_openai_settings(fake, project, **fields)))
         return apps[-1]
 
-    yield make_instance
+    yield make_app
     for app in apps:
         await app.aclose()
 
 
 @pytest.fixture
 async def calm_app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
-    """An app without any faults."""
-    instance = App(make_openai_settings(fake, f"{project}-calm"))
-    yield instance
-    await instance.aclose()
+    """An app with a database of its own, which a test uses while the model works."""
+    opened = App(make_openai_settings(fake, f"{project}-calm"))
+    yield opened
+    await opened.aclose()
 
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_busy_model_is_tried_again(calm_app: App, fake: FakeOpenAI, open_app: Open) -> None:
     app = open_app()
-    fake.script.extend(
-        [OK, make_error_reply(429, retry_after="0"), make_error_reply(503), CUT_CONNECTION]
-    )
+    failures = [make_error_reply(429, retry_after="0"), make_error_reply(503), CUT_CONNECTION]
+    fake.script.extend([OK, *failures])
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert fake.text_counts == [FIRST_BATCH, 8, 8, 8, 8, 1]
+    # The second batch of eight passages fails three times. The query comes last.
+    assert fake.text_counts == [BATCH_SIZE, 8, 8, 8, 8, 1]
     assert await extract_result(calm_app, QUERY, materials=TEXT) == result
     assert await read_workspaces(calm_app) == await read_workspaces(app)
 
@@ -134,15 +139,15 @@ async def test_a_model_that_stays_down_is_an_outage(
     assert_says_to_call_again(error)
     await assert_not_found(app, TEXT)
     stored = await read_texts_with_vectors(app)
-    assert stored == {make_paragraph(number) for number in range(FIRST_BATCH)}
+    assert stored == {make_paragraph(number) for number in range(BATCH_SIZE)}
+
     fake.usual = OK
-    before = len(list_embedded_passages(fake))
+    count_before = len(list_embedded_passages(fake))
     result = await extract_result(app, QUERY, materials=TEXT)
     assert result["considered"] == PARAGRAPH_COUNT
     assert result["contexts"][0] == make_paragraph(31)
-    assert list_embedded_passages(fake)[before:] == [
-        make_paragraph(number) for number in range(FIRST_BATCH, PARAGRAPH_COUNT)
-    ]
+    remaining_passages = [make_paragraph(number) for number in range(BATCH_SIZE, PARAGRAPH_COUNT)]
+    assert list_embedded_passages(fake)[count_before:] == remaining_passages
 
 
 async def test_an_outage_leaves_the_same_documents(
@@ -168,20 +173,21 @@ async def test_a_refused_passage_is_named_by_its_characters(app: App, fake: Fake
     fake.rejected_words = make_paragraph(35)
     error = await extract_error(app, QUERY, materials=TEXT)
     start = TEXT.index(fake.rejected_words)
-    errors = f"characters {start} to {start + len(fake.rejected_words)}"
+    span = f"characters {start} to {start + len(fake.rejected_words)}"
     assert error.code == "VALIDATION_ERROR"
-    assert errors in error.details["materials"]
-    assert errors in error.message
+    assert span in error.details["materials"]
+    assert span in error.message
     await assert_not_found(app, TEXT)
+
     fake.rejected_words = ""
     result = await extract_result(app, QUERY, materials=TEXT)
     assert result["contexts"][0] == make_paragraph(31)
 
 
 async def test_a_query_without_a_vector_is_ranked_by_words(app: App, fake: FakeOpenAI) -> None:
-    first = await extract_result(app, QUERY, materials=TEXT)
+    document = (await extract_result(app, QUERY, materials=TEXT))["document"]
     fake.usual = make_error_reply(429, retry_after="600")
-    for target in ({"materials": TEXT}, {"document": first["document"]}, {"scope": "task"}):
+    for target in ({"materials": TEXT}, {"document": document}, {"scope": "task"}):
         result = await extract_result(app, "In which room is thing 12?", **target)
         assert result["contexts"][0] == make_paragraph(12)
         assert "ranked by words alone" in result["message"]
@@ -207,23 +213,25 @@ async def test_a_time_out_with_a_hanging_model_asks_to_repeat(
     answer = await call_extract_with_deadline(app, seconds=20, materials=TEXT)
     assert_says_to_call_again(answer.error)
     await assert_not_found(app, TEXT)
+
     fake.usual = OK
-    before = len(list_embedded_passages(fake))
+    count_before = len(list_embedded_passages(fake))
     stored = await read_texts_with_vectors(app)  # a write that was under way may follow
     await extract_result(app, QUERY, materials=TEXT)
-    assert not stored & set(list_embedded_passages(fake)[before:])
-    assert set(TEXT.split("\n\n")) == await read_texts_with_vectors(app)
+    assert not stored & set(list_embedded_passages(fake)[count_before:])
+    assert await read_texts_with_vectors(app) == set(TEXT.split("\n\n"))
 
 
 async def test_a_repeated_call_continues_after_a_slow_model(
     app: App, fake: FakeOpenAI, monotonic: MonotonicClock
 ) -> None:
-    def slow(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def delay(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
         monotonic.advance(ATTEMPT_SECONDS / 2)
         return vectors
 
-    fake.usual = Reply(alter=slow)
-    result = (await call_extract_with_deadline(app, seconds=100, materials=LONG)).result
+    # The first call has no time for all passages.
+    fake.usual = Reply(alter=delay)
+    result = (await call_extract_with_deadline(app, seconds=100, materials=LONG_TEXT)).result
     assert result
     assert result["status"] == "pending"
     assert result["contexts"] == []
@@ -231,38 +239,40 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     assert result["ask_again_after"] > 0
     stored = await read_texts_with_vectors(app)
     assert set(list_embedded_passages(fake)) == stored
-    assert 0 < len(stored) < 10 * FIRST_BATCH
+    assert 0 < len(stored) < 10 * BATCH_SIZE
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
-    before = len(list_embedded_passages(fake))
+
+    # Neither has the second, which begins at the end of the text.
+    count_before = len(list_embedded_passages(fake))
     answer = await call_extract_with_deadline(app, seconds=100, document=result["document"])
     assert answer.result
     assert answer.result["status"] == "pending"
     assert answer.result["known"] is True
     assert answer.receipt.price == 0
-    new_passages = list_embedded_passages(fake)[before:]
+    new_passages = list_embedded_passages(fake)[count_before:]
     assert new_passages
-    assert LONG.split("\n\n")[: -len(new_passages) - 1 : -1] == new_passages
+    assert LONG_TEXT.split("\n\n")[::-1][: len(new_passages)] == new_passages
+
+    # The third completes the text, and no passage was embedded twice.
     fake.usual = OK
     ready = await extract_result(app, QUERY, document=result["document"])
     assert ready["status"] == "ready"
     assert ready["contexts"][0] == make_paragraph(31)
-    assert sorted(LONG.split("\n\n")) == sorted(list_embedded_passages(fake))
+    assert sorted(list_embedded_passages(fake)) == sorted(LONG_TEXT.split("\n\n"))
 
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_repeated_call_in_an_outage_loses_nothing(
-    fake: FakeOpenAI,
-    app: App,
-    open_app: Open,
+    fake: FakeOpenAI, app: App, open_app: Open
 ) -> None:
-    hasty = open_app(extract_materials_characters=500)
-    await extract_result(hasty, QUERY, materials=TEXT)
+    deferring_app = open_app(extract_materials_characters=500)
+    await extract_result(deferring_app, QUERY, materials=TEXT)
     fake.usual = make_error_reply(500)
-    assert_says_to_call_again(
-        (await call_extract_with_deadline(app, seconds=1_000, document=ID)).error
-    )
+    answer = await call_extract_with_deadline(app, seconds=1_000, document=DOCUMENT)
+    assert_says_to_call_again(answer.error)
+
     fake.usual = OK
-    ready = await extract_result(app, QUERY, document=ID)
+    ready = await extract_result(app, QUERY, document=DOCUMENT)
     assert ready["status"] == "ready"
     assert ready["known"] is True
 
@@ -271,11 +281,11 @@ async def test_a_text_uploaded_twice_at_once_is_stored_once(
     app: App, calm_app: App, open_app: Open
 ) -> None:
     expected = await extract_result(calm_app, QUERY, materials=TEXT)
-    other = open_app()
-    answers = await asyncio.gather(
-        *(extract_result(caller, QUERY, materials=TEXT) for caller in (app, other, app, other))
+    apps = (app, open_app()) * 2
+    results = await asyncio.gather(
+        *(extract_result(uploading_app, QUERY, materials=TEXT) for uploading_app in apps)
     )
-    assert [answer | {"known": False} for answer in answers] == [expected] * 4
+    assert [result | {"known": False} for result in results] == [expected] * 4
     assert await read_workspaces(calm_app) == await read_workspaces(app)
 
 
@@ -283,34 +293,40 @@ async def test_a_call_sent_twice_at_once_is_run_once(
     app: App, calm_app: App, open_app: Open
 ) -> None:
     expected = await extract_result(calm_app, QUERY, materials=TEXT)
-    other = open_app()
-    errors: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
+    apps = (app, open_app()) * 2
+    arguments: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
     answers = await asyncio.gather(
-        *(call_extract_with_deadline(caller, **errors) for caller in (app, other) * 2)
+        *(call_extract_with_deadline(calling_app, **arguments) for calling_app in apps)
     )
     assert [answer.result for answer in answers] == [expected] * 4
-    assert sum(not answer.receipt.replayed for answer in answers) == 1
+    assert len([answer for answer in answers if not answer.receipt.replayed]) == 1
     assert await read_workspaces(calm_app) == await read_workspaces(app)
 
 
 async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenAI) -> None:
-    other = f"{make_text(20)}\n\nAn end of its own."
-    await asyncio.gather(*(extract_result(app, QUERY, materials=text) for text in (TEXT, other)))
+    other_text = f"{make_text(20)}\n\nAn end of its own."
+    texts = (TEXT, other_text)
+    await asyncio.gather(*(extract_result(app, QUERY, materials=text) for text in texts))
+
     stored = await read_workspaces(app)
-    passages = [name for name in stored if "/passages/" in name]
+    passages = [fields for path, fields in stored.items() if "/passages/" in path]
     assert len(passages) == PARAGRAPH_COUNT + 1
-    expected_keys = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
-    assert sum(expected_keys <= stored[name]["facets"] for name in passages) == 20
-    assert {
-        stored[f"default/documents/{content_id(text)}"]["status"] for text in (TEXT, other)
-    } == {DocumentStatus.READY.value}
-    before = len(list_embedded_passages(fake))
+    both_documents = {f"document:{content_id(text)}" for text in texts}
+    shared_passages = [passage for passage in passages if both_documents <= passage["facets"]]
+    assert len(shared_passages) == 20
+    for text in texts:
+        status = stored[f"default/documents/{content_id(text)}"]["status"]
+        assert status == DocumentStatus.READY.value
+
+    count_before = len(list_embedded_passages(fake))
     result = await extract_result(app, QUERY, scope="task")
     assert result["considered"] == PARAGRAPH_COUNT + 1
-    assert len(list_embedded_passages(fake)) == before
+    assert len(list_embedded_passages(fake)) == count_before
 
 
-async def test_a_key_the_model_refuses_is_no_outage(fake: FakeOpenAI, open_app: Open) -> None:
+async def test_a_key_that_the_model_refuses_is_not_an_outage(
+    fake: FakeOpenAI, open_app: Open
+) -> None:
     fake.keys = {"right"}
     app_with_wrong_key, app_with_right_key = (
         open_app(openai_api_key=SecretStr(key)) for key in ("wrong", "right")

@@ -1,4 +1,4 @@
-"""`extract_key_info` while the database refuses, breaks connections, or hangs."""
+"""`extract_key_info` reports an outage while the database refuses connections or hangs."""
 
 from __future__ import annotations
 
@@ -39,6 +39,25 @@ DEADLINE: Final = 30.0
 """The deadline of a call; the clock is advanced once the database is away."""
 
 
+class HangingEmbedder(WordEmbedder):
+    """A model that embeds one batch and then hangs."""
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Embed the first batch, and never return for the second."""
+        if self.is_down:
+            await asyncio.Event().wait()
+        self.is_down = True
+        return await WordEmbedder().embed(texts, purpose)
+
+
+class UnusedEmbedder(WordEmbedder):
+    """A model that must not be called."""
+
+    async def embed(self, *_: Any) -> Any:
+        """Fail the test."""
+        raise AssertionError
+
+
 @pytest.fixture
 async def proxy() -> AsyncIterator[TcpProxy]:
     """A proxy in front of the database."""
@@ -52,7 +71,7 @@ def make_settings(project: str, number: int) -> Settings:
 
 
 async def disconnect(proxy: TcpProxy, fault: str, monotonic: MonotonicClock) -> None:
-    """Refuse connections, which the client here retries at once, or hang until the deadline."""
+    """Let the proxy refuse connections, or hang; if it hangs, advance the clock to the deadline."""
     await getattr(proxy, fault)()
     if fault == "hang":
         monotonic.advance_soon(DEADLINE)
@@ -72,7 +91,7 @@ async def test_a_missing_database_is_an_outage_without_embedding(
     app = connect(App(make_settings(project, 0), embedder=UnusedEmbedder()), proxy)
     requests: list[dict[str, Any]] = [
         {"materials": TEXT},
-        {"document": "0" * 32},
+        {"document": content_id(TEXT)},
         {"scope": "task"},
     ]
     answers = await asyncio.gather(
@@ -106,6 +125,7 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
             assert_says_to_call_again(answer.error)
             await proxy.restore()
             await app.aclose()
+
         working_app = App(settings, embedder=WordEmbedder())
         documents = await read_workspaces(working_app)
         # A commit that was under way may have landed since.
@@ -113,11 +133,11 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
             assert find_differences(expected_documents, documents) == {}, commits
         else:
             await assert_not_found(working_app, TEXT)
+
         result = await extract_result(working_app, QUERY, materials=TEXT)
         assert result == expected | {"known": result["known"]}
-        assert find_differences(expected_documents, await read_workspaces(working_app)) == {}, (
-            commits
-        )
+        documents = await read_workspaces(working_app)
+        assert find_differences(expected_documents, documents) == {}, commits
         await working_app.aclose()
 
     assert undisturbed_app.commits > 4
@@ -150,22 +170,3 @@ async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, pro
     assert result["status"] == "ready"
     assert await extract_result(app, QUERY, document=result["document"]) == result | {"known": True}
     await app.aclose()
-
-
-class HangingEmbedder(WordEmbedder):
-    """A model that embeds one batch and then hangs."""
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed once."""
-        if self.is_down:
-            await asyncio.Event().wait()
-        self.is_down = True
-        return await WordEmbedder().embed(texts, purpose)
-
-
-class UnusedEmbedder(WordEmbedder):
-    """A model that must not be called."""
-
-    async def embed(self, *_: Any) -> Any:
-        """Fail."""
-        raise AssertionError

@@ -1,13 +1,14 @@
-"""The call that defers a text pays for its first answer; each later answer has its price.
+"""The call that defers a text pays for the first answer. Each later answer has a price of its own.
 
-A receipt without a price is charged the price of the tool.
+A text that is too long for one call is deferred: it is pending until a job or a further call has
+embedded it, and ready then.
 """
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -39,33 +40,49 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
-ID: Final = content_id(TEXT)
+DOCUMENT: Final = content_id(TEXT)
+"""The id under which the text is stored."""
 LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
-"""Settings by which the text is too long for a call."""
+"""Settings that defer the text."""
 FREE: Final = 0
 FULL_PRICE: Final = None
+"""A receipt without a price means the price of the tool."""
 
 
 class Killed(Exception):
-    """An exception that stands for a kill of the process."""
+    """The process is killed."""
+
+
+class Outcome(NamedTuple):
+    """The status or the error code of a call, and its price."""
+
+    status: str
+    price: int | None
+
+
+PENDING_AT_FULL_PRICE: Final = Outcome("pending", FULL_PRICE)
+PENDING_FOR_FREE: Final = Outcome("pending", FREE)
+READY_AT_FULL_PRICE: Final = Outcome("ready", FULL_PRICE)
+READY_FOR_FREE: Final = Outcome("ready", FREE)
 
 
 async def die() -> None:
+    """Kill the process."""
     raise Killed
 
 
 @pytest.fixture
 async def open_app(project: str) -> AsyncIterator[Open]:
-    """A function that makes apps. Each number has its own database."""
+    """A function that makes apps, which defer the text. Each number has its own database."""
     apps: list[WatchedApp] = []
 
     def make_app(
-        number: int = 0, around: CommitHook = send_commit, *, down: bool = False
+        number: int = 0, commit_hook: CommitHook = send_commit, *, is_down: bool = False
     ) -> WatchedApp:
         settings = Settings(google_cloud_project=f"{project}-{number}", **LOW_LIMIT)
         embedder = WordEmbedder()
-        embedder.is_down = down
-        apps.append(WatchedApp(settings, around, embedder=embedder))
+        embedder.is_down = is_down
+        apps.append(WatchedApp(settings, commit_hook, embedder=embedder))
         return apps[-1]
 
     yield make_app
@@ -73,188 +90,182 @@ async def open_app(project: str) -> AsyncIterator[Open]:
         await app.aclose()
 
 
-async def read_status_and_price(app: App, **arguments: Any) -> tuple[str, int | None]:
-    """Return the status or error code of a call, and its price."""
+async def call_for_outcome(app: App, **arguments: Any) -> Outcome:
+    """Call the tool, and return the outcome."""
     answer = await call_extract_with_deadline(app, **arguments)
     if answer.error:
-        return answer.error.code, FREE
+        return Outcome(answer.error.code, FREE)
     assert answer.result
-    return answer.result["status"], answer.receipt.price
+    return Outcome(answer.result["status"], answer.receipt.price)
 
 
 async def upload_and_ask(app: App) -> None:
     """Upload the text and get an answer."""
-    assert await read_status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
-    assert await read_status_and_price(app, document=ID) == ("ready", FREE)
+    assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
+    assert await call_for_outcome(app, document=DOCUMENT) == READY_FOR_FREE
 
 
-async def ask_and_append(app: App, answers: list[tuple[str, int | None]]) -> None:
-    """Ask about the document, and append the status and the price."""
-    answers.append(await read_status_and_price(app, document=ID))
+async def ask_and_append(app: App, outcomes: list[Outcome]) -> None:
+    """Ask about the document, and append the outcome."""
+    outcomes.append(await call_for_outcome(app, document=DOCUMENT))
 
 
 async def test_an_immediate_answer_costs_each_time(open_app: Open) -> None:
     app = open_app()
     text = make_text(5)
-    assert await read_status_and_price(app, materials=text) == ("ready", FULL_PRICE)
-    assert await read_status_and_price(app, materials=text) == ("ready", FULL_PRICE)
-    assert await read_status_and_price(app, document=content_id(text)) == ("ready", FULL_PRICE)
+    assert await call_for_outcome(app, materials=text) == READY_AT_FULL_PRICE
+    assert await call_for_outcome(app, materials=text) == READY_AT_FULL_PRICE
+    assert await call_for_outcome(app, document=content_id(text)) == READY_AT_FULL_PRICE
 
 
-@pytest.mark.parametrize("target", [{"document": ID}, {"materials": TEXT}])
+@pytest.mark.parametrize("target", [{"document": DOCUMENT}, {"materials": TEXT}])
 async def test_the_first_answer_of_a_deferred_text_is_prepaid(
     open_app: Open, target: dict[str, str]
 ) -> None:
     app = open_app()
-    assert await read_status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
+    assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
     await run_job(INGEST_MATERIALS, app)
-    assert await read_status_and_price(app, **target) == ("ready", FREE)
-    assert await read_status_and_price(app, **target) == ("ready", FULL_PRICE)
+    assert await call_for_outcome(app, **target) == READY_FOR_FREE
+    assert await call_for_outcome(app, **target) == READY_AT_FULL_PRICE
 
 
 async def test_a_pending_text_is_asked_again_for_free(open_app: Open) -> None:
     app = open_app()
-    assert await read_status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
-    assert await read_status_and_price(open_app(down=True), document=ID) == ("UNAVAILABLE", FREE)
-    assert await read_status_and_price(app, document=ID) == ("ready", FREE)
-    assert await read_status_and_price(app, document=ID) == ("ready", FULL_PRICE)
-
-
-async def test_one_of_many_simultaneous_answers_is_prepaid(
-    open_app: Open,
-) -> None:
-    app = open_app()
-    await read_status_and_price(app, materials=TEXT)
-    await run_job(INGEST_MATERIALS, app)
-    answers = await asyncio.gather(
-        *(read_status_and_price(caller, document=ID) for caller in (app, open_app()) * 3)
+    assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
+    assert await call_for_outcome(open_app(is_down=True), document=DOCUMENT) == (
+        "UNAVAILABLE",
+        FREE,
     )
-    assert [answer for answer in answers if answer != ("ready", FULL_PRICE)] == [("ready", FREE)]
+    assert await call_for_outcome(app, document=DOCUMENT) == READY_FOR_FREE
+    assert await call_for_outcome(app, document=DOCUMENT) == READY_AT_FULL_PRICE
+
+
+async def test_one_of_many_simultaneous_answers_is_prepaid(open_app: Open) -> None:
+    app = open_app()
+    await call_for_outcome(app, materials=TEXT)
+    await run_job(INGEST_MATERIALS, app)
+    apps = (app, open_app()) * 3
+    outcomes = await asyncio.gather(
+        *(call_for_outcome(asking_app, document=DOCUMENT) for asking_app in apps)
+    )
+    assert outcomes.count(READY_FOR_FREE) == 1
+    assert outcomes.count(READY_AT_FULL_PRICE) == 5
 
 
 @SOME_OR_ALL
-async def test_a_resumed_call_never_restores_a_prepayment(
-    open_app: Open,
-    step: int,
-) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
-        assert await read_status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
-        answers: list[tuple[str, int | None]] = []
+async def test_a_resumed_call_never_restores_a_prepayment(open_app: Open, step: int) -> None:
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
+        assert await call_for_outcome(other_app, materials=TEXT) == PENDING_AT_FULL_PRICE
+        outcomes: list[Outcome] = []
         asking_app = open_app(
-            commits, call_after(commits, partial(ask_and_append, other_app, answers))
+            commit, call_after(commit, partial(ask_and_append, other_app, outcomes))
         )
-        await ask_and_append(asking_app, answers)
-        if asking_app.commits < commits:
+        await ask_and_append(asking_app, outcomes)
+        if asking_app.commits < commit:
             break
         # A call during the embedding by another one is pending and free.
-        assert {("pending", FREE), ("ready", FREE), ("ready", FULL_PRICE)}.issuperset(answers)
-        assert answers.count(("ready", FREE)) == 1, commits
-        assert await read_status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
-    assert commits > 3
+        assert {PENDING_FOR_FREE, READY_FOR_FREE, READY_AT_FULL_PRICE}.issuperset(outcomes)
+        assert outcomes.count(READY_FOR_FREE) == 1, commit
+        assert await call_for_outcome(other_app, document=DOCUMENT) == READY_AT_FULL_PRICE
+    assert commit > 3
 
 
 @SOME_OR_ALL
-async def test_an_overtaken_upload_leaves_the_document_ready(
-    open_app: Open,
-    step: int,
-) -> None:
-    for commits in range(2, 20, step):
-        other_app = open_app(commits)
-        uploading_app = open_app(commits, call_after(commits, partial(upload_and_ask, other_app)))
-        await read_status_and_price(uploading_app, materials=TEXT)
-        if uploading_app.commits < commits:
+async def test_an_overtaken_upload_leaves_the_document_ready(open_app: Open, step: int) -> None:
+    for commit in range(2, 20, step):
+        other_app = open_app(commit)
+        uploading_app = open_app(commit, call_after(commit, partial(upload_and_ask, other_app)))
+        await call_for_outcome(uploading_app, materials=TEXT)
+        if uploading_app.commits < commit:
             break
-        stored = (await read_workspaces(other_app))[f"default/documents/{ID}"]
-        assert stored["status"] == "ready", commits
-    assert commits > 4
+        stored = (await read_workspaces(other_app))[f"default/documents/{DOCUMENT}"]
+        assert stored["status"] == "ready", commit
+    assert commit > 4
 
 
 @SOME_OR_ALL
 async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
-    for commits in range(1, 20, step):
-        other_app = open_app(commits)
-        assert await read_status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
+    for commit in range(1, 20, step):
+        other_app = open_app(commit)
+        assert await call_for_outcome(other_app, materials=TEXT) == PENDING_AT_FULL_PRICE
         await run_job(INGEST_MATERIALS, other_app)
-        killed_app = open_app(commits, call_after(commits, die))
-        await call_extract_with_deadline(killed_app, document=ID, idempotency_key="k")
-        if killed_app.commits < commits:
+        killed_app = open_app(commit, call_after(commit, die))
+        await call_extract_with_deadline(killed_app, document=DOCUMENT, idempotency_key="k")
+        if killed_app.commits < commit:
             break
-        answer = await call_extract_with_deadline(other_app, document=ID, idempotency_key="k")
-        assert answer.receipt.price == FREE, commits
-        assert await read_status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
-    assert commits > 1
+        answer = await call_extract_with_deadline(other_app, document=DOCUMENT, idempotency_key="k")
+        assert answer.receipt.price == FREE, commit
+        assert await call_for_outcome(other_app, document=DOCUMENT) == READY_AT_FULL_PRICE
+    assert commit > 1
 
 
 @SOME_OR_ALL
-async def test_a_repeated_commit_changes_nothing(
-    open_app: Open,
-    step: int,
-) -> None:
+async def test_a_repeated_commit_changes_nothing(open_app: Open, step: int) -> None:
     """Google's client repeats commits by itself."""
     calm_app = open_app(-1)
-    costs = [
-        await read_status_and_price(calm_app, materials=TEXT),
-        await read_status_and_price(calm_app, document=ID),
+    expected_outcomes = [
+        await call_for_outcome(calm_app, materials=TEXT),
+        await call_for_outcome(calm_app, document=DOCUMENT),
     ]
     expected_documents = await read_workspaces(calm_app)
-    for commits in range(1, 20, step):
-        app = open_app(commits, send_commit_twice(commits))
-        actual = [
-            await read_status_and_price(app, materials=TEXT),
-            await read_status_and_price(app, document=ID),
+    for commit in range(1, 20, step):
+        app = open_app(commit, send_commit_twice(commit))
+        outcomes = [
+            await call_for_outcome(app, materials=TEXT),
+            await call_for_outcome(app, document=DOCUMENT),
         ]
-        assert costs == actual, commits
+        assert outcomes == expected_outcomes, commit
         assert await read_workspaces(app) == expected_documents
-        if app.commits < commits:
+        if app.commits < commit:
             break
-    assert commits > 6
+    assert commit > 6
 
 
 async def test_one_payment_buys_one_text(open_app: Open) -> None:
     """The gateway accepts a call with the idempotency key of a paid call without payment."""
     app = open_app()
-    assert await read_status_and_price(app, materials=TEXT, idempotency_key="k") == (
+    assert await call_for_outcome(app, materials=TEXT, idempotency_key="k") == (
         "pending",
         FULL_PRICE,
     )
-    for arguments in ({"materials": make_text(first=100)}, {"document": ID}):
-        costs = await read_status_and_price(app, idempotency_key="k", **arguments)
-        assert costs == ("CONFLICT", FREE)
-    assert await read_status_and_price(app, materials=TEXT, idempotency_key="k") == (
+    for arguments in ({"materials": make_text(first=100)}, {"document": DOCUMENT}):
+        outcome = await call_for_outcome(app, idempotency_key="k", **arguments)
+        assert outcome == ("CONFLICT", FREE)
+    assert await call_for_outcome(app, materials=TEXT, idempotency_key="k") == (
         "pending",
         FULL_PRICE,
     )
 
 
-async def test_of_many_texts_with_one_key_one_is_paid(open_app: Open) -> None:
+async def test_one_of_many_texts_with_the_same_key_is_paid(open_app: Open) -> None:
     app = open_app()
     texts = [make_text(first=100 * number) for number in range(4)]
-    costs = await asyncio.gather(
-        *(read_status_and_price(app, materials=text, idempotency_key="k") for text in texts)
+    outcomes = await asyncio.gather(
+        *(call_for_outcome(app, materials=text, idempotency_key="k") for text in texts)
     )
-    assert [cost for cost in costs if cost[0] == "pending"] == [("pending", FULL_PRICE)]
+    assert [outcome for outcome in outcomes if outcome.status == "pending"] == [
+        PENDING_AT_FULL_PRICE
+    ]
     stored = await read_workspaces(app)
-    prepaid = [name for name, fields in stored.items() if fields.get("prepaid")]
-    assert len(prepaid) == 1
+    assert len([path for path, fields in stored.items() if fields.get("prepaid")]) == 1
 
 
 async def test_one_call_at_a_time_embeds_a_deferred_text(open_app: Open) -> None:
     app = open_app()
-    await read_status_and_price(app, materials=TEXT)
-    costs = await asyncio.gather(*(read_status_and_price(app, document=ID) for _ in range(5)))
-    embedded = {("ready", FREE), ("pending", FREE), ("ready", FULL_PRICE)}
-    assert embedded.issuperset(costs)
-    assert costs.count(("ready", FREE)) == 1
+    await call_for_outcome(app, materials=TEXT)
+    outcomes = await asyncio.gather(*(call_for_outcome(app, document=DOCUMENT) for _ in range(5)))
+    assert {READY_FOR_FREE, PENDING_FOR_FREE, READY_AT_FULL_PRICE}.issuperset(outcomes)
+    assert outcomes.count(READY_FOR_FREE) == 1
 
 
 async def test_a_failed_text_is_uploaded_again_for_free(open_app: Open) -> None:
     app = open_app()
-    assert await read_status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
-    store = Workspace(app.context(READER, Meter()).database, "reader", "default")
-    await store.mark_failed(await store.load_document(ID), "it was refused")
-    assert await read_status_and_price(app, document=ID) == ("VALIDATION_ERROR", FREE)
-    assert await read_status_and_price(app, materials=TEXT) == ("pending", FREE)
+    assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
+    workspace = Workspace(app.context(READER, Meter()).database, "reader", "default")
+    await workspace.mark_failed(await workspace.load_document(DOCUMENT), "it was refused")
+    assert await call_for_outcome(app, document=DOCUMENT) == ("VALIDATION_ERROR", FREE)
+    assert await call_for_outcome(app, materials=TEXT) == PENDING_FOR_FREE
     await run_job(INGEST_MATERIALS, app)
-    assert await read_status_and_price(app, document=ID) == ("ready", FREE)
-    assert await read_status_and_price(app, document=ID) == ("ready", FULL_PRICE)
+    assert await call_for_outcome(app, document=DOCUMENT) == READY_FOR_FREE
+    assert await call_for_outcome(app, document=DOCUMENT) == READY_AT_FULL_PRICE

@@ -1,7 +1,11 @@
-"""`extract_key_info` ranks as brute force does, in memory and from the database."""
+"""`extract_key_info` ranks passages as a comparison with all of them does.
+
+A new text is ranked in memory, and a stored one with queries to the database. Both must agree.
+"""
 
 from __future__ import annotations
 
+import itertools
 import random
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -9,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given
-from hypothesis import settings as sampled
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from functions.tools.workspaces.extract_key_info import tool
@@ -30,26 +34,28 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LIMIT = tool.MAX_DOCUMENTS
-"""The limit that the message names."""
+MAX_DOCUMENTS = tool.MAX_DOCUMENTS
+"""The maximum number of texts that a call searches."""
 
 WORDS: Final = (
     *("rye", "wheat", "oven", "dough", "Salt", "yeast", "lamp", "bell", "sail", "anchor"),
     *("storm", "the", "of", "reef", "knots", "über", "麦", "🌾"),
 )
-PARTS: Final = ("\n\n", "\r\n\r\n", "\n \t\n\n")
+BREAKS: Final = ("\n\n", "\r\n\r\n", "\n \t\n\n")
 PASSAGES: Final = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6)
 TEXTS: Final = st.lists(
-    st.tuples(PASSAGES, st.sampled_from((" ", "  ", "\n")), st.sampled_from(PARTS)),
+    st.tuples(PASSAGES, st.sampled_from((" ", "  ", "\n")), st.sampled_from(BREAKS)),
     min_size=1,
     max_size=12,
-).map(lambda parts: "".join(gap.join(words) + end for words, gap, end in parts))
+).map(lambda parts: "".join(space.join(words) + end for words, space, end in parts))
 QUERIES: Final = st.lists(st.sampled_from((*WORDS, "unheard")), min_size=1, max_size=4).map(
     " ".join
 )
-MOST: Final = 50
+NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
+MAX_CONTEXTS: Final = 50
+"""The maximum number of contexts that settings allow."""
 
-few_examples = sampled(
+few_examples = hypothesis_settings(
     deadline=None,
     derandomize=True,
     max_examples=20,
@@ -65,8 +71,8 @@ def local_model() -> LocalEmbedder:
 
 @pytest.fixture
 def settings(project: str) -> Settings:
-    """The deepest search that settings allow."""
-    return Settings(google_cloud_project=project, extract_top_k_limit=MOST)
+    """Settings of `app` with the largest number of contexts."""
+    return Settings(google_cloud_project=project, extract_top_k_limit=MAX_CONTEXTS)
 
 
 @pytest.fixture
@@ -91,20 +97,20 @@ def make_filler(seed: str, passages: int) -> str:
     return "\n\n".join(" ".join(chance.choices(WORDS, k=7)) for _ in range(passages))
 
 
-async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
-    """Assert that an upload, a repeated call and a call by document return the best passages."""
-    arguments: dict[str, Any] = {"task_id": uuid.uuid4().hex, "top_k": MOST}
+async def assert_best_passages(app: App, text: str, query: str) -> None:
+    """Assert that an upload and all kinds of repeated calls return the same best passages."""
+    arguments: dict[str, Any] = {"task_id": uuid.uuid4().hex, "top_k": MAX_CONTEXTS}
     first = await extract_result(app, query, materials=text, **arguments)
-    second = await extract_result(app, query, materials=text, **arguments)
+    by_text = await extract_result(app, query, materials=text, **arguments)
     by_id = await extract_result(app, query, document=first["document"], **arguments)
-    of_task = await extract_result(app, query, scope="task", **arguments)
+    of_workspace = await extract_result(app, query, scope="task", **arguments)
+
     assert first["known"] is False
-    assert second["known"] is True
-    assert first | {"known": True} == second
-    assert second == by_id
+    assert by_text == first | {"known": True}
+    assert by_id == by_text
     for name in ("contexts", "passages", "considered", "matches"):
-        assert first[name] == of_task[name]
-    assert_scores_match(await score_by_brute_force([text], query), first, MOST)
+        assert of_workspace[name] == first[name]
+    assert_scores_match(await score_by_brute_force([text], query), first, MAX_CONTEXTS)
     assert_quoted({first["document"]: text}, first)
 
 
@@ -112,17 +118,17 @@ def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
     """Assert that contexts are exact slices of their texts, best first, without repeats."""
     passages = result["passages"]
     quoted = [texts[passage["document"]][passage["start"] : passage["end"]] for passage in passages]
-    assert quoted == result["contexts"]
+    assert result["contexts"] == quoted
     scores = [passage["score"] for passage in passages]
-    assert sorted(scores, reverse=True) == scores
+    assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
     assert len({" ".join(quote.split()) for quote in quoted}) == len(quoted)
 
 
 @few_examples
 @given(TEXTS, QUERIES)
-async def test_memory_and_store_rank_as_brute_force(app: App, text: str, query: str) -> None:
-    await assert_same_in_all_ways(app, text, query)
+async def test_memory_and_database_rank_as_brute_force(app: App, text: str, query: str) -> None:
+    await assert_best_passages(app, text, query)
 
 
 @pytest.mark.parametrize(
@@ -135,47 +141,49 @@ async def test_memory_and_store_rank_as_brute_force(app: App, text: str, query: 
 async def test_more_passages_than_candidates_rank_the_same(app: App, passages: int) -> None:
     text = make_filler(f"shelf of {passages}", passages)
     for query in ("anchor in a storm", "über 麦", "oven of salt and yeast", "unheard"):
-        await assert_same_in_all_ways(app, text, query)
+        await assert_best_passages(app, text, query)
 
 
 @pytest.mark.slow
-async def test_memory_and_store_agree_with_the_local_model(
+async def test_memory_and_database_agree_with_the_local_model(
     settings: Settings, local_model: LocalEmbedder
 ) -> None:
     app = App(settings, embedder=local_model)
     text = make_filler("shelf of the model", 80)
     for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
-        first = await extract_result(app, query, materials=text, task_id=query[:5], top_k=20)
-        result = await extract_result(
-            app, query, document=first["document"], task_id=query[:5], top_k=20
-        )
-        assert first | {"known": True} == result
+        options: dict[str, Any] = {"task_id": query[:5], "top_k": 20}
+        in_memory = await extract_result(app, query, materials=text, **options)
+        document = in_memory["document"]
+        from_database = await extract_result(app, query, document=document, **options)
+        assert from_database == in_memory | {"known": True}
     await app.aclose()
 
 
 @few_examples
 @given(st.lists(TEXTS, min_size=1, max_size=5), QUERIES)
-async def test_a_workspace_is_ranked_as_one(app: App, texts: Sequence[str], query: str) -> None:
+async def test_a_workspace_is_ranked_as_one_text(
+    app: App, texts: Sequence[str], query: str
+) -> None:
     task_id = uuid.uuid4().hex
     documents = {}
     for text in texts:
         result = await extract_result(app, query, materials=text, task_id=task_id)
         documents[result["document"]] = text
-    result = await extract_result(app, query, scope="task", task_id=task_id, top_k=MOST)
-    assert_scores_match(await score_by_brute_force(texts, query), result, MOST)
+    result = await extract_result(app, query, scope="task", task_id=task_id, top_k=MAX_CONTEXTS)
+    assert_scores_match(await score_by_brute_force(texts, query), result, MAX_CONTEXTS)
     assert_quoted(documents, result)
 
 
-async def test_a_workspace_of_many_texts_is_ranked_as_one(app: App) -> None:
-    """More documents than one Firestore query compares."""
-    texts = {f"{make_filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
+async def test_a_workspace_of_many_texts_is_ranked_as_one_text(app: App) -> None:
+    """There are more texts than one Firestore query compares."""
+    texts = [f"{make_filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)]
     documents = {}
     for text in texts:
         result = await extract_result(app, "mark", materials=text)
         documents[result["document"]] = text
     for query in ("anchor in a storm", "mark 7"):
-        result = await extract_result(app, query, scope="task", top_k=MOST)
-        assert_scores_match(await score_by_brute_force(texts, query), result, MOST)
+        result = await extract_result(app, query, scope="task", top_k=MAX_CONTEXTS)
+        assert_scores_match(await score_by_brute_force(texts, query), result, MAX_CONTEXTS)
         assert_quoted(documents, result)
 
 
@@ -184,25 +192,30 @@ async def test_a_changed_passage_length_applies_to_a_new_upload(
 ) -> None:
     """The passages of the earlier splitting are gone."""
     text = " ".join(f"{sentence}." for sentence in make_filler("long", 60).split("\n\n"))
-    long = open_app()
-    short = open_app(extract_passage_characters=200)
-    await extract_result(long, "anchor storm", materials=text, top_k=MOST)
-    first = await extract_result(short, "anchor storm", materials=text, top_k=MOST)
-    second = await extract_result(short, "anchor storm", materials=text, top_k=MOST)
-    of_task = await extract_result(short, "anchor storm", scope="task", top_k=MOST)
-    assert first["contexts"] == second["contexts"] == of_task["contexts"]
-    assert first["passages"] == second["passages"] == of_task["passages"]
+    query = "anchor storm"
+    await extract_result(open_app(), query, materials=text, top_k=MAX_CONTEXTS)
+
+    app = open_app(extract_passage_characters=200)
+    upload = await extract_result(app, query, materials=text, top_k=MAX_CONTEXTS)
+    by_text = await extract_result(app, query, materials=text, top_k=MAX_CONTEXTS)
+    of_workspace = await extract_result(app, query, scope="task", top_k=MAX_CONTEXTS)
+    for result in (by_text, of_workspace):
+        assert result["contexts"] == upload["contexts"]
+        assert result["passages"] == upload["passages"]
 
 
 async def test_a_longer_passage_length_applies_to_a_new_upload(
     open_app: Callable[..., App],
 ) -> None:
     text = " ".join(f"{sentence}." for sentence in make_filler("long", 120).split("\n\n"))
-    short, long = open_app(extract_passage_characters=200), open_app(extract_passage_characters=600)
-    await extract_result(short, "anchor storm", materials=text, top_k=MOST)
-    first = await extract_result(long, "anchor storm", materials=text, top_k=MOST)
-    second = await extract_result(long, "anchor storm", materials=text, top_k=MOST)
-    assert first | {"known": True} == second
+    query = "anchor storm"
+    earlier_app = open_app(extract_passage_characters=200)
+    await extract_result(earlier_app, query, materials=text, top_k=MAX_CONTEXTS)
+
+    app = open_app(extract_passage_characters=600)
+    upload = await extract_result(app, query, materials=text, top_k=MAX_CONTEXTS)
+    by_text = await extract_result(app, query, materials=text, top_k=MAX_CONTEXTS)
+    assert by_text == upload | {"known": True}
 
 
 async def test_a_document_is_found_after_passages_changed_in_length(
@@ -211,12 +224,9 @@ async def test_a_document_is_found_after_passages_changed_in_length(
     """The caller of a known document may no longer have its text."""
     text = make_filler("kept", 5)
     document = (await extract_result(open_app(), "anchor", materials=text))["document"]
-    later = open_app(extract_passage_characters=1_000)
-    result = await extract_result(later, "anchor", document=document)
+    later_app = open_app(extract_passage_characters=1_000)
+    result = await extract_result(later_app, "anchor", document=document)
     assert result["considered"] == 5
-
-
-NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 async def test_a_passage_repeated_in_a_later_text_counts_as_later(
@@ -228,65 +238,65 @@ async def test_a_passage_repeated_in_a_later_text_counts_as_later(
     assert result["contexts"] == ["anchor \tstorm", "ANCHOR storm", "rye"]
 
 
-@pytest.mark.parametrize("later", ["ANCHOR storm", "anchor STORM"])
-async def test_of_two_equal_scores_the_later_text_comes_first(
-    open_app: Callable[..., App], later: str
+@pytest.mark.parametrize("other_spelling", ["ANCHOR storm", "anchor STORM"])
+async def test_the_later_of_two_texts_with_equal_scores_comes_first(
+    open_app: Callable[..., App], other_spelling: str
 ) -> None:
-    texts = ["anchor storm", later]
-    for task_id, order in (("forth", texts), ("back", texts[::-1])):
-        for number, text in enumerate(order):
+    texts = ["anchor storm", other_spelling]
+    for task_id, uploads in (("forth", texts), ("back", texts[::-1])):
+        for number, text in enumerate(uploads):
             app = open_app(NOON + timedelta(seconds=number))
             await extract_result(app, "sail", materials=text, task_id=task_id)
         result = await extract_result(open_app(NOON), "anchor storm", scope="task", task_id=task_id)
-        assert result["contexts"] == [order[1], order[0]]
+        assert result["contexts"] == uploads[::-1]
         assert len({passage["score"] for passage in result["passages"]}) == 1
 
 
-async def test_of_many_equal_scores_the_latest_come_first(
+async def test_the_latest_of_many_texts_with_equal_scores_come_first(
     open_app: Callable[..., App],
 ) -> None:
     """There are as many spellings with equal scores as the search by meaning returns."""
-    spellings = [
-        "".join(letter.upper() if number >> n & 1 else letter for n, letter in enumerate("anchor"))
-        for number in range(DENSE_CANDIDATES)
-    ]
+    variants = itertools.product(*((letter, letter.upper()) for letter in "anchor"))
+    spellings = ["".join(letters) for letters in itertools.islice(variants, DENSE_CANDIDATES)]
     for number, text in enumerate(spellings):
         app = open_app(NOON + timedelta(seconds=number))
         await extract_result(app, "sail", materials=text)
     result = await extract_result(open_app(NOON), "anchor", scope="task")
-    assert spellings[:-6:-1] == result["contexts"]
+    assert result["contexts"] == spellings[::-1][:5]
 
 
-async def test_of_equal_scores_in_a_text_the_first_comes_first(app: App) -> None:
-    text = "an oven\n\nanchor storm\n\nANCHOR storm\n\nanchor Storm\n\nAnchor Storm"
-    first = await extract_result(app, "anchor storm", materials=text)
-    second = await extract_result(app, "anchor storm", materials=text)
-    expected = [*text.split("\n\n")[1:], "an oven"]
-    assert first["contexts"] == expected
-    assert second["contexts"] == expected
+async def test_equal_scores_in_a_text_are_in_the_order_of_the_text(app: App) -> None:
+    equal_passages = ["anchor storm", "ANCHOR storm", "anchor Storm", "Anchor Storm"]
+    text = "\n\n".join(["an oven", *equal_passages])
+    for _ in range(2):
+        result = await extract_result(app, "anchor storm", materials=text)
+        assert result["contexts"] == [*equal_passages, "an oven"]
 
 
-@pytest.mark.parametrize("searched", [4, pytest.param(LIMIT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("limit", [4, pytest.param(MAX_DOCUMENTS, marks=pytest.mark.slow)])
 async def test_only_a_truncated_workspace_says_so(
-    app: App, monkeypatch: pytest.MonkeyPatch, searched: int
+    app: App, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(tool, "MAX_DOCUMENTS", searched)
-    for number in range(searched):
+    monkeypatch.setattr(tool, "MAX_DOCUMENTS", limit)
+    for number in range(limit):
         await extract_result(app, "anchor", materials=f"anchor {number}")
-    full = await extract_result(app, "anchor", scope="task")
+    result = await extract_result(app, "anchor", scope="task")
+    assert result["considered"] == limit
+    assert result.get("message") is None
+
     await extract_result(app, "anchor", materials="one more anchor")
-    beyond = await extract_result(app, "anchor", scope="task")
-    assert full["considered"] == searched
-    assert beyond["considered"] == searched
-    assert full.get("message") is None
-    assert f"latest {LIMIT}" in beyond["message"]
+    truncated_result = await extract_result(app, "anchor", scope="task")
+    assert truncated_result["considered"] == limit
+    # The message was made before the test changed the limit.
+    assert f"latest {MAX_DOCUMENTS}" in truncated_result["message"]
 
 
 async def test_matching_words_outrank_distant_vectors(app: App) -> None:
-    """To the local model all lines of a log are alike: their differences are noise."""
+    """An embedding model finds all lines of a log alike, so the differences are noise."""
     log = [
-        f"2026-11-22T10:{n // 60:02}:{n % 60:02} INFO worker {n % 7} took job {n} in {n % 90} ms"
-        for n in range(600)
+        f"2026-11-22T10:{second // 60:02}:{second % 60:02} INFO worker {second % 7} "
+        f"took job {second} in {second % 90} ms"
+        for second in range(600)
     ]
     log[431] = "2026-11-22T10:07:11 ERROR disk full on /var/lib/db, write aborted"
     for query in ("disk full", "write aborted"):
@@ -294,12 +304,12 @@ async def test_matching_words_outrank_distant_vectors(app: App) -> None:
         assert "disk full" in result["contexts"][0]
 
 
-async def test_the_end_of_a_long_passage_is_found_by_its_words(
-    app: App,
-) -> None:
+async def test_the_end_of_a_long_passage_is_found_by_its_words(app: App) -> None:
     """The local model reads only the first 256 tokens."""
-    chapters = [f"Chapter {n} is about the marketing plan of region {n}." for n in range(40)]
-    long = "The committee met and talked of the weather. " * 30
-    chapters[17] = f"{long}The treasurer keeps the vault key in Lisbon."
+    chapters = [
+        f"Chapter {number} is about the marketing plan of region {number}." for number in range(40)
+    ]
+    long_beginning = "The committee met and talked of the weather. " * 30
+    chapters[17] = f"{long_beginning}The treasurer keeps the vault key in Lisbon."
     result = await extract_result(app, "Where is the vault key?", materials="\n\n".join(chapters))
     assert "Lisbon" in result["contexts"][0]

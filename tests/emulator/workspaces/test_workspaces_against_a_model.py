@@ -1,7 +1,7 @@
-"""Checks against a model, a dict, that each workspace answers from its own texts only.
+"""Each workspace answers from its own texts only, as a model in memory predicts.
 
-The id of a workspace is called `task_id`. Users and ids are few and similar, so that they collide,
-and all users upload the same few texts.
+A workspace contains the texts that a user uploads for one purpose. Its id is called `task_id`.
+Users and ids are few and similar here, so that they collide, and all users upload the same texts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given
@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LONG: Final = "a" * 199
-NAMES: Final = (
+LONG_ID: Final = "a" * 199
+"""An id that is one character shorter than the limit."""
+TASK_IDS: Final = (
     None,
     "default",
     "notes",
@@ -65,17 +66,17 @@ NAMES: Final = (
     "n\u043etes",  # with a Cyrillic o
     "note\u017f",  # with a long s
     "caf\u00e9",
-    "cafe\u0301",
-    "\u200bnotes",
+    "cafe\u0301",  # the accent is a character of its own
+    "\u200bnotes",  # begins with an invisible space
     "notes\0",
     "\N{SAILBOAT}",
     "笔记",
-    LONG,
-    f"{LONG}b",
-    safe_id(LONG),
+    LONG_ID,
+    f"{LONG_ID}b",
+    safe_id(LONG_ID),
     safe_id("a/notes"),
 )
-"""Task ids that look alike, or like paths that lead elsewhere."""
+"""Ids that look alike, or like paths that lead elsewhere. None uses the workspace `default`."""
 TEXTS: Final = (
     f"{MAST}\n\n{BREAD}",
     f"{BREAD}\n\n{COMET}",
@@ -83,28 +84,55 @@ TEXTS: Final = (
     f"{BRIDGE}\n\n\n{MAST}\n\n{MAST}",
 )
 DOCUMENTS: Final = (*map(content_id, TEXTS), "0" * 32)
+"""The ids of the texts, and the id of a document that nobody uploads."""
 QUESTIONS: Final = ("What was struck by lightning?", "rye", "zyzzyva")
+UPLOAD_ID: Final = re.compile(r"\.[0-9a-f]{16}")
+"""The id of an upload in a path."""
 _ROUNDS: Final = itertools.count()
+"""Numbers for the databases of the examples."""
 
-names = st.one_of(st.sampled_from(NAMES), st.text(min_size=1, max_size=30).filter(str.strip))
-users = st.sampled_from(["a", "a.b", "a@b.example", "a-", "rag_tasks"])
-steps = st.tuples(
-    users,
-    names,
-    st.sampled_from(["upload", "upload", "upload in task", "document", "in task", "task", "erase"]),
-    st.integers(0, len(DOCUMENTS) - 1),
-    st.sampled_from(QUESTIONS),
+
+class Step(NamedTuple):
+    """A call by a user, or the erasure of a workspace.
+
+    Attributes:
+        user: The user.
+        task_id: The id of the workspace; None leaves the argument out.
+        action: What happens. Actions that end with "task" search all texts of the workspace.
+        number: The index of a text or a document.
+        question: The question of the call.
+    """
+
+    user: str
+    task_id: str | None
+    action: str
+    number: int
+    question: str
+
+
+task_ids = st.one_of(st.sampled_from(TASK_IDS), st.text(min_size=1, max_size=30).filter(str.strip))
+steps = st.builds(
+    Step,
+    user=st.sampled_from(["a", "a.b", "a@b.example", "a-", "rag_tasks"]),
+    task_id=task_ids,
+    action=st.sampled_from(
+        ["upload", "upload", "upload in task", "document", "document in task", "task", "erase"]
+    ),
+    number=st.integers(0, len(DOCUMENTS) - 1),
+    question=st.sampled_from(QUESTIONS),
 )
 
 
 class CountingEmbedder(WordEmbedder):
-    """Counts how often each passage is embedded."""
+    """An embedder that counts how often it embeds each passage."""
 
     def __init__(self) -> None:
+        """Start without counts."""
         super().__init__()
         self.embedded: Counter[str] = Counter()
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Count and embed passages; embed questions without counting them."""
         if purpose is Purpose.DOCUMENT:
             self.embedded.update(texts)
         return await super().embed(texts, purpose)
@@ -112,64 +140,68 @@ class CountingEmbedder(WordEmbedder):
 
 @dataclass
 class WorkspaceModel:
-    """A model of all workspaces: what is uploaded, and what must be stored.
+    """A model of all workspaces, which predicts the answers of an app.
 
     Attributes:
         app: The app under test.
-        tasks: The texts of each workspace, by its user and its id.
+        texts: The texts of each workspace, by its user and its id.
         embedded: How often each passage must have been embedded.
     """
 
     app: App
-    tasks: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    texts: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     embedded: Counter[str] = field(default_factory=Counter)
 
-    async def ask(self, user: str, name: str | None, query: str, **arguments: Any) -> CallAnswer:
-        task_id = {"task_id": name} if name is not None else {}
-        return await call_extract(
-            self.app, query, Caller.of(user), top_k=20, **task_id, **arguments
-        )
-
-    async def take_step(
-        self, user: str, name: str | None, action: str, number: int, query: str
-    ) -> None:
-        """Take one step in a workspace, and check the answer."""
-        task = safe_id(name or "default")
-        expected_texts = self.tasks[user, task]
-        text = TEXTS[number % len(TEXTS)]
-        scope = {"scope": "task"} if action.endswith("task") else {}
-        match action:
+    async def take_step(self, step: Step) -> None:
+        """Take a step, and check the answer."""
+        texts = self.texts[step.user, safe_id(step.task_id or "default")]
+        match step.action:
             case "upload" | "upload in task":
-                is_known = text in expected_texts
-                self.embedded.update(split_passages(text) - split_passages(*expected_texts))
-                expected_texts.add(text)
-                answer = await self.ask(user, name, query, materials=text, **scope)
-                assert answer.result
-                assert answer.result["known"] == is_known
-                assert content_id(text) == answer.result["document"]
-                assert_answers(answer, task, expected_texts if scope else {text})
-            case "document" | "in task":
-                document = DOCUMENTS[number]
-                answer = await self.ask(user, name, query, document=document, **scope)
-                if matching_texts := {
-                    candidate for candidate in expected_texts if content_id(candidate) == document
-                }:
-                    assert_answers(answer, task, expected_texts if scope else matching_texts)
-                else:
-                    # The error does not tell whether another workspace has the document.
-                    unknown = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
-                    assert get_error_code(answer) == "NOT_FOUND"
-                    assert answer.error == unknown.error
+                await self._upload(step, texts)
+            case "document" | "document in task":
+                await self._ask_about_document(step, texts)
             case "task":
-                answer = await self.ask(user, name, query, scope="task")
-                if expected_texts:
-                    assert_answers(answer, task, expected_texts)
+                answer = await self._ask(step)
+                if texts:
+                    assert_answers(answer, step, texts)
                 else:
                     assert get_error_code(answer) == "NOT_FOUND"
             case _:
-                if expected_texts:
-                    await erase_workspace(make_job_context(self.app), task, user)
-                    expected_texts.clear()
+                if texts:
+                    task_id = safe_id(step.task_id or "default")
+                    await erase_workspace(make_job_context(self.app), task_id, step.user)
+                    texts.clear()
+
+    async def _upload(self, step: Step, texts: set[str]) -> None:
+        text = TEXTS[step.number % len(TEXTS)]
+        is_known = text in texts
+        self.embedded.update(split_passages(text) - split_passages(*texts))
+        texts.add(text)
+        answer = await self._ask(step, materials=text)
+        assert answer.result
+        assert answer.result["known"] == is_known
+        assert answer.result["document"] == content_id(text)
+        assert_answers(answer, step, texts if step.action.endswith("task") else {text})
+
+    async def _ask_about_document(self, step: Step, texts: set[str]) -> None:
+        document = DOCUMENTS[step.number]
+        answer = await self._ask(step, document=document)
+        matching_texts = {text for text in texts if content_id(text) == document}
+        if matching_texts:
+            assert_answers(answer, step, texts if step.action.endswith("task") else matching_texts)
+        else:
+            # The error does not tell whether another workspace has the document.
+            unknown = await self._ask(step, document=DOCUMENTS[-1])
+            assert get_error_code(answer) == "NOT_FOUND"
+            assert answer.error == unknown.error
+
+    async def _ask(self, step: Step, **arguments: Any) -> CallAnswer:
+        if step.task_id is not None:
+            arguments["task_id"] = step.task_id
+        if step.action.endswith("task"):
+            arguments["scope"] = "task"
+        caller = Caller.of(step.user)
+        return await call_extract(self.app, step.question, caller, top_k=20, **arguments)
 
 
 def split_passages(*texts: str) -> Counter[str]:
@@ -181,24 +213,27 @@ def split_passages(*texts: str) -> Counter[str]:
 
 
 def get_error_code(answer: CallAnswer) -> str | None:
+    """Return the code of an error, or None after a success."""
     return answer.error.code if answer.error else None
 
 
-def assert_answers(answer: CallAnswer, task: str, texts: set[str]) -> None:
+def assert_answers(answer: CallAnswer, step: Step, texts: set[str]) -> None:
     """Assert that an answer has exactly the passages of these texts, at their positions."""
     assert answer.result, answer.error
-    assert task == answer.result["task_id"]
-    assert split_passages(*texts) == Counter(answer.result["contexts"])
-    assert len(split_passages(*texts)) == answer.result["considered"]
-    by_id = {content_id(text): text for text in texts}
-    assert answer.result["contexts"] == [
-        by_id[passage["document"]][passage["start"] : passage["end"]]
+    assert answer.result["task_id"] == safe_id(step.task_id or "default")
+    assert Counter(answer.result["contexts"]) == split_passages(*texts)
+    assert answer.result["considered"] == len(split_passages(*texts))
+    texts_by_id = {content_id(text): text for text in texts}
+    quotes = [
+        texts_by_id[passage["document"]][passage["start"] : passage["end"]]
         for passage in answer.result["passages"]
     ]
+    assert answer.result["contexts"] == quotes
 
 
 @pytest.fixture
 async def counting_app(settings: Settings) -> AsyncIterator[App]:
+    """An app whose embedder counts."""
     app = App(settings, embedder=CountingEmbedder())
     yield app
     await app.aclose()
@@ -211,58 +246,60 @@ async def counting_app(settings: Settings) -> AsyncIterator[App]:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(script=st.lists(steps, min_size=6, max_size=14))
-@example([("a", name, "upload", number % 3, "rye") for number, name in enumerate(NAMES)])
-async def test_each_workspace_answers_from_its_own_texts(
-    project: str, script: list[tuple[str, str | None, str, int, str]]
-) -> None:
+@example(
+    [Step("a", task_id, "upload", number % 3, "rye") for number, task_id in enumerate(TASK_IDS)]
+)
+async def test_each_workspace_answers_from_its_own_texts(project: str, script: list[Step]) -> None:
     embedder = CountingEmbedder()
     settings = Settings(google_cloud_project=f"{project}-{next(_ROUNDS)}")
     model = WorkspaceModel(App(settings, embedder=embedder))
     for step in script:
-        await model.take_step(*step)
+        await model.take_step(step)
     assert model.embedded == embedder.embedded
     await assert_stored(model)
     await model.app.aclose()
 
 
-UPLOAD_ID: Final = re.compile(r"\.[0-9a-f]{16}")
-"""The id of an upload in a path."""
-
-
 async def assert_stored(model: WorkspaceModel) -> None:
     """Assert that exactly the uploaded texts are stored, below their user and workspace."""
-    contents = await read_write_times(make_job_context(model.app))
-    tasks = {f"users/{user}/rag_tasks/{task}": texts for (user, task), texts in model.tasks.items()}
+    stored_paths = await read_write_times(make_job_context(model.app))
     expected = {"meta/embedding"} if model.embedded else set()
-    for task, texts in tasks.items():
-        expected |= {task} if texts else set()
-        expected |= {f"{task}/documents/{content_id(text)}" for text in texts}
-        expected |= {
-            f"{task}/parts/{content_id(text)}{suffix}" for text in texts for suffix in ("", ".0")
-        }
-        expected |= {f"{task}/passages/{content_id(passage)}" for passage in split_passages(*texts)}
-    assert {UPLOAD_ID.sub("", path) for path in contents} == expected
+    for (user, task_id), texts in model.texts.items():
+        workspace = f"users/{user}/rag_tasks/{task_id}"
+        if texts:
+            expected.add(workspace)
+        for document in map(content_id, texts):
+            expected.add(f"{workspace}/documents/{document}")
+            expected |= {f"{workspace}/parts/{document}", f"{workspace}/parts/{document}.0"}
+        for passage in split_passages(*texts):
+            expected.add(f"{workspace}/passages/{content_id(passage)}")
+    assert {UPLOAD_ID.sub("", path) for path in stored_paths} == expected
 
 
-async def test_different_task_ids_are_different_workspaces(
-    counting_app: App,
-) -> None:
-    texts_by_task: dict[str, list[tuple[str, str]]] = {}
-    for number, name in enumerate(filter(None, NAMES)):
-        text = f"Only {number} is here."
-        result = await extract_result(counting_app, "Who is here?", materials=text, task_id=name)
-        texts_by_task.setdefault(result["task_id"], []).append((name, text))
-    # Two of the names are the ids that other names are stored under.
-    assert len({name.strip() for name in filter(None, NAMES)}) - 2 == len(texts_by_task)
-    for task, pairs in texts_by_task.items():
-        result = await extract_result(counting_app, "Who?", scope="task", task_id=task, top_k=20)
-        assert {text for _, text in pairs} == set(result["contexts"])
-        assert {safe_id(name) for name, _ in pairs} == {task}
+async def test_different_task_ids_are_different_workspaces(counting_app: App) -> None:
+    ids = [task_id for task_id in TASK_IDS if task_id is not None]
+    stored_as: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
+    for number, task_id in enumerate(ids):
+        texts[task_id] = f"Only {number} is here."
+        result = await extract_result(
+            counting_app, "Who is here?", materials=texts[task_id], task_id=task_id
+        )
+        stored_as.setdefault(result["task_id"], []).append(task_id)
+
+    # Two of the ids are those under which Carrel stores two others.
+    assert len(stored_as) == len({task_id.strip() for task_id in ids}) - 2
+    for stored_id, same_ids in stored_as.items():
+        result = await extract_result(
+            counting_app, "Who?", scope="task", task_id=stored_id, top_k=20
+        )
+        assert set(result["contexts"]) == {texts[task_id] for task_id in same_ids}
+        assert {safe_id(task_id) for task_id in same_ids} == {stored_id}
 
 
-@pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0", "x" * 201, "\ud800"])
-async def test_a_blank_or_long_task_id_is_refused(counting_app: App, name: str) -> None:
-    error = await extract_error(counting_app, "Who?", materials=MAST, task_id=name)
+@pytest.mark.parametrize("task_id", ["", " ", "\n\t", "\u00a0", "x" * 201, "\ud800"])
+async def test_a_blank_or_long_task_id_is_refused(counting_app: App, task_id: str) -> None:
+    error = await extract_error(counting_app, "Who?", materials=MAST, task_id=task_id)
     assert error.code == "VALIDATION_ERROR"
     assert await read_write_times(make_job_context(counting_app)) == {}
 
@@ -273,9 +310,7 @@ async def test_a_malformed_document_id_is_invalid(counting_app: App, document: s
     assert error.code == "VALIDATION_ERROR"
 
 
-async def test_equal_texts_are_stored_for_each_workspace(
-    counting_app: App,
-) -> None:
+async def test_equal_texts_are_stored_for_each_workspace(counting_app: App) -> None:
     callers = [Caller.of(user) for user in ("ann", "ann.b")]
     for caller, task in itertools.product(callers, ("notes", "Notes")):
         result = await extract_result(counting_app, "rye", caller, materials=TEXTS[0], task_id=task)
@@ -284,11 +319,13 @@ async def test_equal_texts_are_stored_for_each_workspace(
     assert isinstance(embedder, CountingEmbedder)
     assert embedder.embedded == {MAST: 4, BREAD: 4}
     ctx = make_job_context(counting_app)
-    before = await read_write_times(ctx, "users/")
+
+    times_before = await read_write_times(ctx, "users/")
     await erase_workspace(ctx, "notes", "ann")
-    erased = "users/ann/rag_tasks/notes"
-    assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{erased}/")} == (
-        await read_write_times(ctx, "users/")
-    )
+    erased = "users/ann/rag_tasks/notes/"
+    times_elsewhere = {
+        path: time for path, time in times_before.items() if not f"{path}/".startswith(erased)
+    }
+    assert await read_write_times(ctx, "users/") == times_elsewhere
     result = await extract_result(counting_app, "rye", callers[0], scope="task", task_id="Notes")
     assert set(result["contexts"]) == {MAST, BREAD}
