@@ -48,7 +48,7 @@ _FIRST_PAGE: Final = """
 import asyncio, functions.gateway.console.app
 from functions.gateway.console.rendering import render_page
 render_page("error.html", title="", error=None, visit=None)
-functions.gateway.console.rendering._templates().get_template("home.html")
+functions.gateway.console.rendering._load_templates().get_template("home.html")
 """
 """The first page without the calls of its tools: imports, templates, style sheet and script."""
 _OWN_PACKAGES: Final = ("shared", "functions")

@@ -1,4 +1,4 @@
-"""A function that starts loads only modules of its bundle."""
+"""A function that starts loads only modules of its bundle, the archive it is deployed from."""
 
 from __future__ import annotations
 
@@ -40,8 +40,6 @@ UNWANTED = {
 }
 """The modules that a function of each kind does not load at its start."""
 OWN_FOLDERS = (str(ROOT / "functions"), str(ROOT / "shared"))
-
-
 JOB_CODE = {
     ROOT / "shared" / folder / f"{module}.py"
     for folder, module in (
@@ -51,7 +49,7 @@ JOB_CODE = {
         ("firestore", "runs"),
     )
 }
-
+"""The modules that only jobs need."""
 ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
 """The functions that quick tests start. The slow tests start a process for each other function."""
 
@@ -67,9 +65,7 @@ ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
         for function in functions()
     ],
 )
-def test_a_function_loads_only_its_bundle(
-    function: Function,
-) -> None:
+def test_a_function_loads_only_its_bundle(function: Function) -> None:
     code = f"""
 {function.main}
 import json, sys
@@ -78,7 +74,9 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([ACCESS_SECRET])}
     output = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT)
     loaded: dict[str, str | None] = json.loads(output)
+
     assert UNWANTED[function.kind] & loaded.keys() == set()
+
     own_files = {Path(path) for path in loaded.values() if path and path.startswith(OWN_FOLDERS)}
     assert own_files - follow_imports(function.main).files == set()
     assert own_files
@@ -92,14 +90,11 @@ def test_only_bundles_of_jobs_contain_job_code() -> None:
 
 def test_only_bulk_embedding_requires_aiplatform() -> None:
     """The package is large, and its import takes seconds."""
-    bundles = {
-        function.name
-        for function in functions()
-        if "google-cloud-aiplatform>=2.7"
-        in find_requirements(
-            follow_imports(function.main, list_excluded_modules(function)).other_modules
-        )
-    }
+    bundles = set()
+    for function in functions():
+        modules = follow_imports(function.main, list_excluded_modules(function)).other_modules
+        if "google-cloud-aiplatform>=2.7" in find_requirements(modules):
+            bundles.add(function.name)
     assert bundles == {"embed", "reembed"}
 
 
@@ -131,11 +126,12 @@ print(sum(path.endswith("catalog.json") for path in opened))
 """
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([ACCESS_SECRET])}
     command = [sys.executable, "-c", code]
+
     assert subprocess.check_output(command, env=environment) == b"1\n"
 
 
 def test_the_bundle_of_the_gateway_has_the_console() -> None:
-    """Its code is imported with the first page, and its templates are read then."""
+    """The console's code is imported with the first page, and its templates are read then."""
     (gateway,) = (function for function in functions() if function.kind == "gateway")
     folder = ROOT / "functions" / "gateway" / "console"
     files = {path for path in folder.rglob("*.*") if "__pycache__" not in path.parts}

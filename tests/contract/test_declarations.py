@@ -72,7 +72,7 @@ def find_property_settings() -> dict[str, set[str]]:
     return properties
 
 
-def find_settings_read(*paths: Path) -> set[str]:
+def find_read_settings(*paths: Path) -> set[str]:
     """Find the settings, without secrets, that files read directly or through a property."""
     attributes = {name for path in paths for name in find_setting_attributes(path)}
     properties = find_property_settings()
@@ -82,67 +82,73 @@ def find_settings_read(*paths: Path) -> set[str]:
     return ((attributes & SETTING_NAMES) | indirect) - SECRET_NAMES
 
 
-def bundle_modules(function: Function) -> list[Path]:
+def find_bundle_modules(function: Function) -> list[Path]:
     """Find the modules of a function's bundle that neither define nor compose settings."""
     files = follow_imports(function.main, list_excluded_modules(function)).files
     return [path for path in files - {*SETTINGS_MODULES, COMPOSITION_ROOT} if path.suffix == ".py"]
 
 
-def capability_settings(capabilities: frozenset[Capability]) -> set[str]:
+def list_capability_settings(capabilities: frozenset[Capability]) -> set[str]:
+    """Return the settings that a function with these capabilities gets."""
     return {name for capability in capabilities for name in CAPABILITY_SETTINGS[capability]}
 
 
 @pytest.mark.parametrize("folder", FIRST_PARTY)
-def test_settings_are_called_settings(folder: str) -> None:
-    """Other tests find the readers of settings by this name."""
-    other_names = {
-        f"{path.name}: {argument.arg}"
+def test_arguments_with_settings_are_named_settings(folder: str) -> None:
+    """The tests of this file find the modules that read settings by this name."""
+    annotated_arguments = [
+        (path.name, node.arg, ast.unparse(node.annotation))
         for path in (ROOT / folder).rglob("*.py")
-        for argument in ast.walk(ast.parse(path.read_bytes()))
-        if isinstance(argument, ast.arg) and argument.annotation
-        if re.search(r"\bSettings\b", ast.unparse(argument.annotation))
-        and argument.arg != "settings"
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.arg) and node.annotation
+    ]
+    other_names = {
+        f"{file_name}: {name}"
+        for file_name, name, annotation in annotated_arguments
+        if re.search(r"\bSettings\b", annotation) and name != "settings"
     }
+
     assert other_names == set()
 
 
 @every_function
 def test_a_function_gets_every_setting_that_it_reads(function: Function) -> None:
     names = {name.lower() for name in function.settings}
-    assert find_settings_read(*bundle_modules(function)) - names == set()
+    assert find_read_settings(*find_bundle_modules(function)) - names == set()
 
 
 @every_declaration
 def test_a_declared_setting_exists_and_is_read(declaration: Tool[Any, Any] | Job) -> None:
     [function] = [function for function in functions() if function.name == declaration.name]
     assert set(declaration.settings) <= SETTING_NAMES - SECRET_NAMES
-    assert set(declaration.settings) <= find_settings_read(*bundle_modules(function))
+    assert set(declaration.settings) <= find_read_settings(*find_bundle_modules(function))
 
 
 def test_the_gateway_gets_only_settings_that_it_reads() -> None:
     gateway = functions()[0]
     settings = {name.lower() for name in gateway.settings}
-    assert find_settings_read(*bundle_modules(gateway)) | {*TELEMETRY_SETTINGS} == settings
+    assert find_read_settings(*find_bundle_modules(gateway)) | {*TELEMETRY_SETTINGS} == settings
 
 
 def test_settings_of_the_context_follow_from_capabilities() -> None:
-    assert find_settings_read(COMPOSITION_ROOT) == {
+    assert find_read_settings(COMPOSITION_ROOT) == {
         *TOOL_SETTINGS,
-        *capability_settings(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
+        *list_capability_settings(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
     }
-    assert find_settings_read(JOB_MODULE) <= {*JOB_SETTINGS}
+    assert find_read_settings(JOB_MODULE) <= {*JOB_SETTINGS}
 
 
-def test_every_setting_has_a_reader_and_no_secret_is_plain() -> None:
+def test_every_setting_goes_to_a_function_unless_it_is_secret() -> None:
     names = {name.lower() for function in functions() for name in function.settings}
     assert names == SETTING_NAMES - SECRET_NAMES
 
 
 def test_only_embedding_functions_depend_on_the_model() -> None:
-    names = {function.name: set(function.settings) for function in functions()}
-    assert "VERTEX_MODEL" in names["search_kb"]
-    assert "VERTEX_MODEL" not in names["get_chunk"] | names["cards"]
-    assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= names["cards"]
+    settings_by_function = {function.name: set(function.settings) for function in functions()}
+    assert "VERTEX_MODEL" in settings_by_function["search_kb"]
+    assert "VERTEX_MODEL" not in settings_by_function["get_chunk"]
+    assert "VERTEX_MODEL" not in settings_by_function["cards"]
+    assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= settings_by_function["cards"]
 
 
 def test_every_capability_has_its_settings() -> None:
@@ -150,14 +156,16 @@ def test_every_capability_has_its_settings() -> None:
 
 
 def test_every_imported_provider_has_a_capability() -> None:
-    imported = {
+    """The composition root imports a provider inside the function that makes it."""
+    root_nodes = ast.walk(ast.parse(COMPOSITION_ROOT.read_bytes()))
+    function_nodes = [node for node in root_nodes if isinstance(node, ast.FunctionDef)]
+    imported_modules = {
         node.module
-        for function in ast.walk(ast.parse(COMPOSITION_ROOT.read_bytes()))
-        if isinstance(function, ast.FunctionDef)
+        for function in function_nodes
         for node in ast.walk(function)
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("shared.ai.")
     }
-    assert PROVIDERS.keys() == imported
+    assert PROVIDERS.keys() == imported_modules
 
 
 def test_modules_that_read_files_declare_them() -> None:
@@ -171,10 +179,6 @@ def test_modules_that_read_files_declare_them() -> None:
 
 
 def test_each_data_file_belongs_to_a_module() -> None:
-    files = {
-        path
-        for folder in FIRST_PARTY
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file() and path.suffix not in {".py", ".pyc"}
-    }
-    assert files == {path for module in DATA_FILES for path in find_data_files(module)}
+    paths = [path for folder in FIRST_PARTY for path in (ROOT / folder).rglob("*")]
+    data_files = {path for path in paths if path.is_file() and path.suffix not in {".py", ".pyc"}}
+    assert data_files == {path for module in DATA_FILES for path in find_data_files(module)}

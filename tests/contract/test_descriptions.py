@@ -1,4 +1,4 @@
-"""The texts about tools that a model reads: tools that they name exist, and titles differ."""
+"""The texts about tools that a model reads name only existing tools, and titles differ."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ FIELDS = {
 """The arguments and result fields, some of which look like names of tools."""
 
 
-def unknown_tools(text: str) -> set[str]:
+def find_unknown_tools(text: str) -> set[str]:
     """Return the names of tools in a text that do not exist."""
     return set(re.findall(rf"\b(?:{VERBS})_[a-z_]+\b", text)) - VISIBLE.keys() - FIELDS
 
 
 @pytest.mark.parametrize("name", VISIBLE)
 def test_a_declaration_names_existing_tools_only(name: str) -> None:
-    assert unknown_tools(json.dumps(VISIBLE[name].declaration())) == set()
+    assert find_unknown_tools(json.dumps(VISIBLE[name].declaration())) == set()
 
 
 def test_instructions_and_prompts_name_existing_tools_only() -> None:
-    assert unknown_tools(INSTRUCTIONS) == set()
-    assert unknown_tools(" ".join(str(prompt) for prompt in PROMPTS)) == set()
+    assert find_unknown_tools(INSTRUCTIONS) == set()
+    assert find_unknown_tools(" ".join(str(prompt) for prompt in PROMPTS)) == set()
 
 
 def test_no_title_contains_another() -> None:

@@ -36,44 +36,47 @@ def read(path: Path) -> str:
     return path.read_text("utf-8")
 
 
-def blocks(path: Path, language: str) -> list[str]:
+def find_blocks(path: Path, language: str) -> list[str]:
+    """Return the code blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", read(path), re.DOTALL | re.MULTILINE)
 
 
-def prose(path: Path) -> str:
+def read_prose(path: Path) -> str:
+    """Return a document without its code blocks."""
     return re.sub(r"^```.*?^```", "", read(path), flags=re.DOTALL | re.MULTILINE)
 
 
-def code_spans(path: Path) -> list[str]:
-    return re.findall(r"`([^`\n]+)`", prose(path))
+def find_code_spans(path: Path) -> list[str]:
+    """Return the texts in backticks, outside of code blocks."""
+    return re.findall(r"`([^`\n]+)`", read_prose(path))
 
 
-def commands(path: Path, program: str) -> list[str]:
+def find_commands(path: Path, program: str) -> list[str]:
     """Return the command lines of a program, in blocks and in sentences."""
-    lines = [line.strip() for block in blocks(path, "sh") for line in block.splitlines()]
-    return [line for line in [*lines, *code_spans(path)] if line.split()[:1] == [program]]
+    lines = [line.strip() for block in find_blocks(path, "sh") for line in block.splitlines()]
+    return [line for line in [*lines, *find_code_spans(path)] if line.split()[:1] == [program]]
 
 
-def anchors(path: Path) -> set[str]:
+def find_anchors(path: Path) -> set[str]:
     """Return the anchors that GitHub gives to the headings of a document."""
-    headings = re.findall(r"^#+ (.*)$", prose(path), re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", read_prose(path), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @each_document
-def test_every_link_leads_somewhere(path: Path) -> None:
-    links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "", prose(path)))
+def test_every_link_leads_to_a_file_and_a_heading(path: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "", read_prose(path)))
     for link in links:
         if not link.startswith(("https://", "http://", "mailto:")):
             name, _, anchor = link.partition("#")
             target = (path.parent / name).resolve() if name else path
             assert target.exists(), link
-            assert not anchor or anchor in anchors(target), link
+            assert not anchor or anchor in find_anchors(target), link
 
 
 @each_document
 def test_every_path_exists(path: Path) -> None:
-    for span in code_spans(path):
+    for span in find_code_spans(path):
         if re.fullmatch(rf"({FOLDERS})/[\w./-]+", span):
             assert (ROOT / span).exists(), span
 
@@ -87,7 +90,7 @@ def test_every_module_that_a_command_runs_exists(path: Path) -> None:
 @each_document
 def test_every_make_target_exists(path: Path) -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for command in commands(path, "make"):
+    for command in find_commands(path, "make"):
         names = [word for word in shlex.split(command)[1:] if "=" not in word and word != "..."]
         assert set(names) <= set(targets), command
 
@@ -95,11 +98,12 @@ def test_every_make_target_exists(path: Path) -> None:
 @each_document
 def test_every_carrel_command_exists_with_its_options(path: Path) -> None:
     for program in ("carrel", ".venv/bin/carrel"):
-        for line in commands(path, program):
-            require_command(line)
+        for line in find_commands(path, program):
+            assert_command_exists(line)
 
 
-def require_command(line: str) -> None:
+def assert_command_exists(line: str) -> None:
+    """Follow a command line through the groups of the program, and check its options."""
     command: click.Command = main
     for word in shlex.split(line)[1:]:
         if word.startswith("--"):
@@ -114,28 +118,28 @@ def require_command(line: str) -> None:
 
 @each_document
 def test_every_shell_block_parses(path: Path) -> None:
-    for block in blocks(path, "sh"):
+    for block in find_blocks(path, "sh"):
         subprocess.run(["sh", "-n"], input=block, text=True, check=True)
 
 
 @each_document
 def test_every_json_block_parses(path: Path) -> None:
-    for block in blocks(path, "json"):
+    for block in find_blocks(path, "json"):
         json.loads(block)
 
 
 @each_document
 def test_every_name_in_capitals_exists(path: Path) -> None:
-    """Settings, other variables, constants and error codes."""
+    """The names are settings, other variables, constants and error codes."""
     if path.name in {"CHANGELOG.md", "requirements.md"}:
         pytest.skip("The document describes the past, or other stacks.")
-    for span in code_spans(path):
+    for span in find_code_spans(path):
         if match := re.match(r"([A-Z]+(?:_[A-Z]+)+)(=|$)", span):
-            assert match.group(1) in names_in_capitals(), span
+            assert match.group(1) in find_names_in_capitals(), span
 
 
 @cache
-def names_in_capitals() -> set[str]:
+def find_names_in_capitals() -> set[str]:
     """Return the settings as environment variables, and what the code writes in capitals."""
     files = [ROOT / "Makefile", *(ROOT / "infra" / "terraform").glob("*.tf")]
     for folder in FOLDERS.split("|"):
@@ -155,6 +159,6 @@ def test_the_readme_links_to_every_document() -> None:
 
 def test_the_picture_shows_the_command_of_the_readme() -> None:
     tool_and_query = COMMAND.partition(", ")[0]
-    assert any(tool_and_query in block for block in blocks(ROOT / "README.md", "sh"))
-    first_line = draw_terminal(COMMAND, "").splitlines()[5]
-    assert first_line in PICTURE.read_text("utf-8")
+    assert any(tool_and_query in block for block in find_blocks(ROOT / "README.md", "sh"))
+    command_line = draw_terminal(COMMAND, "").splitlines()[5]  # after five lines of the frame
+    assert command_line in PICTURE.read_text("utf-8")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FUNCTIONS = functions()
 MAX_ENTRY_POINT_STATEMENTS = 4
 """A `main.py` has at most this many statements."""
-MEMORY = {512, 1024, 2048, 4096}
+MEMORY_SIZES = {512, 1024, 2048, 4096}
 """A function with one CPU may have these amounts of memory, in MiB."""
 
 every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.key)
@@ -56,13 +56,13 @@ def test_a_service_account_has_a_valid_name(function: Function) -> None:
 
 @every_function
 def test_memory_and_timeout_are_within_limits(function: Function) -> None:
-    assert function.memory in MEMORY
+    assert function.memory in MEMORY_SIZES
     assert 1 <= function.concurrency <= 1000
     assert 1 <= function.timeout <= 3600
 
 
 @pytest.mark.parametrize("tool", tools(), ids=lambda tool: tool.name)
-def test_a_tools_declared_effect_is_its_role(tool: Tool[Any, Any]) -> None:
+def test_a_tools_database_role_follows_from_its_effect(tool: Tool[Any, Any]) -> None:
     [function] = [function for function in FUNCTIONS if function.name == tool.name]
     role = VIEWER_ROLE if tool.effect is Effect.READ else USER_ROLE
     assert function.databases == {KNOWLEDGE_DATABASE: role}
@@ -75,18 +75,20 @@ def test_only_the_gateway_opens_the_database_of_credentials() -> None:
 
 
 def test_each_secret_goes_only_to_functions_that_use_it() -> None:
-    """All functions export spans, if they are told to."""
+    """Every function gets the headers of the span exporter; they are not compared here."""
     secrets = {function.name: {*function.secrets} for function in FUNCTIONS}
     for names in secrets.values():
         names.remove("OTEL_EXPORTER_OTLP_HEADERS")
+
     assert secrets["gateway"] == {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"}
     assert secrets["ingest"] == {"READWISE_TOKEN"}
-    embedding = {
+
+    embedding_names = {
         function.name for function in FUNCTIONS if Capability.EMBEDDING in function.capabilities
     }
     other_secrets = {name: names for name, names in secrets.items() if names}
-    assert other_secrets.keys() == {"gateway", "ingest", *embedding}
-    assert [secrets[name] for name in embedding] == [{"OPENAI_API_KEY"}] * len(embedding)
+    assert other_secrets.keys() == {"gateway", "ingest", *embedding_names}
+    assert all(secrets[name] == {"OPENAI_API_KEY"} for name in embedding_names)
 
 
 @every_function

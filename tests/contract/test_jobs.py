@@ -1,4 +1,4 @@
-"""Rules for every job."""
+"""Every job declares a name, a schedule, a time limit and a lease that follow the rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CRON_PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
 every_job = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 
 
-def job_folder(job: Job) -> Path:
+def find_job_folder(job: Job) -> Path:
     return Path(inspect.getfile(job.run)).parent
 
 
@@ -36,20 +36,20 @@ def is_cron_field(field: str, low: int, high: int) -> bool:
     return True
 
 
-def test_there_are_jobs() -> None:
+def test_jobs_are_discovered() -> None:
     assert {"embed", "ingest"} <= {job.name for job in JOBS}
 
 
 @every_job
 def test_a_jobs_name_is_its_folder(job: Job) -> None:
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", job.name)
-    assert job_folder(job).name == job.name
+    assert find_job_folder(job).name == job.name
 
 
 @every_job
 def test_a_jobs_folder_has_a_declaration_and_no_entry_point(job: Job) -> None:
     """The build writes its `main.py`."""
-    names = {path.name for path in job_folder(job).glob("*.py")}
+    names = {path.name for path in find_job_folder(job).glob("*.py")}
     assert {"job.py", "main.py"} & names == {"job.py"}
 
 

@@ -1,4 +1,4 @@
-"""What each package may contain. `make check` verifies the imports between packages."""
+"""Each package contains only what belongs there. `make check` checks the imports between them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITHOUT_FIRESTORE = (
 )
 
 
-def relative_path(path: Path) -> str:
+def get_relative_path(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
@@ -36,7 +36,7 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes())
 
 
-def imports(path: Path) -> Iterator[str]:
+def find_imports(path: Path) -> Iterator[str]:
     """Yield the full names of everything that a file imports, inside functions too."""
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
@@ -45,14 +45,14 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def calls(path: Path) -> Iterator[str]:
+def find_calls(path: Path) -> Iterator[str]:
     """Yield the names of the functions that a file calls by name."""
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
 
 
-def methods_called(path: Path) -> set[str]:
+def find_database_methods(path: Path) -> set[str]:
     """Find the methods of `database` that a file calls."""
     return {
         node.func.attr
@@ -62,46 +62,52 @@ def methods_called(path: Path) -> set[str]:
     }
 
 
-def files_in(*folders: str) -> list[Path]:
-    return [path for path in FILES if relative_path(path).startswith(folders)]
+def list_files(*folders: str) -> list[Path]:
+    """Return the Python files below these folders, such as `shared/`."""
+    return [path for path in FILES if get_relative_path(path).startswith(folders)]
 
 
-def statement_lines(path: Path) -> int:
+def count_lines(path: Path) -> int:
+    """Count the lines that are not blank."""
     return sum(bool(line.strip()) for line in path.read_text().splitlines())
 
 
 def test_there_are_files_in_every_folder() -> None:
-    assert all(files_in(f"{folder}/") for folder in FOLDERS)
+    assert all(list_files(f"{folder}/") for folder in FOLDERS)
 
 
 def test_only_storage_packages_import_firestore() -> None:
     importers = {
-        relative_path(path)
-        for path in files_in(*WITHOUT_FIRESTORE)
-        if any(name.startswith("google.cloud.firestore") for name in imports(path))
+        get_relative_path(path)
+        for path in list_files(*WITHOUT_FIRESTORE)
+        if any(name.startswith("google.cloud.firestore") for name in find_imports(path))
     }
     assert importers == set()
 
 
 def test_the_gateways_entry_point_is_short() -> None:
-    [path] = [path for path in files_in("functions/") if path.name == "main.py"]
-    assert statement_lines(path) <= MAX_ENTRY_POINT_LINES
+    [path] = [path for path in list_files("functions/") if path.name == "main.py"]
+    assert count_lines(path) <= MAX_ENTRY_POINT_LINES
 
 
 @pytest.mark.parametrize("folder", ["shared/", "functions/"])
 def test_functions_and_shared_never_print(folder: str) -> None:
-    assert [relative_path(path) for path in files_in(folder) if "print" in calls(path)] == []
+    assert [
+        get_relative_path(path) for path in list_files(folder) if "print" in find_calls(path)
+    ] == []
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [relative_path(path) for path in FILES if not DOCSTRING.match(path.read_text())] == []
+    assert [
+        get_relative_path(path) for path in FILES if not DOCSTRING.match(path.read_text())
+    ] == []
 
 
 def test_modules_that_query_list_their_query_shapes() -> None:
     without_shapes = {
-        relative_path(path)
-        for path in files_in("shared/")
-        if {"find", "count"} & methods_called(path)
+        get_relative_path(path)
+        for path in list_files("shared/")
+        if {"find", "count"} & find_database_methods(path)
         if "query_shapes" not in {getattr(node, "name", None) for node in parse(path).body}
     }
     # Other modules complete the queries of this one, and list them.

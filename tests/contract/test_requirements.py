@@ -1,4 +1,7 @@
-"""The requirement matrix is valid, and declarations have what the requirements ask."""
+"""The requirement matrix is valid, and declarations have what the requirements ask.
+
+The matrix is a document whose table rows map each requirement to the tests that show it.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,13 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Tool
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs" / "internal" / "requirements.md"
-THIS = "tests/contract/test_requirements.py"
+MATRIX = ROOT / "docs" / "internal" / "requirements.md"
+THIS_FILE = "tests/contract/test_requirements.py"
 STATUSES = ("shown", "differs", "open")
 
 
 class Row(NamedTuple):
-    """One line of a table."""
+    """A row of the matrix: one requirement."""
 
     id: str
     requirement: str
@@ -52,37 +55,39 @@ class Row(NamedTuple):
 
     @property
     def tests(self) -> list[tuple[str, str]]:
-        """The file and the function of each test that it names."""
+        """The file and the function of each test that the row names."""
         return re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", self.evidence)
 
 
-def lines(text: str) -> list[str]:
+def find_lines(text: str) -> list[str]:
     """Return the lines of the tables, without headers."""
     return [line for line in text.splitlines() if re.match(r"\|(?! id |---)", line)]
 
 
-def rows(text: str) -> list[Row]:
-    whole = (line for line in lines(text) if line.count("|") == 5)
-    return [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in whole]
+def parse_rows(text: str) -> list[Row]:
+    """Return the rows with four cells; `find_faults` reports the others."""
+    valid_lines = (line for line in find_lines(text) if line.count("|") == 5)
+    return [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in valid_lines]
 
 
-def faults(text: str) -> list[str]:
+def find_faults(text: str) -> list[str]:
     """Return the faults of the tables in `text`."""
-    table = rows(text)
-    counts = Counter(row.id for row in table)
+    rows = parse_rows(text)
+    counts = Counter(row.id for row in rows)
     return [
-        *(f"{line}: does not have four cells" for line in lines(text) if line.count("|") != 5),
+        *(f"{line}: does not have four cells" for line in find_lines(text) if line.count("|") != 5),
         *(f"{row_id}: is there {count} times" for row_id, count in counts.items() if count > 1),
-        *(f"{after.id}: belongs before {row.id}" for row, after in _find_out_of_order(table)),
-        *(fault for row in table for fault in _check_row(row)),
+        *(
+            f"{next_row.id}: belongs before {row.id}"
+            for row, next_row in pairwise(rows)
+            if next_row.sort_key < row.sort_key
+        ),
+        *(fault for row in rows for fault in _check_row(row)),
     ]
 
 
-def _find_out_of_order(table: list[Row]) -> list[tuple[Row, Row]]:
-    return [(row, after) for row, after in pairwise(table) if after.sort_key < row.sort_key]
-
-
 def _check_row(row: Row) -> Iterator[str]:
+    """Yield the faults of a row."""
     if not re.fullmatch(r"00[0-4]-[A-Z]+\d+(\.\d+)?", row.id):
         yield f"{row.id}: is no id"
     if row.status not in STATUSES:
@@ -96,12 +101,13 @@ def _check_row(row: Row) -> Iterator[str]:
     yield from (
         f"{row.id}: there is no {file}::{name}"
         for file, name in row.tests
-        if name not in _functions(file)
+        if name not in _list_functions(file)
     )
 
 
 @cache
-def _functions(file: str) -> frozenset[str]:
+def _list_functions(file: str) -> frozenset[str]:
+    """Return the names of a file's functions; none if there is no such file."""
     path = ROOT / file
     body = ast.parse(path.read_text("utf-8")).body if path.is_file() else []
     functions = (node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
@@ -109,18 +115,18 @@ def _functions(file: str) -> frozenset[str]:
 
 
 def test_every_row_is_valid() -> None:
-    assert faults(DOCUMENT.read_text("utf-8")) == []
+    assert find_faults(MATRIX.read_text("utf-8")) == []
 
 
 def test_each_of_the_five_documents_has_rows() -> None:
-    documents = {row.id.partition("-")[0] for row in rows(DOCUMENT.read_text("utf-8"))}
+    documents = {row.id.partition("-")[0] for row in parse_rows(MATRIX.read_text("utf-8"))}
     assert documents == {"000", "001", "002", "003", "004"}
 
 
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        (f"| 004-A1 | this | shown | `{THIS}::test_an_invalid_row_is_reported` |", []),
+        (f"| 004-A1 | this | shown | `{THIS_FILE}::test_an_invalid_row_is_reported` |", []),
         ("| 004-A1 | this | open | |", []),
         ("| 004-A1 | this | done | |", ["004-A1: done is no status"]),
         ("| AC1 | this | open | |", ["AC1: is no id"]),
@@ -131,15 +137,15 @@ def test_each_of_the_five_documents_has_rows() -> None:
         ("| 004-A1 | this | shown | by hand |", ["004-A1: names no test"]),
         ("| 004-A1 | this | differs | Firestore |", ["004-A1: differs without a reason"]),
         (
-            f"| 004-A1 | this | shown | `{THIS}::test_no_such` |",
-            [f"004-A1: there is no {THIS}::test_no_such"],
+            f"| 004-A1 | this | shown | `{THIS_FILE}::test_no_such` |",
+            [f"004-A1: there is no {THIS_FILE}::test_no_such"],
         ),
         (
             "| 004-A1 | this | open | `tests/no_such.py::test_a` |",
             ["004-A1: there is no tests/no_such.py::test_a"],
         ),
         (
-            f"| 004-A1 | this | open | {THIS}::test_a |",
+            f"| 004-A1 | this | open | {THIS_FILE}::test_a |",
             ["004-A1: names a test in another form than `tests/file.py::test_name`"],
         ),
         ("| 004-A1 | a | open | |\n| 004-A1 | b | open | |", ["004-A1: is there 2 times"]),
@@ -147,27 +153,29 @@ def test_each_of_the_five_documents_has_rows() -> None:
     ],
 )
 def test_an_invalid_row_is_reported(table: str, expected: list[str]) -> None:
-    assert faults(table) == expected
+    assert find_faults(table) == expected
 
 
 def test_get_chunk_takes_an_id_and_two_options() -> None:
     schema = GET_CHUNK.input.model_json_schema()
     facts = ("type", "default", "minimum", "maximum")
+
     assert schema["required"] == ["chunk_id"]
+
     expected: dict[str, dict[str, Any]] = {
         "chunk_id": {"type": "string"},
         "include_related": {"type": "boolean", "default": True},
         "related_limit": {"type": "integer", "default": 5, "minimum": 1, "maximum": 20},
     }
-    inputs = {
+    actual = {
         name: {fact: schema["properties"][name].get(fact) for fact in facts if fact in fields}
         for name, fields in expected.items()
     }
-    assert inputs == expected
+    assert actual == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "required", "others"),
+    ("name", "required", "defaults"),
     [
         ("search_traces", [], {"query": "", "tags": [], "limit": 10, "include_flagged": False}),
         (
@@ -181,16 +189,13 @@ def test_get_chunk_takes_an_id_and_two_options() -> None:
     ],
 )
 def test_trace_tools_take_the_listed_arguments(
-    name: str, required: list[str], others: dict[str, Any]
+    name: str, required: list[str], defaults: dict[str, Any]
 ) -> None:
     [tool] = (tool for tool in tools() if tool.name == name)
     fields = tool.input.model_fields
     assert [field_name for field_name, field in fields.items() if field.is_required()] == required
-    defaults = {
-        field_name: fields[field_name].get_default(call_default_factory=True)
-        for field_name in others
-    }
-    assert defaults == others
+    for field_name, default in defaults.items():
+        assert fields[field_name].get_default(call_default_factory=True) == default
 
 
 def test_trace_tools_have_the_listed_bounds_and_values() -> None:
@@ -227,6 +232,7 @@ async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, 
     async with Client(make_server(InlineDispatcher(app), Catalog.load())) as client:
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
     answer = result.structured_content or {}
+
     assert answer["knowledge_card"] == card
     assert answer["cluster"]["cluster_name"] == "Dough"
     assert len(answer["related_chunks"]) == 4
@@ -236,8 +242,8 @@ async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, 
 
 
 def test_cards_and_related_chunks_have_no_tool_of_their_own() -> None:
-    replaced = {"get_related_chunks", "get_knowledge_card"}
-    assert replaced & {tool.name for tool in tools()} == set()
+    replaced_names = {"get_related_chunks", "get_knowledge_card"}
+    assert replaced_names & {tool.name for tool in tools()} == set()
 
 
 def test_every_handler_is_asynchronous() -> None:
@@ -250,6 +256,7 @@ def test_every_tool_has_tests_of_its_own() -> None:
 
 
 def _read_tests_of_group(tool: Tool[Any, Any]) -> str:
+    """Return the source of the tests in the folder of a tool's group."""
     group = get_package_name(tool).split(".")[2]
     files = (ROOT / "tests" / "emulator" / group).glob("test_*.py")
     return "".join(path.read_text() for path in files)

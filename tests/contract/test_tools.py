@@ -1,4 +1,4 @@
-"""Rules for every tool."""
+"""Every tool has a name, schemas, texts and limits that follow the rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Tool
 
 TOOLS = tools()
-FORBIDDEN = {"mcp", "mcp_types", "flask", "starlette", "functions_framework", "functions", "infra"}
+TRANSPORTS = {"mcp", "mcp_types", "flask", "starlette", "functions_framework"}
 
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
@@ -46,52 +46,56 @@ def test_tools_that_write_need_sign_in_and_are_idempotent() -> None:
     assert writing == idempotent
 
 
-def module_path(tool: Tool[Any, Any]) -> Path:
+def find_module(tool: Tool[Any, Any]) -> Path:
+    """Return the file that declares a tool."""
     return Path(inspect.getfile(tool.input))
 
 
-def input_model(tool: Tool[Any, Any]) -> dict[str, Any]:
-    """Return what a tool checks, of which clients see a part."""
+def build_input_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
+    """Return the schema by which a tool checks its arguments; clients see a part of it."""
     return inline_references(tool.input.model_json_schema(mode="validation"))
 
 
-def nodes(schema: Any) -> Iterator[dict[str, Any]]:
+def iterate_nodes(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield every object in a JSON schema, the schema itself first."""
     if isinstance(schema, dict):
         yield schema
     children = schema.values() if isinstance(schema, dict) else schema
     for child in children:
         if isinstance(child, dict | list):
-            yield from nodes(child)
+            yield from iterate_nodes(child)
 
 
-def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for node in nodes(schema):
+def iterate_properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the schema of every field of every object in a schema."""
+    for node in iterate_nodes(schema):
         if node.get("type") == "object":
             yield from node.get("properties", {}).items()
 
 
-def item_fields(schema: dict[str, Any], field: str) -> dict[str, Any]:
+def get_item_fields(schema: dict[str, Any], field: str) -> dict[str, Any]:
     """Return the fields of the items of a list, which may be nullable."""
-    lists = (node for node in nodes(schema["properties"][field]) if node.get("type") == "array")
+    lists = (
+        node for node in iterate_nodes(schema["properties"][field]) if node.get("type") == "array"
+    )
     fields: dict[str, Any] = next(lists)["items"]["properties"]
     return fields
 
 
-def test_there_are_tools() -> None:
+def test_tools_are_discovered() -> None:
     assert {"get_chunk", "search_kb"} <= {tool.name for tool in TOOLS}
 
 
 @every_tool
 def test_a_tools_name_begins_with_a_verb_and_names_its_folder(tool: Tool[Any, Any]) -> None:
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", tool.name)
-    assert module_path(tool).parent.name == tool.name
+    assert find_module(tool).parent.name == tool.name
 
 
 @every_tool
 def test_a_tools_folder_has_a_declaration_and_no_entry_point(tool: Tool[Any, Any]) -> None:
     """The build writes its `main.py`."""
-    names = {path.name for path in module_path(tool).parent.glob("*.py")}
+    names = {path.name for path in find_module(tool).parent.glob("*.py")}
     assert {"tool.py", "main.py"} & names == {"tool.py"}
 
 
@@ -102,7 +106,7 @@ def test_the_idempotency_key_is_the_last_field(tool: Tool[Any, Any]) -> None:
 
 
 @every_tool
-def test_a_tool_has_a_title_and_says_when_to_use_it(tool: Tool[Any, Any]) -> None:
+def test_a_tool_has_a_title_and_a_long_description(tool: Tool[Any, Any]) -> None:
     assert tool.title
     assert len(tool.description) > 80
 
@@ -116,9 +120,10 @@ def test_every_field_is_described(tool: Tool[Any, Any]) -> None:
     undescribed = [
         name
         for model in models.values()
-        for name, field in properties(inline_references(model))
+        for name, field in iterate_properties(inline_references(model))
         if not field.get("description")
     ]
+
     assert undescribed == []
 
 
@@ -134,6 +139,7 @@ def test_declarations_are_short() -> None:
     }
     table = "\n".join(f"{size:6} {name}" for name, size in sorted(sizes.items()))
     sys.stdout.write(f"{table}\n")
+
     assert {name: size for name, size in sizes.items() if size > 4_000} == {}, sizes
     assert mean(sizes.values()) < 1.6 * 1024, sizes
 
@@ -146,22 +152,24 @@ def test_schemas_have_no_references(tool: Tool[Any, Any], side: str) -> None:
 
 
 @every_tool
-def test_no_argument_is_repeated_in_a_header(tool: Tool[Any, Any]) -> None:
+def test_no_argument_is_declared_for_a_header(tool: Tool[Any, Any]) -> None:
     """The endpoint does not compare arguments with headers, as the SDK's app does."""
     assert X_MCP_HEADER_KEY not in json.dumps(tool.declaration()["inputSchema"])
 
 
 @every_tool
-def test_inputs_are_closed(tool: Tool[Any, Any]) -> None:
-    objects = [node for node in nodes(input_model(tool)) if node.get("type") == "object"]
+def test_inputs_accept_no_unknown_fields(tool: Tool[Any, Any]) -> None:
+    objects = [
+        node for node in iterate_nodes(build_input_schema(tool)) if node.get("type") == "object"
+    ]
     assert {node.get("additionalProperties") for node in objects} == {False}
 
 
 @every_tool
-def test_published_objects_are_open(tool: Tool[Any, Any]) -> None:
+def test_published_schemas_accept_unknown_fields(tool: Tool[Any, Any]) -> None:
     """Clients store schemas, and must accept fields that are added later."""
     schemas = [tool.declaration()[side] for side in ("inputSchema", "outputSchema")]
-    assert False not in [node.get("additionalProperties") for node in nodes(schemas)]
+    assert False not in [node.get("additionalProperties") for node in iterate_nodes(schemas)]
 
 
 @every_tool
@@ -176,7 +184,7 @@ def test_every_list_and_text_in_the_input_is_bounded(tool: Tool[Any, Any]) -> No
     bounds = {"string": {"maxLength", "enum", "format", "const"}, "array": {"maxItems"}}
     unbounded = [
         node
-        for node in nodes(input_model(tool))
+        for node in iterate_nodes(build_input_schema(tool))
         if node.get("type") in bounds and not bounds[node["type"]] & node.keys()
     ]
     assert unbounded == []
@@ -184,19 +192,23 @@ def test_every_list_and_text_in_the_input_is_bounded(tool: Tool[Any, Any]) -> No
 
 @every_tool
 def test_a_tool_imports_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> None:
-    folder = module_path(tool).parent
-    imported = {
-        name.partition(".")[0]
+    folder = find_module(tool).parent
+    imported_names = {
+        name
         for path in folder.glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in _get_names(node)
-        if not f"{name}.".startswith(f"{get_package_name(tool)}.")
+        for name in _list_imported_names(node)
     }
-    assert imported & FORBIDDEN == set()
+    own_prefix = f"{get_package_name(tool)}."
+    other_packages = {
+        name.partition(".")[0] for name in imported_names if not f"{name}.".startswith(own_prefix)
+    }
+
+    assert other_packages & {*TRANSPORTS, "functions", "infra"} == set()
 
 
-def _get_names(node: ast.Import | ast.ImportFrom) -> list[str]:
+def _list_imported_names(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""]
     return [alias.name for alias in node.names]
@@ -215,7 +227,7 @@ def test_a_time_limit_is_at_most_a_minute(tool: Tool[Any, Any]) -> None:
 @every_tool
 def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
     if tool.resource:
-        schema = input_model(tool)
+        schema = build_input_schema(tool)
         assert schema["required"] == [get_variable_name(tool.resource.uri)]
         assert "pattern" in schema["properties"][get_variable_name(tool.resource.uri)]
         assert tool.resource.uri.startswith("carrel://")
@@ -225,7 +237,7 @@ def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
 @every_tool
 def test_links_use_fields_of_the_result(tool: Tool[Any, Any]) -> None:
     if tool.links:
-        fields = item_fields(tool.declaration()["outputSchema"], tool.links.items_field)
+        fields = get_item_fields(tool.declaration()["outputSchema"], tool.links.items_field)
         assert {get_variable_name(tool.links.uri_template), tool.links.name_field} <= fields.keys()
 
 
@@ -259,12 +271,12 @@ def test_a_completing_tool_takes_a_kind_and_a_prefix(tool: Tool[Any, Any]) -> No
         assert set(inputs["required"]) <= {"kind", "prefix"}
         assert set(tool.completes) <= set(inputs["properties"]["kind"]["enum"])
         assert {"names", "total"} <= outputs["properties"].keys()
-        assert {"name", "id"} <= item_fields(outputs, "names").keys()
+        assert {"name", "id"} <= get_item_fields(outputs, "names").keys()
 
 
 @every_tool
 def test_an_internal_tool_is_called_by_the_gateway(tool: Tool[Any, Any]) -> None:
-    """It completes names, or a page of the console shows what it returns."""
+    """An internal tool completes names, or a page of the console shows what it returns."""
     console = ROOT / "functions" / "gateway" / "console"
     called = any(f'"{tool.name}"' in path.read_text() for path in console.glob("*.py"))
     assert not tool.internal or tool.completes or called

@@ -1,4 +1,7 @@
-"""Accounts: credits are spent once, and no balance falls below zero."""
+"""Credits are spent once, and no balance falls below zero.
+
+A call puts its price on hold before it runs. Amounts are millionths of a dollar.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +56,11 @@ def test_a_cancelled_call_costs_nothing() -> None:
     assert account.settle("a", MICROS_PER_DOLLAR, MINUTE_LATER) == account
 
 
-def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
+def test_a_lost_hold_expires_after_an_hour() -> None:
     account = FUNDED_ACCOUNT.reserve("a", 10 * MICROS_PER_DOLLAR, NOON)
     before_expiry = HOLD_EXPIRY - timedelta(microseconds=1)
-    assert [account.compute_available(now) for now in (before_expiry, HOLD_EXPIRY)] == [
-        0,
-        10 * MICROS_PER_DOLLAR,
-    ]
+    assert account.compute_available(before_expiry) == 0
+    assert account.compute_available(HOLD_EXPIRY) == 10 * MICROS_PER_DOLLAR
 
 
 def test_expired_hold_is_not_charged() -> None:
@@ -98,6 +99,7 @@ def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
         " the next month (UTC), or ask the operator of this server to raise it:"
         " carrel accounts limit anna AMOUNT"
     )
+
     assert caught.value.message == expected
     assert caught.value.details == {"price": 20_000, "budget_left": 10_000}
 
@@ -108,21 +110,23 @@ def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
     tokyo = timezone(timedelta(hours=9))
     end_of_may = datetime(2024, 6, 1, 8, 59, tzinfo=tokyo)
     start_of_june = datetime(2024, 6, 1, 9, 0, tzinfo=tokyo)
-    assert [account.compute_budget_left(now) for now in (end_of_may, start_of_june)] == [0, 10_000]
+    assert account.compute_budget_left(end_of_may) == 0
+    assert account.compute_budget_left(start_of_june) == 10_000
+
     account = account.reserve("b", 10_000, start_of_june).settle("b", 10_000, start_of_june)
     assert account.month == "2024-06"
     assert account.spent == 10_000
     assert account.balance == 980_000
 
 
-def test_late_clock_does_not_reopen_a_past_month() -> None:
+def test_a_clock_that_runs_late_does_not_reopen_a_past_month() -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
     account = Account(user_id="anna", balance=MICROS_PER_DOLLAR, monthly_budget=10_000)
     account = account.reserve("a", 10_000, june).settle("a", 10_000, june)
     assert account.compute_budget_left(june - timedelta(seconds=1)) == 0
 
 
-def test_a_call_that_spans_two_months_is_charged_to_the_second() -> None:
+def test_a_call_across_two_months_is_charged_to_the_second_month() -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
     account = FUNDED_ACCOUNT.reserve("a", MICROS_PER_DOLLAR, june - timedelta(seconds=1)).settle(
         "a", MICROS_PER_DOLLAR, june
@@ -136,7 +140,7 @@ def test_budget_below_the_spending_leaves_nothing() -> None:
     assert account.compute_budget_left(NOON) == 0
 
 
-def test_without_a_budget_the_balance_is_the_limit() -> None:
+def test_an_account_without_a_budget_is_limited_by_its_balance() -> None:
     assert FUNDED_ACCOUNT.compute_budget_left(NOON) is None
     assert FUNDED_ACCOUNT.reserve("a", 10 * MICROS_PER_DOLLAR, NOON).compute_available(NOON) == 0
 
@@ -186,15 +190,17 @@ def test_formatted_dollars_are_exact(amount: int) -> None:
 
 CALL_IDS = st.sampled_from("abcd")
 AMOUNTS = st.integers(0, 100)
+MONTHLY_BUDGET = 150
+"""The budget is above any single amount and below the sum of two large ones."""
 
 
 class Bookkeeping(RuleBasedStateMachine):
-    """Any order of what can happen to an account."""
+    """Pay into an account, hold, charge and wait in any order, and check its sums each time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = NOON
-        self.account = Account(user_id="anna", monthly_budget=150)
+        self.account = Account(user_id="anna", monthly_budget=MONTHLY_BUDGET)
         self.paid_in = 0
         self.charged = 0
 
@@ -204,7 +210,7 @@ class Bookkeeping(RuleBasedStateMachine):
         self.paid_in += amount
 
     @rule(amount=AMOUNTS)
-    def take_back(self, amount: int) -> None:
+    def withdraw(self, amount: int) -> None:
         try:
             self.account = self.account.credit(-amount, self.now)
         except InvalidInput:
@@ -227,9 +233,10 @@ class Bookkeeping(RuleBasedStateMachine):
         hold = self.account.held.get(call_id)
         charge = min(cost, hold.amount) if hold else cost
         self.account = previous_account.settle(call_id, charge, self.now)
-        difference = previous_account.balance - self.account.balance
-        assert difference in ((0, charge) if hold else (0,))
-        self.charged += difference
+        charged = previous_account.balance - self.account.balance
+        # A hold that has expired is not charged.
+        assert charged in ({0, charge} if hold else {0})
+        self.charged += charged
 
     @precondition(lambda self: self.account.held)
     @rule(call_id=CALL_IDS)
@@ -251,10 +258,10 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @invariant()
     def no_month_costs_more_than_its_budget(self) -> None:
-        assert self.account.spent <= 150
+        assert self.account.spent <= MONTHLY_BUDGET
 
     @invariant()
-    def all_is_given_back_in_the_end(self) -> None:
+    def every_hold_is_released_in_the_end(self) -> None:
         assert self.account.compute_available(self.now + HOLD_LIFETIME) == self.account.balance
 
 

@@ -1,4 +1,8 @@
-"""The states of a grant, from its code to its revocation, in any order of events."""
+"""A grant (an OAuth authorization) goes from its code to its end, in any order of events.
+
+A code makes generation 1 of the grant's refresh token, and each refresh makes the next generation.
+The previous generation stays valid for a short overlap, in case the answer to a refresh was lost.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,11 @@ NEW_GRANT = Grant(
     expires_at=NOON + CODE_LIFETIME,
 )
 REFRESHED_GRANT = NEW_GRANT.exchange_code(NOON).refresh(1, NOON).refresh(2, NOON)
+"""A grant whose refresh token is of generation 3."""
 
-seconds = st.integers(0, 200).map(lambda count: timedelta(seconds=count))
-steps = st.lists(st.tuples(seconds, st.none() | st.integers(0, 5)), max_size=8)
+WAITS = st.integers(0, 200).map(lambda count: timedelta(seconds=count))
+STEPS = st.lists(st.tuples(WAITS, st.none() | st.integers(0, 5)), max_size=8)
+"""Each step waits, then refreshes with a token of a generation, or exchanges the code (None)."""
 
 
 def test_a_code_makes_a_first_generation_and_lasts_five_minutes() -> None:
@@ -38,7 +44,7 @@ def test_a_code_makes_a_first_generation_and_lasts_five_minutes() -> None:
     assert not NEW_GRANT.is_valid(NOON + CODE_LIFETIME)
 
 
-def test_unexchanged_code_cannot_be_refreshed() -> None:
+def test_a_grant_whose_code_is_unused_cannot_be_refreshed() -> None:
     assert NEW_GRANT.refresh(0, NOON).ended_at == NOON
     assert NEW_GRANT.refresh(1, NOON).ended_at == NOON
 
@@ -46,13 +52,12 @@ def test_unexchanged_code_cannot_be_refreshed() -> None:
 def test_the_current_token_rotates_and_the_last_one_overlaps() -> None:
     assert REFRESHED_GRANT.refresh(3, NOON).generation == 4
     assert REFRESHED_GRANT.refresh(2, NOON + ROTATION_OVERLAP) == REFRESHED_GRANT
-    assert REFRESHED_GRANT.refresh(2, NOON + ROTATION_OVERLAP * 2) == REFRESHED_GRANT.end(
-        NOON + ROTATION_OVERLAP * 2
-    )
+    after_overlap = NOON + ROTATION_OVERLAP * 2
+    assert REFRESHED_GRANT.refresh(2, after_overlap) == REFRESHED_GRANT.end(after_overlap)
     assert REFRESHED_GRANT.refresh(1, NOON) == REFRESHED_GRANT.end(NOON)
 
 
-@given(seconds, st.integers(-3, 9), seconds)
+@given(WAITS, st.integers(-3, 9), WAITS)
 def test_ended_grant_stays_ended(wait: timedelta, generation: int, further_wait: timedelta) -> None:
     ended_grant = REFRESHED_GRANT.end(NOON + wait)
     now = NOON + wait + further_wait
@@ -64,7 +69,7 @@ def test_ended_grant_stays_ended(wait: timedelta, generation: int, further_wait:
     assert not ended_grant.is_valid(now)
 
 
-@given(steps)
+@given(STEPS)
 def test_generation_is_reissued_only_to_simultaneous_calls(
     steps: list[tuple[timedelta, int | None]],
 ) -> None:
@@ -74,28 +79,29 @@ def test_generation_is_reissued_only_to_simultaneous_calls(
     for wait, token_generation in steps:
         now += wait
         previous_grant = grant
-        grant = (
-            grant.exchange_code(now)
-            if token_generation is None
-            else grant.refresh(token_generation, now)
-        )
-        generation = 0 if token_generation is None else token_generation
-        assert grant.generation - previous_grant.generation in (0, 1)
+        if token_generation is None:
+            grant = grant.exchange_code(now)
+        else:
+            grant = grant.refresh(token_generation, now)
+
+        shown_generation = token_generation or 0  # a code stands for generation 0
         if grant.generation > previous_grant.generation:
-            assert previous_grant.generation == generation
+            assert grant.generation == previous_grant.generation + 1
+            assert previous_grant.generation == shown_generation
             assert grant.is_valid(now)
             issue_times[grant.generation] = now
-        elif grant.is_valid(now):
-            assert generation == grant.generation - 1 > 0
-            assert now - issue_times[grant.generation] <= ROTATION_OVERLAP
+        else:
+            assert grant.generation == previous_grant.generation
+            if grant.is_valid(now):
+                # The same generation is issued again, soon after its first issue.
+                assert shown_generation == grant.generation - 1 > 0
+                assert now - issue_times[grant.generation] <= ROTATION_OVERLAP
 
 
-@given(st.integers(3, 9), seconds)
+@given(st.integers(3, 9), WAITS)
 def test_token_of_a_future_generation_ends_the_grant(ahead: int, wait: timedelta) -> None:
-    assert (
-        REFRESHED_GRANT.refresh(REFRESHED_GRANT.generation + ahead, NOON + wait).ended_at
-        == NOON + wait
-    )
+    future_generation = REFRESHED_GRANT.generation + ahead
+    assert REFRESHED_GRANT.refresh(future_generation, NOON + wait).ended_at == NOON + wait
 
 
 def test_expired_grant_is_not_ended_again() -> None:

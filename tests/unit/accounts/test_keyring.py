@@ -1,4 +1,4 @@
-"""Signatures and hashes that only this deployment can make."""
+"""Only a deployment that has the secret can make and verify signatures with its keyring."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_a_signature_verifies(purpose: str, message: str) -> None:
 def test_signature_is_valid_only_for_its_message(
     purpose: str, signed_message: str, checked_message: str
 ) -> None:
-    assert (signed_message == checked_message) == KEYRING.verify(
-        purpose, checked_message, KEYRING.sign(purpose, signed_message)
-    )
+    signature = KEYRING.sign(purpose, signed_message)
+    is_same_message = signed_message == checked_message
+    assert KEYRING.verify(purpose, checked_message, signature) == is_same_message
 
 
 def test_signature_is_valid_only_for_its_purpose() -> None:
@@ -42,13 +42,13 @@ def test_a_signature_of_another_deployment_is_not_valid() -> None:
     assert not KEYRING.verify("a", "message", Keyring([NEW_SECRET]).sign("a", "message"))
 
 
-def test_signature_survives_rotation_of_the_secret() -> None:
+def test_a_signature_stays_valid_when_the_secret_is_rotated() -> None:
     rotated_keyring = Keyring([NEW_SECRET, OLD_SECRET])
     assert rotated_keyring.verify("a", "message", KEYRING.sign("a", "message"))
     assert Keyring([NEW_SECRET]).sign("a", "message") == rotated_keyring.sign("a", "message")
 
 
-def test_a_start_of_a_signature_verifies_where_it_was_kept() -> None:
+def test_a_truncated_signature_verifies_only_with_its_length() -> None:
     start = KEYRING.sign("a", "message")[:8]
     assert KEYRING.verify("a", "message", start, length=8)
     assert not KEYRING.verify("a", "message", start)

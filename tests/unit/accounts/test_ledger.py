@@ -1,9 +1,14 @@
-"""Concurrent repetitions of a call are charged once, in any order."""
+"""Repetitions of a call that run at the same time are charged once, in any order.
+
+A ledger is the record of a call and the account that pays for it. Each sending of the call is
+a holder: it puts the price of the call on hold, and settles or cancels it when it ends.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -25,19 +30,26 @@ ENTRY = CallEntry(started_at=NOON)
 REPLAYED_ENTRY = replace(ENTRY, replayed=True)
 BILL = Bill(call_id="c1", user_id="anna", tool="try_out", price=30, entry=ENTRY)
 NEW_LEDGER = Ledger(CallRecord(bill=BILL), Account(user_id="anna", balance=100))
-HOLDERS = st.lists(st.sampled_from("abc"), max_size=30)
-END_BY_HOLDER = st.fixed_dictionaries(
+HOLDER_SEQUENCES = st.lists(st.sampled_from("abc"), max_size=30)
+ENDS_BY_HOLDER = st.fixed_dictionaries(
     dict.fromkeys("abc", st.sampled_from(["settle", "cancel", "keep"]))
 )
 
 
-def read_balances(ledger: Ledger, now: datetime = NOON) -> tuple[int, int]:
-    """Return the balance of the account, and the part of it that is not on hold."""
+class Balances(NamedTuple):
+    """The balance of an account, and the part of it that is not on hold."""
+
+    total: int
+    available: int
+
+
+def read_balances(ledger: Ledger, now: datetime = NOON) -> Balances:
     assert ledger.account
-    return ledger.account.balance, ledger.account.compute_available(now)
+    return Balances(ledger.account.balance, ledger.account.compute_available(now))
 
 
 def end_call(ledger: Ledger, holder: str, end: str) -> Ledger:
+    """Settle or cancel the call, or keep its hold."""
     match end:
         case "settle":
             return ledger.settle(30, ENTRY, NOON)
@@ -47,15 +59,15 @@ def end_call(ledger: Ledger, holder: str, end: str) -> Ledger:
             return ledger.update_entry(ENTRY)
 
 
-@given(HOLDERS, END_BY_HOLDER)
+@given(HOLDER_SEQUENCES, ENDS_BY_HOLDER)
 def test_successful_call_is_charged_once_in_any_order(
-    steps: list[str], ends: dict[str, str]
+    holders: list[str], ends: dict[str, str]
 ) -> None:
     """Each holder sends the call once: it reserves at its first step and ends at the next ones."""
     ledger = NEW_LEDGER
     started_holders = set()
     past_ends = set()
-    for holder in steps:
+    for holder in holders:
         if holder in started_holders:
             ledger = end_call(ledger, holder, ends[holder])
             past_ends.add(ends[holder])
@@ -65,10 +77,12 @@ def test_successful_call_is_charged_once_in_any_order(
             if ledger is previous_ledger:
                 continue  # The call is paid already, so this sending has nothing to settle.
             started_holders.add(holder)
+
     assert ledger.record.charged == (30 if "settle" in past_ends else 0)
-    balance, available = read_balances(ledger)
-    assert 100 - ledger.record.charged == balance
-    assert (balance - 30 if ledger.record.holders else balance) == available
+
+    balance = 100 - ledger.record.charged
+    on_hold = 30 if ledger.record.holders else 0
+    assert read_balances(ledger) == Balances(total=balance, available=balance - on_hold)
 
 
 def test_repeated_commit_changes_nothing() -> None:
@@ -85,7 +99,7 @@ def test_call_that_outlives_its_hold_is_not_charged() -> None:
     ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON + HOLD_LIFETIME)
     assert ledger.record.state == PaymentState.SETTLED
     assert ledger.record.charged == 0
-    assert read_balances(ledger) == (100, 100)
+    assert read_balances(ledger) == Balances(total=100, available=100)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +114,8 @@ def test_paid_call_costs_again_after_its_answer_expires(
     entry: CallEntry, wait: timedelta, *, is_charged_again: bool
 ) -> None:
     paid_ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, entry, NOON)
-    assert (paid_ledger is not paid_ledger.reserve(BILL, "two", NOON + wait)) == is_charged_again
+    repeated_ledger = paid_ledger.reserve(BILL, "two", NOON + wait)
+    assert (repeated_ledger is not paid_ledger) == is_charged_again
 
 
 def test_earlier_payment_is_kept_when_a_call_is_repeated() -> None:
@@ -109,7 +124,7 @@ def test_earlier_payment_is_kept_when_a_call_is_repeated() -> None:
     ledger = ledger.reserve(BILL, "two", after_expiry).settle(20, ENTRY, after_expiry)
     assert ledger.record.attempt == 2
     assert ledger.record.charged == 50
-    assert read_balances(ledger, after_expiry) == (50, 50)
+    assert read_balances(ledger, after_expiry) == Balances(total=50, available=50)
 
 
 def test_rejected_call_changes_nothing() -> None:
@@ -117,15 +132,20 @@ def test_rejected_call_changes_nothing() -> None:
         NEW_LEDGER.reserve(replace(BILL, price=101), "one", NOON)
 
 
-@pytest.mark.parametrize("account", [NEW_LEDGER.account, None], ids=["ours", "outside"])
+@pytest.mark.parametrize(
+    "account", [NEW_LEDGER.account, None], ids=["account_here", "account_elsewhere"]
+)
 @pytest.mark.parametrize(("cost", "charge"), [(20, 20), (99, 30), (-5, 0)])
-def test_a_call_costs_from_nothing_to_its_price(
+def test_a_calls_charge_lies_between_zero_and_its_price(
     account: Account | None, cost: int, charge: int
 ) -> None:
     ledger = Ledger(CallRecord(bill=BILL), account).reserve(BILL, "one", NOON)
-    settled = ledger.settle(cost, ENTRY, NOON)
-    assert settled.record.charged == charge
-    assert (settled.account and settled.account.balance) == (100 - charge if account else None)
+    settled_ledger = ledger.settle(cost, ENTRY, NOON)
+    assert settled_ledger.record.charged == charge
+    if account:
+        assert read_balances(settled_ledger).total == 100 - charge
+    else:
+        assert settled_ledger.account is None
 
 
 def test_stored_answer_of_a_paid_call_costs_nothing() -> None:
@@ -135,4 +155,4 @@ def test_stored_answer_of_a_paid_call_costs_nothing() -> None:
         30, REPLAYED_ENTRY, after_expiry
     )
     assert repeated_ledger.record.charged == 30
-    assert read_balances(repeated_ledger, after_expiry) == (70, 70)
+    assert read_balances(repeated_ledger, after_expiry) == Balances(total=70, available=70)

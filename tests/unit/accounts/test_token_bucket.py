@@ -1,4 +1,7 @@
-"""Token buckets, and their limits when several instances share one."""
+"""A token bucket admits a user's calls at a limited rate, also when several instances share it.
+
+An instance leases a block of tokens from the shared bucket, and spends them locally.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,11 @@ CALLS = st.lists(
     ),
     max_size=200,
 )
+"""Each call comes after a pause, in seconds, to the instance of a number."""
 
 
 def make_empty_bucket(rate: Rate) -> TokenBucket:
+    """Return a bucket from which all tokens were leased at noon."""
     bucket = TokenBucket(rate)
     while bucket.count_tokens(NOON):
         _, bucket = bucket.lease(NOON)
@@ -52,9 +57,11 @@ def test_empty_bucket_returns_the_waiting_time() -> None:
 
 def test_a_token_comes_back_after_its_interval() -> None:
     bucket = make_empty_bucket(SIXTY_A_MINUTE)
-    before_interval = NOON + timedelta(seconds=1) - timedelta(microseconds=1)
-    moments = [before_interval, NOON + timedelta(seconds=1), NOON + MINUTE, NOON + 2 * MINUTE]
-    assert [bucket.count_tokens(now) for now in moments] == [0, 1, 60, 60]
+    one_second_later = NOON + timedelta(seconds=1)
+    assert bucket.count_tokens(one_second_later - timedelta(microseconds=1)) == 0
+    assert bucket.count_tokens(one_second_later) == 1
+    assert bucket.count_tokens(NOON + MINUTE) == 60
+    assert bucket.count_tokens(NOON + 2 * MINUTE) == 60
 
 
 def test_remainder_smaller_than_a_block_is_leased() -> None:
@@ -62,12 +69,13 @@ def test_remainder_smaller_than_a_block_is_leased() -> None:
     assert lease.tokens == 2
 
 
-def test_late_clock_adds_no_tokens() -> None:
+def test_a_clock_that_runs_late_adds_no_tokens() -> None:
     _, bucket = TokenBucket(SIXTY_A_MINUTE).lease(NOON)
     five_seconds_ago = NOON - timedelta(seconds=5)
-    assert bucket.count_tokens(five_seconds_ago) == 45
+    # A lease took 10 of the 60 tokens; five were not there yet, seen from five seconds ago.
+    assert bucket.count_tokens(five_seconds_ago) == 60 - 10 - 5
     _, bucket = bucket.lease(five_seconds_ago)
-    assert bucket.count_tokens(NOON) == 40
+    assert bucket.count_tokens(NOON) == 60 - 10 - 10
 
 
 def test_idle_lease_expires() -> None:
@@ -80,10 +88,8 @@ def test_idle_lease_expires() -> None:
 @given(RATES)
 def test_a_bucket_is_never_full_sooner_than_its_period(rate: Rate) -> None:
     assert rate.capacity * rate.interval >= rate.period
-    assert (
-        make_empty_bucket(rate).count_tokens(NOON + rate.period - timedelta(microseconds=1))
-        < rate.capacity
-    )
+    before_end_of_period = NOON + rate.period - timedelta(microseconds=1)
+    assert make_empty_bucket(rate).count_tokens(before_end_of_period) < rate.capacity
 
 
 @given(RATES, CALLS)
@@ -104,6 +110,7 @@ def test_instances_together_admit_the_guaranteed_number(
             if not local_tokens.spend(now, IDLE):
                 continue
         admission_times.append(now)
+
     for first_index, start in enumerate(admission_times):
         for last_index in range(first_index, len(admission_times)):
             refilled_tokens = rate.capacity * ((admission_times[last_index] - start) / rate.period)

@@ -1,4 +1,4 @@
-"""The checks that all embedding providers share."""
+"""All embedding providers check vectors and texts in the same way."""
 
 import math
 
@@ -28,7 +28,7 @@ def test_a_vector_of_another_dimension_is_a_fault(values: list[float]) -> None:
         unit_vector(values, 2)
 
 
-def test_half_a_character_is_refused_with_its_position() -> None:
-    with pytest.raises(InvalidInput) as refusal:
+def test_a_lone_surrogate_is_refused_with_its_position() -> None:
+    with pytest.raises(InvalidInput) as caught:
         require_unicode(["fine \N{SLIGHTLY SMILING FACE}", "ab\ud83d"])
-    assert refusal.value.details == {"text": 1, "position": 2}
+    assert caught.value.details == {"text": 1, "position": 2}

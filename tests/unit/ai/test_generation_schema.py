@@ -1,4 +1,4 @@
-"""The JSON schema of an answer, as it is sent to a language model."""
+"""A class of answers becomes the JSON schema that is sent to a language model."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ class Part(BaseModel):
 class Plant(BaseModel):
     """A plant."""
 
-    kind: Kind = Field(description="What it bears.")
+    kind: Kind = Field(description="The kind of its fruit.")
     main: Part = Field(description="Its main part.")
     parts: Annotated[tuple[Part, ...], Field(min_length=1, max_length=9)]
-    pattern: str | None = Field(default=None, description="Of its leaves.")
+    pattern: str | None = Field(default=None, description="The pattern of its leaves.")
     height: float = Field(ge=0, le=100)
     made: Literal["grown"]
 
 
-def list_fields() -> dict[str, Any]:
+def build_properties() -> dict[str, Any]:
+    """Return the schemas of the fields of a plant."""
     properties: dict[str, Any] = build_answer_schema(Plant)["properties"]
     return properties
 
 
-def test_a_schema_has_the_shapes_name_and_description() -> None:
+def test_a_schema_has_the_name_and_description_of_its_class() -> None:
     schema = build_answer_schema(Plant)
     assert schema["title"] == "Plant"
     assert schema["description"] == "A plant."
@@ -45,27 +46,30 @@ def test_a_schema_has_the_shapes_name_and_description() -> None:
 
 def test_definitions_are_inlined() -> None:
     assert "$" not in str(build_answer_schema(Plant))
-    assert list_fields()["kind"] == {
+    assert build_properties()["kind"] == {
         "type": "string",
         "enum": ["fruit", "nut"],
-        "description": "What it bears.",
+        "description": "The kind of its fruit.",
     }
-    assert list_fields()["main"]["description"] == "Its main part."
+    assert build_properties()["main"]["description"] == "Its main part."
 
 
 def test_limits_are_stated_in_descriptions() -> None:
     title = {"type": "string", "description": "At most 20 characters."}
-    assert list_fields()["main"]["properties"]["title"] == title
-    assert list_fields()["parts"]["description"] == "At least 1 entries. At most 9 entries."
-    assert list_fields()["height"] == {"type": "number", "description": "At least 0. At most 100."}
-
-
-def test_a_field_may_have_the_name_of_a_keyword() -> None:
-    assert list_fields()["pattern"] == {
-        "anyOf": [{"type": "string"}, {"type": "null"}],
-        "description": "Of its leaves.",
+    assert build_properties()["main"]["properties"]["title"] == title
+    assert build_properties()["parts"]["description"] == "At least 1 entries. At most 9 entries."
+    assert build_properties()["height"] == {
+        "type": "number",
+        "description": "At least 0. At most 100.",
     }
 
 
-def test_a_constant_is_the_only_choice() -> None:
-    assert list_fields()["made"] == {"type": "string", "enum": ["grown"]}
+def test_a_field_may_have_the_name_of_a_keyword() -> None:
+    assert build_properties()["pattern"] == {
+        "anyOf": [{"type": "string"}, {"type": "null"}],
+        "description": "The pattern of its leaves.",
+    }
+
+
+def test_a_constant_is_an_enum_of_one_value() -> None:
+    assert build_properties()["made"] == {"type": "string", "enum": ["grown"]}

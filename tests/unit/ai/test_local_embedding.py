@@ -1,4 +1,4 @@
-"""The local embedder: its vectors are stable, for any text."""
+"""The local embedder returns a stable vector of length 1 for any text."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def compute_similarity(first_vector: Vector, second_vector: Vector) -> float:
 
 
 @pytest.mark.parametrize(
-    ("text", "start"),
+    ("text", "first_numbers"),
     [
         ("A carrel is a desk in a library.", (-0.0011, -0.0054, -0.0534, -0.0381)),
         ("Wo steht das Buch über die Hanse?", (-0.0497, 0.0703, 0.0304, 0.0057)),
     ],
 )
 async def test_known_texts_have_their_stored_vectors(
-    embedder: LocalEmbedder, text: str, start: tuple[float, ...]
+    embedder: LocalEmbedder, text: str, first_numbers: tuple[float, ...]
 ) -> None:
     (vector,) = await embedder.embed([text], Purpose.DOCUMENT)
-    assert vector[:4] == pytest.approx(start, abs=5e-4)
+    assert vector[:4] == pytest.approx(first_numbers, abs=5e-4)
 
 
 async def test_each_text_gets_a_unit_vector_in_order(embedder: LocalEmbedder) -> None:
@@ -69,19 +69,19 @@ async def test_a_text_without_words_still_gets_a_unit_vector(
 
 
 async def test_only_the_first_256_tokens_count(embedder: LocalEmbedder) -> None:
-    short_text = "word " * 254
+    short_text = "word " * 254  # the model adds a token at each end
     short_vector, long_vector = await embedder.embed(
         [short_text, short_text + "tail " * 100], Purpose.DOCUMENT
     )
     assert short_vector == long_vector
 
 
-async def test_half_a_character_is_refused(embedder: LocalEmbedder) -> None:
+async def test_a_lone_surrogate_is_refused(embedder: LocalEmbedder) -> None:
     with pytest.raises(InvalidInput, match="whole characters"):
         await embedder.embed(["\ud83d"], Purpose.QUERY)
 
 
-async def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
+async def test_an_empty_list_of_texts_gives_no_vectors(embedder: LocalEmbedder) -> None:
     assert await embedder.embed([], Purpose.DOCUMENT) == []
 
 
@@ -93,16 +93,19 @@ async def test_a_query_does_not_wait_for_a_whole_batch(embedder: LocalEmbedder) 
 
 
 async def test_an_error_stops_the_other_texts_of_the_call() -> None:
-    class Model:
+    class FailingModel:
+        """A model that fails at the first text."""
+
         def embed(self, text: str) -> Vector:
             if text == "0":
                 raise RuntimeError
             return (1.0,)
 
     embedder = LocalEmbedder()
-    vars(embedder)["_model"] = Model()
-    before = asyncio.all_tasks()
+    vars(embedder)["_model"] = FailingModel()
+    tasks_before = asyncio.all_tasks()
     with pytest.raises(RuntimeError):
         await embedder.embed([str(number) for number in range(10_000)], Purpose.DOCUMENT)
-    assert asyncio.all_tasks() == before
+    assert asyncio.all_tasks() == tasks_before
+
     await embedder.aclose()

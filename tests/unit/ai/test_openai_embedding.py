@@ -1,4 +1,7 @@
-"""The OpenAI-compatible embedder: the real client against a fake server that can fail."""
+"""The OpenAI-compatible embedder is tested with its real client and a fake server that can fail.
+
+A caller may bring their own key. Its errors are the caller's, not the operator's.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-KEY = "sk-a-key-nobody-may-see"
-CALLERS_KEY = "sk-a-callers-own-key"
-CALLERS = SecretStr(CALLERS_KEY)
-SECRET = "what a reader wrote and nobody else may see"
+OPERATORS_KEY = "sk-a-key-nobody-may-see"
+CALLERS_KEY = SecretStr("sk-a-callers-own-key")
+PRIVATE_TEXT = "what a reader wrote and nobody else may see"
 
 
 @asynccontextmanager
 async def open_embedder(server: FakeOpenAI, **options: Any) -> AsyncIterator[OpenAIEmbedder]:
+    """Open an embedder on the fake server; options replace its default arguments."""
     defaults = {"base_url": server.base_url, "model": MODEL, "dimension": 8}
-    embedder = OpenAIEmbedder(**{**defaults, "api_key": SecretStr(KEY), **options})
+    embedder = OpenAIEmbedder(**{**defaults, "api_key": SecretStr(OPERATORS_KEY), **options})
     try:
         yield embedder
     finally:
@@ -53,6 +56,7 @@ async def open_embedder(server: FakeOpenAI, **options: Any) -> AsyncIterator[Ope
 async def embed(
     server: FakeOpenAI, texts: list[str], purpose: Purpose = Purpose.DOCUMENT, **options: Any
 ) -> list[Vector]:
+    """Embed texts with a new embedder."""
     async with open_embedder(server, **options) as embedder:
         return await embedder.embed(texts, purpose)
 
@@ -60,21 +64,26 @@ async def embed(
 async def embed_with_error(embedder: Embedder) -> CarrelError:
     """Embed one text; return the error, which must not reveal texts or keys."""
     with pytest.raises(CarrelError) as failure:
-        await embedder.embed([SECRET], Purpose.DOCUMENT)
+        await embedder.embed([PRIVATE_TEXT], Purpose.DOCUMENT)
     traceback_text = "".join(traceback.format_exception(failure.value))
     visible_text = traceback_text + str(failure.value.to_wire())
-    assert not any(private in visible_text for private in (SECRET, KEY, CALLERS_KEY))
+    for private in (PRIVATE_TEXT, OPERATORS_KEY, CALLERS_KEY.get_secret_value()):
+        assert private not in visible_text
     return failure.value
 
 
 async def expect_failure(
-    server: FakeOpenAI, callers: SecretStr | None = None, **options: Any
+    server: FakeOpenAI, callers_key: SecretStr | None = None, **options: Any
 ) -> CarrelError:
+    """Embed one text, on behalf of a caller if there is a key; return the error."""
     async with open_embedder(server, **options) as embedder:
-        return await embed_with_error(embedder.on_behalf_of(callers) if callers else embedder)
+        return await embed_with_error(
+            embedder.on_behalf_of(callers_key) if callers_key else embedder
+        )
 
 
 def compute_expected(text: str, dimension: int = 8) -> Vector:
+    """Return the fake server's vector of a text, scaled to length 1."""
     return unit_vector(hash_words(text, dimension), dimension)
 
 
@@ -94,8 +103,10 @@ async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None
     with FakeOpenAI() as server:
         await embed(server, ["Bees dance."], purpose, base_url=f"{server.base_url}/")
     (call,) = server.calls
+
     assert call.path == "/v1/embeddings"
-    assert call.headers["authorization"] == f"Bearer {KEY}"
+    assert call.headers["authorization"] == f"Bearer {OPERATORS_KEY}"
+
     request = {
         "model": MODEL,
         "input": ["Bees dance."],
@@ -108,12 +119,13 @@ async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None
 async def test_key_and_dimension_are_optional() -> None:
     with FakeOpenAI() as server:
         server.accepts_dimensions = False
-        native: dict[str, Any] = {
+        options: dict[str, Any] = {
             "dimension": openai.DIMENSION,
             "requests_dimension": False,
             "api_key": None,
         }
-        (vector,) = await embed(server, ["Bees dance."], **native)
+        (vector,) = await embed(server, ["Bees dance."], **options)
+
     assert vector == pytest.approx(compute_expected("Bees dance.", openai.DIMENSION))
     assert server.calls[0].key is None
     assert "dimensions" not in server.calls[0].body
@@ -136,13 +148,13 @@ async def test_concurrency_is_limited_over_two_calls() -> None:
     assert server.peak == 3
 
 
-async def test_no_texts_need_no_request() -> None:
+async def test_an_empty_list_of_texts_needs_no_request() -> None:
     with FakeOpenAI() as server:
         assert await embed(server, []) == []
     assert server.calls == []
 
 
-async def test_half_a_character_is_refused_before_it_is_sent() -> None:
+async def test_a_lone_surrogate_is_refused_before_a_request_is_sent() -> None:
     with FakeOpenAI() as server, pytest.raises(InvalidInput, match="whole characters"):
         await embed(server, ["fine", "\ud83d"])
     assert server.calls == []
@@ -152,7 +164,7 @@ async def test_cookies_are_not_kept() -> None:
     with FakeOpenAI(Reply(headers={"Set-Cookie": "whose=mine; Path=/"})) as server:
         async with open_embedder(server) as embedder:
             await embedder.embed(["one"], Purpose.DOCUMENT)
-            await embedder.on_behalf_of(CALLERS).embed(["two"], Purpose.DOCUMENT)
+            await embedder.on_behalf_of(CALLERS_KEY).embed(["two"], Purpose.DOCUMENT)
     assert ["cookie" in call.headers for call in server.calls] == [False, False]
 
 
@@ -191,7 +203,9 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
     assert len(server.calls) == 2
 
 
-async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: MonotonicClock) -> None:
+async def test_a_request_without_an_answer_leaves_time_for_a_retry(
+    monotonic: MonotonicClock,
+) -> None:
     with FakeOpenAI(HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
         await embed(server, ["Bees dance."], Purpose.DOCUMENT, time_limit=60)
@@ -199,7 +213,7 @@ async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: MonotonicClo
 
 
 async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
-    with FakeOpenAI(usual=make_error_reply(429, message=SECRET, retry_after="60")) as server:
+    with FakeOpenAI(usual=make_error_reply(429, message=PRIVATE_TEXT, retry_after="60")) as server:
         failure = await expect_failure(server)
     assert type(failure) is Unavailable
     assert failure.retry_after == 60.0
@@ -209,8 +223,8 @@ async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        make_error_reply(429, "", SECRET),
-        make_error_reply(500, "", SECRET),
+        make_error_reply(429, "", PRIVATE_TEXT),
+        make_error_reply(500, "", PRIVATE_TEXT),
         openai.CUT_CONNECTION,
         HANG,
     ],
@@ -252,15 +266,19 @@ async def test_an_unreachable_server_is_unavailable() -> None:
 def test_retry_after_is_seconds_or_a_date() -> None:
     now = utc_now().replace(microsecond=0)
     date_header = format_datetime(now + timedelta(seconds=90), usegmt=True)
-    nonsense = ["", "soon", "-1", "Mon, 99999999999 Jan 2026 00:00:00 GMT"]
-    assert [parse_retry_after(header, now) for header in ("30", date_header)] == [30.0, 90.0]
-    past = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun Nov  6 08:49:37 1994")
-    assert [parse_retry_after(header, now) for header in (*past, "999999999")] == [
-        0.0,
-        0.0,
-        MAX_RETRY_AFTER,
-    ]
-    assert [parse_retry_after(header, now) for header in nonsense] == [None] * 4
+    assert parse_retry_after("30", now) == 30.0
+    assert parse_retry_after(date_header, now) == 90.0
+    assert parse_retry_after("999999999", now) == MAX_RETRY_AFTER
+
+
+@pytest.mark.parametrize("header", ["Sun, 06 Nov 1994 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"])
+def test_a_retry_after_in_the_past_is_zero(header: str) -> None:
+    assert parse_retry_after(header, utc_now()) == 0.0
+
+
+@pytest.mark.parametrize("header", ["", "soon", "-1", "Mon, 99999999999 Jan 2026 00:00:00 GMT"])
+def test_an_invalid_retry_after_is_ignored(header: str) -> None:
+    assert parse_retry_after(header, utc_now()) is None
 
 
 async def test_five_failures_open_the_breaker() -> None:
@@ -276,7 +294,7 @@ async def test_five_failures_open_the_breaker() -> None:
 
 async def test_refused_texts_do_not_count_as_failures() -> None:
     with FakeOpenAI() as server:
-        server.rejected_words = SECRET
+        server.rejected_words = PRIVATE_TEXT
         async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD + 2):
                 assert InvalidInput is type(await embed_with_error(embedder))
@@ -314,16 +332,16 @@ async def test_the_first_failure_cancels_the_other_requests() -> None:
         (openai.ONE_MISSING, "1 vectors, not one for each of 2 texts"),
         (openai.ONE_TWICE, "2 vectors, not one for each of 2 texts"),
         (Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "cannot be decoded"),
-        *((reply, "is not valid") for reply in openai.make_invalid_replies(SECRET)),
+        *((reply, "is not valid") for reply in openai.make_invalid_replies(PRIVATE_TEXT)),
     ],
 )
-async def test_other_than_one_vector_per_text_is_a_fault(
+async def test_a_reply_without_one_vector_per_text_is_a_fault(
     reply: Reply, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeOpenAI(reply) as server, pytest.raises(PlatformFault, match=message) as failure:
-        await embed(server, [SECRET, "two"])
+        await embed(server, [PRIVATE_TEXT, "two"])
     output = "".join(traceback.format_exception(failure.value)) + capsys.readouterr().err
-    assert SECRET not in output
+    assert PRIVATE_TEXT not in output
     assert message in output
 
 
@@ -342,13 +360,15 @@ async def test_other_than_one_vector_per_text_is_a_fault(
 async def test_a_wrong_configuration_is_logged_with_advice(
     status: int, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with FakeOpenAI(usual=make_error_reply(status, "", f"{SECRET} {KEY}")) as server:
+    with FakeOpenAI(
+        usual=make_error_reply(status, "", f"{PRIVATE_TEXT} {OPERATORS_KEY}")
+    ) as server:
         failure = await expect_failure(server)
     log_text = capsys.readouterr().err
     assert PlatformFault is type(failure)
     assert advice in log_text
-    assert SECRET not in log_text
-    assert KEY not in log_text
+    assert PRIVATE_TEXT not in log_text
+    assert OPERATORS_KEY not in log_text
 
 
 @pytest.mark.parametrize("base_url", ["nowhere", "ftp://127.0.0.1", "http://127.0.0.1:port"])
@@ -357,58 +377,60 @@ async def test_an_invalid_address_is_a_fault(base_url: str) -> None:
         assert PlatformFault is type(await expect_failure(server, base_url=base_url))
 
 
-EMPTY_ACCOUNTS = [
+REPLIES_WITHOUT_QUOTA = [
     make_error_reply(402),
-    make_error_reply(429, "insufficient_quota", SECRET),
-    make_error_reply(403, "insufficient_user_quota", SECRET),
+    make_error_reply(429, "insufficient_quota", PRIVATE_TEXT),
+    make_error_reply(403, "insufficient_user_quota", PRIVATE_TEXT),
     Reply(429, b'{"error": {"type": "insufficient_quota", "code": 429}}'),
 ]
 
 
-@pytest.mark.parametrize("reply", EMPTY_ACCOUNTS)
+@pytest.mark.parametrize("reply", REPLIES_WITHOUT_QUOTA)
 async def test_an_account_without_quota_is_not_retried(
     reply: Reply, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeOpenAI(usual=reply) as server:
-        callers_failure = await expect_failure(server, CALLERS)
+        callers_failure = await expect_failure(server, CALLERS_KEY)
         assert capsys.readouterr().err == ""
-        own_failure = await expect_failure(server)
-    assert type(own_failure) is Unavailable
-    assert own_failure.retry_after == MAX_RETRY_AFTER
+        operators_failure = await expect_failure(server)
+    assert type(operators_failure) is Unavailable
+    assert operators_failure.retry_after == MAX_RETRY_AFTER
     assert "top it up" in capsys.readouterr().err
     assert errors.PaymentRequired is type(callers_failure)
     assert len(server.calls) == 2
 
 
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
-async def test_a_key_that_fits_no_header_is_not_sent(key: str) -> None:
+async def test_a_key_that_is_invalid_in_a_header_is_not_sent(key: str) -> None:
     with FakeOpenAI() as server:
         assert PlatformFault is type(await expect_failure(server, api_key=SecretStr(key)))
         assert errors.Forbidden is type(await expect_failure(server, SecretStr(key)))
     assert server.calls == []
 
 
-async def test_a_callers_key_is_used_over_the_same_connection() -> None:
+async def test_a_callers_key_is_sent_over_the_same_connection() -> None:
     with FakeOpenAI() as server:
         async with open_embedder(server) as embedder:
             await embedder.embed(["one"], Purpose.DOCUMENT)
-            callers = embedder.on_behalf_of(CALLERS)
-            await callers.embed(["two"], Purpose.DOCUMENT)
-            await callers.aclose()
+            callers_embedder = embedder.on_behalf_of(CALLERS_KEY)
+            await callers_embedder.embed(["two"], Purpose.DOCUMENT)
+            await callers_embedder.aclose()
             await embedder.embed(["three"], Purpose.DOCUMENT)
-    assert [call.key for call in server.calls] == [KEY, CALLERS_KEY, KEY]
+    keys = [OPERATORS_KEY, CALLERS_KEY.get_secret_value(), OPERATORS_KEY]
+
+    assert [call.key for call in server.calls] == keys
     assert server.connections == 1
-    assert callers.model == MODEL
-    assert callers.dimension == 8
-    assert callers.batch_size == 32
+    assert callers_embedder.model == MODEL
+    assert callers_embedder.dimension == 8
+    assert callers_embedder.batch_size == 32
 
 
-async def test_errors_of_a_callers_key_go_to_the_caller(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with FakeOpenAI(make_error_reply(403, "", f"{SECRET} {CALLERS_KEY}")) as server:
-        server.keys = {KEY}
-        failures = [await expect_failure(server, CALLERS) for _ in range(2)]
+async def test_errors_of_a_callers_key_go_to_the_caller(capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeOpenAI(
+        make_error_reply(403, "", f"{PRIVATE_TEXT} {CALLERS_KEY.get_secret_value()}")
+    ) as server:
+        server.keys = {OPERATORS_KEY}
+        failures = [await expect_failure(server, CALLERS_KEY) for _ in range(2)]
         await embed(server, ["one"])
     assert [type(failure) for failure in failures] == [errors.Forbidden] * 2
     assert "a key that the endpoint accepts" in failures[0].message
@@ -418,7 +440,7 @@ async def test_errors_of_a_callers_key_go_to_the_caller(
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_callers_key_is_retried() -> None:
     with FakeOpenAI(usual=make_error_reply(429)) as server:
-        failure = await expect_failure(server, CALLERS, time_limit=60)
+        failure = await expect_failure(server, CALLERS_KEY, time_limit=60)
     assert type(failure) is errors.RateLimited
     assert failure.retry_after == 10.0
     assert len(server.calls) > 1
@@ -429,18 +451,18 @@ async def test_a_callers_key_never_opens_the_breaker(status: int) -> None:
     with FakeOpenAI(usual=make_error_reply(status, retry_after="60")) as server:
         async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD + 1):
-                await embed_with_error(embedder.on_behalf_of(CALLERS))
+                await embed_with_error(embedder.on_behalf_of(CALLERS_KEY))
             server.usual = Reply()
             await embedder.embed(["one"], Purpose.DOCUMENT)
     assert len(server.calls) == FAILURE_THRESHOLD + 2
 
 
-async def test_each_key_has_its_own_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    barrier = threading.Barrier(2, timeout=60)
+async def test_each_key_has_its_own_concurrency_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    barrier = threading.Barrier(2, timeout=60)  # passes only if two requests run together
     with FakeOpenAI() as server:
         monkeypatch.setattr(server, "pause", lambda _: barrier.wait())
         async with open_embedder(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
-            for key_embedder in (embedder, embedder.on_behalf_of(CALLERS)):
+            for key_embedder in (embedder, embedder.on_behalf_of(CALLERS_KEY)):
                 group.create_task(key_embedder.embed(make_texts(64), Purpose.DOCUMENT))
     assert len(server.calls) == 4
     assert server.peak == 2

@@ -1,4 +1,4 @@
-"""Batch prediction jobs and their files: Google's clients against fake servers."""
+"""Batch prediction jobs and their files are tested with Google's clients and fake servers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
 
 
 @pytest.fixture
-def offline() -> VertexBatch:
+def offline_batch() -> VertexBatch:
     """A client that formats requests and parses answers without a server."""
     return make_client("http://nobody.invalid")
 
@@ -94,6 +94,7 @@ async def files(
 
 
 def make_client(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
+    """Make a client whose attempts time out after this many seconds."""
     endpoint = VertexEndpoint(
         project="p",
         location="europe-west1",
@@ -109,16 +110,18 @@ def make_client(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
     )
 
 
-async def read_written(*blocks: bytes) -> AsyncIterator[bytes]:
+async def yield_blocks(*blocks: bytes) -> AsyncIterator[bytes]:
     for block in blocks:
         yield block
 
 
 async def read_lines(files: BatchFiles, name: str) -> list[bytes]:
+    """Return all lines of a stored file."""
     return [line async for lines in files.iterate_lines(name) for line in lines]
 
 
-def answer(**fields: Any) -> bytes:
+def make_answer(**fields: Any) -> bytes:
+    """Return a line of a job's output."""
     return json.dumps({"key": "hash:chunk", "status": ""} | fields).encode()
 
 
@@ -131,6 +134,7 @@ async def test_a_job_is_started_with_the_documented_request(
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     [job] = vertex.jobs.values()
+
     assert job.name == "projects/p/locations/europe-west1/batchPredictionJobs/1000"
     assert name == "projects/p/locations/europe-west1/batchPredictionJobs/1000"
     assert job.request == {
@@ -155,7 +159,7 @@ async def test_a_job_of_the_same_name_is_not_started_again(
 
 @pytest.mark.parametrize("fault", [LOST, THROTTLED, BROKEN])
 @pytest.mark.usefixtures("sleepless")
-async def test_a_lost_answer_starts_no_second_job(
+async def test_a_retry_after_a_lost_answer_starts_no_second_job(
     batch: VertexBatch, vertex: FakeVertexBatch, fault: Fault
 ) -> None:
     vertex.faults["create"].append(fault)
@@ -164,7 +168,7 @@ async def test_a_lost_answer_starts_no_second_job(
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_dead_connection_starts_no_second_job(vertex: FakeVertexBatch) -> None:
+async def test_a_retry_after_a_hung_request_starts_no_second_job(vertex: FakeVertexBatch) -> None:
     vertex.faults["create"].append(HANG)
     impatient = make_client(vertex.base_url, attempt_seconds=0.5)
     assert (await impatient.submit("task", SOURCE, DESTINATION)).endswith("/1000")
@@ -242,7 +246,9 @@ async def test_an_unreachable_service_is_unavailable(storage: FakeCloudStorage) 
         ("europe-west1", "http://127.0.0.1:1/", "http://127.0.0.1:1"),
     ],
 )
-def test_a_location_has_its_address(location: str, base_url: str | None, expected: str) -> None:
+def test_each_location_has_its_own_api_address(
+    location: str, base_url: str | None, expected: str
+) -> None:
     endpoint = VertexEndpoint(project="p", location=location, base_url=base_url)
     assert get_address(endpoint) == expected
 
@@ -303,8 +309,8 @@ async def test_a_job_is_cancelled(batch: VertexBatch, vertex: FakeVertexBatch) -
     assert vertex.jobs["1000"].state == "JOB_STATE_CANCELLED"
 
 
-def test_a_request_has_its_key_and_configuration(offline: VertexBatch) -> None:
-    line = json.loads(offline.make_request_line("hash:chunk", "Brot\nund Wein"))
+def test_a_request_has_its_key_and_configuration(offline_batch: VertexBatch) -> None:
+    line = json.loads(offline_batch.make_request_line("hash:chunk", "Brot\nund Wein"))
     config = {
         "task_type": "RETRIEVAL_DOCUMENT",
         "output_dimensionality": 4,
@@ -312,27 +318,30 @@ def test_a_request_has_its_key_and_configuration(offline: VertexBatch) -> None:
     }
     content = {"parts": [{"text": "Brot\nund Wein"}]}
     request = {"content": content, "embed_content_config": config}
+
     assert line == {"key": "hash:chunk", "request": request}
-    assert offline.make_request_line("k", "a\nb").count(b"\n") == 1
+    assert offline_batch.make_request_line("k", "a\nb").count(b"\n") == 1
 
 
-def test_an_answers_vector_is_scaled_to_length_one(offline: VertexBatch) -> None:
-    row = offline.parse_answer(answer(response=make_embedding([3.0, 0.0, 4.0, 0.0])))
+def test_an_answers_vector_is_scaled_to_length_one(offline_batch: VertexBatch) -> None:
+    row = offline_batch.parse_answer(make_answer(response=make_embedding([3.0, 0.0, 4.0, 0.0])))
     assert row == BatchRow("hash:chunk", (0.6, 0.0, 0.8, 0.0))
 
 
-def test_a_longer_vector_is_cut_to_the_dimension(offline: VertexBatch) -> None:
-    row = offline.parse_answer(answer(response=make_embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
+def test_a_longer_vector_is_cut_to_the_dimension(offline_batch: VertexBatch) -> None:
+    row = offline_batch.parse_answer(
+        make_answer(response=make_embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0]))
+    )
     assert row
     assert row.vector
     assert row.vector == pytest.approx((0.5, 0.5, 0.5, 0.5))
     assert math.hypot(*row.vector) == pytest.approx(1)
 
 
-def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
+def test_an_answer_in_the_older_format_is_parsed(offline_batch: VertexBatch) -> None:
     prediction = {"embeddings": {"values": [0, 1, 0, 0], "statistics": {"token_count": 3}}}
     old_answer = {"instance": {"key": "hash:chunk"}, "predictions": [prediction], "status": ""}
-    assert offline.parse_answer(json.dumps(old_answer).encode()) == BatchRow(
+    assert offline_batch.parse_answer(json.dumps(old_answer).encode()) == BatchRow(
         "hash:chunk", (0.0, 1.0, 0.0, 0.0)
     )
 
@@ -340,30 +349,30 @@ def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        answer(status="INVALID_ARGUMENT: too long", response={}),
-        answer(error={"code": 3}),
-        answer(response=make_embedding([1.0])),
-        answer(response=make_embedding([0.0] * 4)),
-        answer(response={"embedding": {"values": ["a", "b", "c", "d"]}}),
-        answer(response={"embedding": {"values": 7}}),
-        answer(response=None),
+        make_answer(status="INVALID_ARGUMENT: too long", response={}),
+        make_answer(error={"code": 3}),
+        make_answer(response=make_embedding([1.0])),
+        make_answer(response=make_embedding([0.0] * 4)),
+        make_answer(response={"embedding": {"values": ["a", "b", "c", "d"]}}),
+        make_answer(response={"embedding": {"values": 7}}),
+        make_answer(response=None),
         b'{"key": "hash:chunk", "response": {"embedding": {"values": [NaN, 1, 1, 1]}}}',
     ],
 )
-def test_an_answer_without_a_valid_vector_has_none(offline: VertexBatch, line: bytes) -> None:
-    assert offline.parse_answer(line) == BatchRow("hash:chunk", None)
+def test_an_answer_without_a_valid_vector_has_none(offline_batch: VertexBatch, line: bytes) -> None:
+    assert offline_batch.parse_answer(line) == BatchRow("hash:chunk", None)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"response": {}}', b"\xff\xfe"])
-def test_an_invalid_line_is_no_answer(offline: VertexBatch, line: bytes) -> None:
-    assert offline.parse_answer(line) is None
+def test_an_invalid_line_gives_no_answer(offline_batch: VertexBatch, line: bytes) -> None:
+    assert offline_batch.parse_answer(line) is None
 
 
 async def test_a_file_is_written_and_read_in_blocks(
     files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     line = b"x" * 999_999 + b"\n"
-    await files.write("task/input.jsonl", read_written(*[line] * 10))
+    await files.write("task/input.jsonl", yield_blocks(*[line] * 10))
     assert storage.list_names("bulk") == ["work/task/input.jsonl"]
     assert storage.calls["upload"] == 4  # the session and three pieces
     assert await read_lines(files, "task/input.jsonl") == [line] * 10
@@ -381,12 +390,12 @@ async def test_lines_are_yielded_in_groups(files: BatchFiles, storage: FakeCloud
 
 
 async def test_a_failed_write_leaves_no_file(files: BatchFiles, storage: FakeCloudStorage) -> None:
-    async def failing() -> AsyncIterator[bytes]:
+    async def yield_block_and_fail() -> AsyncIterator[bytes]:
         yield b"x" * 9_000_000
         raise Unavailable("The database is down.")
 
     with pytest.raises(Unavailable, match="The database is down"):
-        await files.write("task/input.jsonl", failing())
+        await files.write("task/input.jsonl", yield_block_and_fail())
     assert storage.list_names("bulk") == []
 
 
@@ -400,7 +409,7 @@ async def test_transient_failures_are_retried(
 ) -> None:
     for operation in ("list", "download", "upload", "delete"):
         storage.faults[operation].append(fault)
-    await files.write("task/output/a.jsonl", read_written(b'{"a": 1}\n{"b": 2}\n'))
+    await files.write("task/output/a.jsonl", yield_blocks(b'{"a": 1}\n{"b": 2}\n'))
     assert await files.list_names("task/output") == ["task/output/a.jsonl"]
     assert await read_lines(files, "task/output/a.jsonl") == [b'{"a": 1}\n', b'{"b": 2}\n']
     await files.delete("task")
@@ -415,7 +424,7 @@ async def test_storage_that_stays_down_is_unavailable(
     with pytest.raises(Unavailable):
         await files.list_names("task")
     with pytest.raises(Unavailable):
-        await files.write("task/input.jsonl", read_written(b"x"))
+        await files.write("task/input.jsonl", yield_blocks(b"x"))
 
 
 async def test_a_denied_bucket_is_logged_with_advice(
@@ -426,7 +435,7 @@ async def test_a_denied_bucket_is_logged_with_advice(
     with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
         await files.list_names("task")
     with pytest.raises(PlatformFault, match="403"):
-        await files.write("task/input.jsonl", read_written(b"x"))
+        await files.write("task/input.jsonl", yield_blocks(b"x"))
 
 
 async def test_only_the_files_in_a_folder_are_deleted(

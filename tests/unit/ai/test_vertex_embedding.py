@@ -1,4 +1,4 @@
-"""The Vertex AI embedder: the real client against a fake server that can fail."""
+"""The Vertex AI embedder is tested with Google's client and a fake server that can fail."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TOKEN = "ya29.a-token-nobody-may-see"
-SECRET = "what a reader wrote and nobody else may see"
-UNREADABLE = b'{"predictions": [{"embeddings": {"values": ["' + SECRET.encode() + b'"]}}]}'
+PRIVATE_TEXT = "what a reader wrote and nobody else may see"
+INVALID_BODY = b'{"predictions": [{"embeddings": {"values": ["' + PRIVATE_TEXT.encode() + b'"]}}]}'
 
 
 @asynccontextmanager
 async def open_embedder(server: FakeVertex, **options: Any) -> AsyncIterator[VertexEmbedder]:
+    """Open an embedder on the fake server; options replace its default arguments."""
     defaults = {
         "project": "shelf",
         "location": "europe-west4",
@@ -63,12 +64,11 @@ async def expect_failure(server: FakeVertex, **options: Any) -> CarrelError:
     """Embed one text; return the error, which must not reveal texts or tokens."""
     async with open_embedder(server, **options) as embedder:
         with pytest.raises(CarrelError) as failure:
-            await embedder.embed([SECRET], Purpose.DOCUMENT)
-    traceback_text = "".join(traceback.format_exception(failure.value)) + str(
-        failure.value.to_wire()
-    )
-    assert SECRET not in traceback_text
-    assert TOKEN not in traceback_text
+            await embedder.embed([PRIVATE_TEXT], Purpose.DOCUMENT)
+    traceback_text = "".join(traceback.format_exception(failure.value))
+    visible_text = traceback_text + str(failure.value.to_wire())
+    assert PRIVATE_TEXT not in visible_text
+    assert TOKEN not in visible_text
     return failure.value
 
 
@@ -94,7 +94,9 @@ async def test_the_request_has_model_purpose_and_dimension(
     with FakeVertex() as server:
         async with open_embedder(server, model=model) as embedder:
             (vector,) = await embedder.embed(["Bees dance."], purpose)
+
     assert vector == pytest.approx(unit_vector(hash_words("Bees dance.", 8), 8))
+
     (call,) = server.calls
     assert call.path == (
         f"/v1beta1/projects/shelf/locations/europe-west4/publishers/google/models/{model}:{method}"
@@ -135,7 +137,7 @@ async def test_concurrency_is_limited_over_two_calls() -> None:
     assert server.peak == 3
 
 
-async def test_no_texts_need_no_request() -> None:
+async def test_an_empty_list_of_texts_needs_no_request() -> None:
     with FakeVertex() as server:
         async with open_embedder(server) as embedder:
             assert await embedder.embed([], Purpose.DOCUMENT) == []
@@ -163,7 +165,9 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
     assert len(server.calls) == 2
 
 
-async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: MonotonicClock) -> None:
+async def test_a_request_without_an_answer_leaves_time_for_a_retry(
+    monotonic: MonotonicClock,
+) -> None:
     with FakeVertex(HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
         async with open_embedder(server, time_limit=60) as embedder:
@@ -173,7 +177,7 @@ async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: MonotonicClo
 
 async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
     with FakeVertex(
-        usual=make_error_reply(429, "RESOURCE_EXHAUSTED", SECRET, retry_after="60")
+        usual=make_error_reply(429, "RESOURCE_EXHAUSTED", PRIVATE_TEXT, retry_after="60")
     ) as server:
         failure = await expect_failure(server)
     assert type(failure) is Unavailable
@@ -184,7 +188,7 @@ async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        make_error_reply(429, "RESOURCE_EXHAUSTED", SECRET),
+        make_error_reply(429, "RESOURCE_EXHAUSTED", PRIVATE_TEXT),
         make_error_reply(500),
         CUT_CONNECTION,
         HANG,
@@ -218,34 +222,36 @@ async def test_an_unreachable_server_is_unavailable() -> None:
     assert type(failure) is Unavailable
 
 
-async def fail(embedder: VertexEmbedder, times: int) -> None:
+async def fail_to_embed(embedder: VertexEmbedder, times: int) -> None:
+    """Embed a text several times; each attempt must fail."""
     for _ in range(times):
         with pytest.raises(CarrelError):
-            await embedder.embed([SECRET], Purpose.QUERY)
+            await embedder.embed([PRIVATE_TEXT], Purpose.QUERY)
 
 
 async def test_five_failures_open_the_breaker() -> None:
-    seconds = SettableMonotonicClock()
-    breaker = CircuitBreaker("Vertex AI", seconds)
+    clock = SettableMonotonicClock()
+    breaker = CircuitBreaker("Vertex AI", clock)
     with FakeVertex(usual=make_error_reply(503, "UNAVAILABLE", retry_after="60")) as server:
         async with open_embedder(server, breaker=breaker) as embedder:
-            await fail(embedder, FAILURE_THRESHOLD)
+            await fail_to_embed(embedder, FAILURE_THRESHOLD)
             with pytest.raises(Unavailable) as caught:
-                await embedder.embed([SECRET], Purpose.DOCUMENT)
+                await embedder.embed([PRIVATE_TEXT], Purpose.DOCUMENT)
             assert await embedder.embed([], Purpose.QUERY) == []
             server.usual = Reply()
-            seconds.now += 30
+            clock.now += 30
             await embedder.embed(["one", "two"], Purpose.QUERY)
             await embedder.embed(["three"], Purpose.QUERY)
+
     assert caught.value.retry_after == 30
-    assert SECRET not in caught.value.message
+    assert PRIVATE_TEXT not in caught.value.message
     assert len(server.calls) == FAILURE_THRESHOLD + 3
 
 
 async def test_refused_texts_do_not_count_as_failures() -> None:
     with FakeVertex(usual=make_error_reply(400, "INVALID_ARGUMENT")) as server:
         async with open_embedder(server) as embedder:
-            await fail(embedder, FAILURE_THRESHOLD + 2)
+            await fail_to_embed(embedder, FAILURE_THRESHOLD + 2)
     assert len(server.calls) == FAILURE_THRESHOLD + 2
 
 
@@ -253,7 +259,7 @@ async def test_a_cancelled_probe_is_replaced(monotonic: MonotonicClock) -> None:
     breaker = CircuitBreaker("Vertex AI", pause=0)
     with FakeVertex(usual=make_error_reply(503, "UNAVAILABLE", retry_after="60")) as server:
         async with open_embedder(server, breaker=breaker) as embedder:
-            await fail(embedder, FAILURE_THRESHOLD)
+            await fail_to_embed(embedder, FAILURE_THRESHOLD)
             server.usual = HANG
             server.on_hang = partial(monotonic.advance_soon, 1)
             with pytest.raises(TimeoutError):
@@ -280,13 +286,13 @@ async def test_a_refused_text_is_named_by_its_index() -> None:
 
 async def test_the_first_failure_cancels_the_other_requests() -> None:
     with FakeVertex(usual=HANG) as server:
-        server.script.append(make_error_reply(400, "INVALID_ARGUMENT", SECRET))
+        server.script.append(make_error_reply(400, "INVALID_ARGUMENT", PRIVATE_TEXT))
         async with open_embedder(server, time_limit=3600) as embedder:
             with pytest.raises(InvalidInput):
                 await asyncio.wait_for(embedder.embed(["one", "two"], Purpose.DOCUMENT), 60)
 
 
-async def test_half_a_character_is_refused_before_it_is_sent() -> None:
+async def test_a_lone_surrogate_is_refused_before_a_request_is_sent() -> None:
     with FakeVertex() as server:
         async with open_embedder(server) as embedder:
             with pytest.raises(InvalidInput, match="whole characters"):
@@ -303,10 +309,10 @@ async def test_half_a_character_is_refused_before_it_is_sent() -> None:
         (make_vector_reply([]), "0 numbers, not 8"),
         (NO_EMBEDDING, "0 vectors for one text"),
         (CUT_JSON, "cannot be read"),
-        (Reply(body=UNREADABLE), "cannot be read"),
+        (Reply(body=INVALID_BODY), "cannot be read"),
     ],
 )
-async def test_other_than_one_vector_is_a_fault(reply: Reply, message: str) -> None:
+async def test_a_reply_without_one_valid_vector_is_a_fault(reply: Reply, message: str) -> None:
     with FakeVertex(reply) as server:
         failure = await expect_failure(server)
     assert type(failure) is PlatformFault
@@ -325,12 +331,12 @@ async def test_other_than_one_vector_is_a_fault(reply: Reply, message: str) -> N
 async def test_a_wrong_configuration_is_logged_with_advice(
     status: int, reason: str, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with FakeVertex(make_error_reply(status, reason, SECRET)) as server:
+    with FakeVertex(make_error_reply(status, reason, PRIVATE_TEXT)) as server:
         failure = await expect_failure(server)
     assert type(failure) is PlatformFault
     log_text = capsys.readouterr().err
     assert advice in log_text
-    assert SECRET not in log_text
+    assert PRIVATE_TEXT not in log_text
 
 
 async def test_unusable_credentials_are_a_fault() -> None:

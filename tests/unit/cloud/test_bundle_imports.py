@@ -11,7 +11,7 @@ from infra.build.functions import functions
 from infra.build.imports import DATA_FILES, FIRST_PARTY, follow_imports
 
 
-def main_source(name: str) -> str:
+def find_main_source(name: str) -> str:
     """Return the source code of a function's main module."""
     [function] = [function for function in functions() if function.name == name]
     return function.main
@@ -25,10 +25,10 @@ def find_imported_files(source: str, *excluded_modules: str) -> set[str]:
 
 
 def test_only_imported_files_are_included() -> None:
-    task_files = find_imported_files(main_source("list_tasks"))
+    task_files = find_imported_files(find_main_source("list_tasks"))
     assert "shared/tasks/repository.py" in task_files
     assert "shared/pipeline/index_repair.py" not in task_files
-    assert "shared/pipeline/index_repair.py" in find_imported_files(main_source("repair"))
+    assert "shared/pipeline/index_repair.py" in find_imported_files(find_main_source("repair"))
 
 
 def test_imports_inside_functions_are_included() -> None:
@@ -55,13 +55,16 @@ def test_third_party_modules_have_full_names() -> None:
 
 
 def test_data_files_of_a_module_are_included() -> None:
-    gateway_files = find_imported_files(main_source("gateway"))
+    gateway_files = find_imported_files(find_main_source("gateway"))
+
     assert {
         "functions/gateway/catalog.json",
         "functions/gateway/oauth/page.css",
         "functions/gateway/oauth/consent.html",
     } <= gateway_files
-    assert "shared/text/data/stop-words.german.txt" in find_imported_files(main_source("search_kb"))
+    assert "shared/text/data/stop-words.german.txt" in find_imported_files(
+        find_main_source("search_kb")
+    )
     assert "shared/text/data/stop-words.german.txt" not in gateway_files
 
 
@@ -75,7 +78,7 @@ def test_every_module_that_reads_files_declares_them() -> None:
 
 
 def test_imports_of_excluded_modules_are_not_followed() -> None:
-    tool_source = main_source("search_kb")
+    tool_source = find_main_source("search_kb")
     local_embedding_files = {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"}
     assert local_embedding_files <= find_imported_files(tool_source)
     assert local_embedding_files.isdisjoint(

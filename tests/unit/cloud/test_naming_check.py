@@ -1,4 +1,4 @@
-"""The lint for names."""
+"""The lint for names rejects participles as variables, and a class name that is used twice."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty checkout, which the lint takes for the repository."""
     monkeypatch.setattr(naming_check, "ROOT", tmp_path)
     for name in ("functions", "shared", "infra"):
         (tmp_path / name).mkdir()
@@ -32,7 +33,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "(found := 1)",
     ],
 )
-def test_a_refused_name_is_reported(tree: Path, line: str) -> None:
+def test_a_participle_as_a_variable_is_reported(tree: Path, line: str) -> None:
     (tree / "shared" / "a.py").write_text(f"{line}\n")
     [problem] = naming_check.find_rejected_variables([tree / "shared"])
     assert problem.startswith("shared/a.py:1: ")
@@ -41,7 +42,7 @@ def test_a_refused_name_is_reported(tree: Path, line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["message = 1", "class A:\n    held: int", "self.known = 1", "print(found)"]
 )
-def test_nouns_fields_and_reads_are_accepted(tree: Path, line: str) -> None:
+def test_nouns_fields_and_uses_of_names_are_accepted(tree: Path, line: str) -> None:
     (tree / "shared" / "a.py").write_text(f"{line}\n")
     assert list(naming_check.find_rejected_variables([tree / "shared"])) == []
 

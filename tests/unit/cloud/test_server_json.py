@@ -1,4 +1,4 @@
-"""`server.json`, by which the MCP Registry and its clients know Carrel.
+"""`server.json` describes Carrel to the MCP Registry and its clients.
 
 `mcp_server.schema.json` is the registry's own, of 2025-12-11, as
 https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json serves it.
@@ -19,7 +19,8 @@ from infra.build.discovery import ROOT
 
 SCHEMA: Final = Path(__file__).with_name("mcp_server.schema.json")
 METADATA_KEY: Final = "io.modelcontextprotocol.registry/publisher-provided"
-"""The only metadata that the registry keeps, 4 KB of it at most."""
+"""The registry keeps the metadata under this key only, and at most `MAX_METADATA_BYTES`."""
+MAX_METADATA_BYTES: Final = 4096
 
 
 def load_json(path: Path) -> dict[str, Any]:
@@ -49,11 +50,12 @@ def test_server_json_names_its_schema(server: dict[str, Any]) -> None:
 
 
 def test_server_json_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any]) -> None:
-    published_facts = (server["name"].rpartition("/")[2], server["version"], server["description"])
-    assert (project["name"], project["version"], project["description"]) == published_facts
+    assert server["name"].rpartition("/")[2] == project["name"]
+    assert server["version"] == project["version"]
+    assert server["description"] == project["description"]
 
 
-def test_url_is_valid_with_its_variables(server: dict[str, Any]) -> None:
+def test_the_url_is_valid_when_its_variables_are_filled_in(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     assert remote["variables"].keys() == set(re.findall(r"{(\w+)}", remote["url"]))
     assert all(variable["isRequired"] for variable in remote["variables"].values())
@@ -65,7 +67,7 @@ def test_server_json_lists_no_package(server: dict[str, Any]) -> None:
     assert "packages" not in server
 
 
-def test_key_is_optional_and_secret(server: dict[str, Any]) -> None:
+def test_the_api_key_is_optional_and_secret(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     [header] = remote["headers"]
     assert header["name"] == "X-API-Key"
@@ -75,4 +77,4 @@ def test_key_is_optional_and_secret(server: dict[str, Any]) -> None:
 
 def test_metadata_is_within_the_limit(server: dict[str, Any]) -> None:
     assert list(server["_meta"]) == [METADATA_KEY]
-    assert len(json.dumps(server["_meta"][METADATA_KEY])) <= 4096
+    assert len(json.dumps(server["_meta"][METADATA_KEY])) <= MAX_METADATA_BYTES

@@ -1,4 +1,4 @@
-"""The fake Cloud Run: the requests that it forwards, and its errors."""
+"""The fake Cloud Run forwards authorized requests, and answers others with the real errors."""
 
 from __future__ import annotations
 
@@ -33,21 +33,25 @@ URL = "https://127.0.0.1:4430"
 GATEWAY = "carrel-gateway"
 
 
-class Echo(BaseHTTPRequestHandler):
-    """A function that answers with the request."""
+class EchoHandler(BaseHTTPRequestHandler):
+    """A function that answers with the request: its path, body and headers.
+
+    It never answers `/late` in time, and breaks the connection at `/broken`.
+    """
 
     protocol_version = "HTTP/1.1"
+    server: LoopbackServer
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"])).decode()
         if self.path == "/late":
-            self.server.closing.wait(10)  # type: ignore[attr-defined]
+            self.server.pause(10)
         if self.path == "/broken":
             self.close_connection = True
             return
         echo = {"path": self.path, "body": body, "headers": self.headers.items()}
         content = json.dumps(echo).encode()
-        self.send_response(418)
+        self.send_response(418)  # a status that nothing else here returns
         self.send_header("Content-Length", str(len(content)))
         self.send_header("X-Of-The-Function", "yes")
         self.end_headers()
@@ -58,9 +62,9 @@ class Echo(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def function() -> Iterator[str]:
+def function_url() -> Iterator[str]:
     """The URL of the function."""
-    with LoopbackServer(Echo) as server:
+    with LoopbackServer(EchoHandler) as server:
         yield f"http://127.0.0.1:{server.server_port}"
 
 
@@ -71,20 +75,22 @@ def accounts() -> Accounts:
 
 
 @asynccontextmanager
-async def make_client(
-    function: str, accounts: Accounts, seconds: float = 20
+async def open_client(
+    function_url: str, accounts: Accounts, seconds: float = 20
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Make a client of the function's service."""
-    service = Service(url=URL, function=function, invokers=(GATEWAY,), seconds=seconds)
-    front = FrontEnd({4430: service}, accounts)
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(front), base_url=URL) as client:
+    service = Service(url=URL, function=function_url, invokers=(GATEWAY,), seconds=seconds)
+    front_end = FrontEnd({4430: service}, accounts)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(front_end), base_url=URL
+    ) as client:
         yield client
-    await front.aclose()
+    await front_end.aclose()
 
 
 @pytest.fixture
-async def client(function: str, accounts: Accounts) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_client(function, accounts) as http_client:
+async def client(function_url: str, accounts: Accounts) -> AsyncIterator[httpx2.AsyncClient]:
+    async with open_client(function_url, accounts) as http_client:
         yield http_client
 
 
@@ -107,25 +113,23 @@ async def test_requests_and_answers_pass_unchanged(
 ) -> None:
     headers = {"authorization": authorization, "x-mine": "1"}
     response = await client.post("/a%20b?c=d&c=%C3%A9", content="é", headers=headers)
-    content: dict[str, Any] = response.json()
+    echo: dict[str, Any] = response.json()
     assert response.status_code == 418
     assert response.headers["x-of-the-function"] == "yes"
-    assert content["path"] == "/a%20b?c=d&c=%C3%A9"
-    assert content["body"] == "é"
-    assert ["x-mine", "1"] in [[name.lower(), value] for name, value in content["headers"]]
+    assert echo["path"] == "/a%20b?c=d&c=%C3%A9"
+    assert echo["body"] == "é"
+    assert ["x-mine", "1"] in [[name.lower(), value] for name, value in echo["headers"]]
 
 
 async def test_the_function_gets_the_token_without_its_signature(
     client: httpx2.AsyncClient, authorization: str, accounts: Accounts
 ) -> None:
-    headers = (await read_received_headers(client, {"authorization": authorization}))[
-        "authorization"
-    ]
-    content, _, signature = headers.removeprefix("Bearer ").rpartition(".")
-    assert authorization.rpartition(".")[0] == f"Bearer {content}"
+    headers = await read_received_headers(client, {"authorization": authorization})
+    claims, _, signature = headers["authorization"].removeprefix("Bearer ").rpartition(".")
+    assert authorization.rpartition(".")[0] == f"Bearer {claims}"
     assert signature == REMOVED_SIGNATURE
     with pytest.raises(jwt.InvalidTokenError):
-        accounts.verify_token(f"{content}.{signature}", URL)
+        accounts.verify_token(f"{claims}.{signature}", URL)
 
 
 async def test_a_token_in_the_serverless_header_counts(
@@ -144,17 +148,17 @@ async def test_a_token_in_the_serverless_header_counts(
 async def test_the_callers_address_is_appended_to_forwarded_for(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
-    content = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
-    headers = await read_received_headers(client, content)
+    request_headers = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
+    headers = await read_received_headers(client, request_headers)
     assert headers["x-forwarded-for"] == "1.2.3.4, 127.0.0.1"
     assert headers["x-forwarded-proto"] == "https"
 
 
 async def test_an_expired_token_is_refused() -> None:
     expired_accounts = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
-    async with make_client("http://127.0.0.1:1", expired_accounts) as theirs:
+    async with open_client("http://127.0.0.1:1", expired_accounts) as client:
         headers = {"authorization": f"Bearer {expired_accounts.issue_token(GATEWAY, URL)}"}
-        response = await theirs.post("/", headers=headers)
+        response = await client.post("/", headers=headers)
     assert response.status_code == 401
     assert 'error="invalid_token"' in response.headers["www-authenticate"]
 
@@ -162,7 +166,7 @@ async def test_an_expired_token_is_refused() -> None:
 async def test_a_dead_function_is_unavailable_until_it_restarts(
     accounts: Accounts, authorization: str
 ) -> None:
-    async with make_client(f"http://127.0.0.1:{find_free_port()}", accounts) as client:
+    async with open_client(f"http://127.0.0.1:{find_free_port()}", accounts) as client:
         response = await client.post("/", headers={"authorization": authorization})
     assert response.status_code == 503
     assert "503 Service Unavailable" in response.text
@@ -176,9 +180,9 @@ async def test_a_broken_connection_is_unavailable(
 
 
 async def test_a_slow_function_times_out(
-    function: str, accounts: Accounts, authorization: str
+    function_url: str, accounts: Accounts, authorization: str
 ) -> None:
-    async with make_client(function, accounts, seconds=0.1) as client:
+    async with open_client(function_url, accounts, seconds=0.1) as client:
         response = await client.post("/late", headers={"authorization": authorization})
     assert response.status_code == 504
 
@@ -194,7 +198,7 @@ async def test_the_request_size_is_limited(
 
 
 async def test_a_refused_request_does_not_reach_the_function(accounts: Accounts) -> None:
-    async with make_client("http://nowhere.invalid", accounts) as client:
+    async with open_client("http://nowhere.invalid", accounts) as client:
         response = await client.post("/<b>")
     assert response.status_code == 403
     assert "&lt;b&gt;" in response.text

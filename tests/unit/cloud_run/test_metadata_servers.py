@@ -1,4 +1,4 @@
-"""The fake metadata servers, as google-auth uses them."""
+"""The fake metadata servers give tokens of their accounts, as google-auth requests them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def accounts() -> Accounts:
     return Accounts()
 
 
-async def request(accounts: Accounts, path: str, headers: dict[str, str]) -> httpx2.Response:
+async def send_request(accounts: Accounts, path: str, headers: dict[str, str]) -> httpx2.Response:
     """Send a request to the metadata server of the tool's account."""
     servers = MetadataServers(accounts, {4430: "carrel-get-chunk", 4431: "carrel-gateway"})
     transport = httpx2.ASGITransport(servers)
@@ -28,18 +28,22 @@ async def request(accounts: Accounts, path: str, headers: dict[str, str]) -> htt
 
 
 async def test_a_token_belongs_to_the_account_of_the_server(accounts: Accounts) -> None:
-    response = await request(accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR)
+    response = await send_request(
+        accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR
+    )
     assert response.headers["metadata-flavor"] == "Google"
     assert accounts.verify_token(response.text, "https://a") == format_email("carrel-get-chunk")
 
 
 async def test_the_account_can_be_read(accounts: Accounts) -> None:
-    response = await request(accounts, f"{ACCOUNT}?recursive=true", FLAVOR)
+    response = await send_request(accounts, f"{ACCOUNT}?recursive=true", FLAVOR)
     assert response.json()["email"] == format_email("carrel-get-chunk")
 
 
 async def test_a_request_without_the_metadata_header_is_refused(accounts: Accounts) -> None:
-    assert (await request(accounts, f"{ACCOUNT}identity?audience=https://a", {})).status_code == 403
+    assert (
+        await send_request(accounts, f"{ACCOUNT}identity?audience=https://a", {})
+    ).status_code == 403
 
 
 @pytest.mark.parametrize("header", [{"Host": "evil.example"}, {"X-Forwarded-For": "192.0.2.1"}])
@@ -47,9 +51,9 @@ async def test_other_host_names_and_proxies_are_refused(
     accounts: Accounts, header: dict[str, str]
 ) -> None:
     path = f"{ACCOUNT}identity?audience=https://a"
-    assert (await request(accounts, path, {**FLAVOR, **header})).status_code == 403
+    assert (await send_request(accounts, path, {**FLAVOR, **header})).status_code == 403
 
 
 @pytest.mark.parametrize("path", [f"{ACCOUNT}identity", f"{ACCOUNT}token", "/nothing"])
 async def test_an_unknown_path_is_not_found(accounts: Accounts, path: str) -> None:
-    assert (await request(accounts, path, FLAVOR)).status_code == 404
+    assert (await send_request(accounts, path, FLAVOR)).status_code == 404

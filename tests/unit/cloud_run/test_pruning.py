@@ -1,4 +1,4 @@
-"""Unused bundles, environments and files are deleted."""
+"""The fake Cloud Run deletes unused bundles, environments and files from its cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG_AGO = time.time() - MIN_AGE_SECONDS - 60
 
 
 @pytest.fixture
-def laptop(tmp_path: Path) -> Path:
+def cache(tmp_path: Path) -> Path:
     """Three bundles with environments, which were used long ago."""
     for name in ("now", "before", "older"):
         archive = tmp_path / "archive.zip"
@@ -47,38 +47,38 @@ def list_keys(*requirements: str) -> set[str]:
     return {compute_environment_key(requirement.encode()) for requirement in requirements}
 
 
-def test_unused_environments_are_deleted(laptop: Path) -> None:
-    delete_unused_bundles(laptop, {"now", "before"})
-    assert list_names(laptop / "unpacked") == {"now", "before"}
-    assert list_names(laptop / "environments") == list_keys("now", "before")
-    sources = {path.read_text() for path in (laptop / "files").glob("*.py")}
+def test_unused_environments_are_deleted(cache: Path) -> None:
+    delete_unused_bundles(cache, {"now", "before"})
+    assert list_names(cache / "unpacked") == {"now", "before"}
+    assert list_names(cache / "environments") == list_keys("now", "before")
+    sources = {path.read_text() for path in (cache / "files").glob("*.py")}
     assert sources == {"", "NAME = 'now'", "NAME = 'before'"}
-    assert len(list((laptop / "files").glob("*.pyc"))) == len(sources)
+    assert len(list((cache / "files").glob("*.pyc"))) == len(sources)
 
 
-def test_environments_used_within_a_day_stay(laptop: Path) -> None:
-    os.utime(laptop / "unpacked" / "older")
-    delete_unused_bundles(laptop, {"now"})
-    assert list_names(laptop / "unpacked") == {"now", "older"}
-    assert list_names(laptop / "environments") == list_keys("now", "older")
-    assert (laptop / "unpacked" / "older" / "main.py").read_text() == "NAME = 'older'"
+def test_environments_used_within_a_day_stay(cache: Path) -> None:
+    os.utime(cache / "unpacked" / "older")
+    delete_unused_bundles(cache, {"now"})
+    assert list_names(cache / "unpacked") == {"now", "older"}
+    assert list_names(cache / "environments") == list_keys("now", "older")
+    assert (cache / "unpacked" / "older" / "main.py").read_text() == "NAME = 'older'"
 
 
-def test_using_an_environment_renews_it(laptop: Path) -> None:
-    python = install_environment(b"older", laptop / "environments")
-    delete_unused_bundles(laptop, {"now"})
+def test_using_an_environment_renews_it(cache: Path) -> None:
+    python = install_environment(b"older", cache / "environments")
+    delete_unused_bundles(cache, {"now"})
     assert python.parent.is_dir()
-    assert list_names(laptop / "unpacked") == {"now"}
+    assert list_names(cache / "unpacked") == {"now"}
 
 
-def test_unfinished_environments_are_deleted(laptop: Path) -> None:
+def test_unfinished_environments_are_deleted(cache: Path) -> None:
     for folder in ("unpacked", "environments"):
-        unfinished_folder = laptop / folder / "new.unfinished"
+        unfinished_folder = cache / folder / "new.unfinished"
         unfinished_folder.mkdir()
         os.utime(unfinished_folder, (LONG_AGO, LONG_AGO))
-    delete_unused_bundles(laptop, {"now", "before", "older"})
-    assert list_names(laptop / "unpacked") == {"now", "before", "older"}
-    assert list_names(laptop / "environments") == list_keys("now", "before", "older")
+    delete_unused_bundles(cache, {"now", "before", "older"})
+    assert list_names(cache / "unpacked") == {"now", "before", "older"}
+    assert list_names(cache / "environments") == list_keys("now", "before", "older")
 
 
 def test_an_empty_cache_needs_no_pruning(tmp_path: Path) -> None:

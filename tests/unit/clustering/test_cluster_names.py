@@ -1,4 +1,4 @@
-"""Names of clusters from their words: short, unique, and made of distinctive words."""
+"""A cluster is named after its most distinctive words; names are short and unique."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_keywords_distinguish_a_cluster_from_others() -> None:
     assert {"boat", "mainsail", "wind", "anchor"} > set(boats)
 
 
-def test_stop_words_and_numbers_are_no_keywords() -> None:
-    [keyword] = find_distinctive_words([["One of the two never was on any of these."]], 8)
-    assert keyword == []
+def test_stop_words_and_numbers_are_not_keywords() -> None:
+    [keywords] = find_distinctive_words([["One of the two never was on any of these."]], 8)
+    assert keywords == []
 
 
 def test_german_keywords_keep_capitals_and_omit_articles() -> None:
@@ -49,11 +49,11 @@ def test_german_keywords_keep_capitals_and_omit_articles() -> None:
 
 
 def test_chinese_texts_have_keywords() -> None:
-    [keyword, _] = find_distinctive_words([["知识库", "知识图谱"], BOATS], 3)
-    assert "知识" in keyword
+    keywords, _ = find_distinctive_words([["知识库", "知识图谱"], BOATS], 3)
+    assert "知识" in keywords
 
 
-def test_name_has_a_capital_and_description_its_source() -> None:
+def test_a_name_has_a_capital_and_a_description_names_sources() -> None:
     clusters = [make_passages(BREAD, "Bread at Home"), make_passages(BOATS, "Under Sail")]
     bread, _ = describe_clusters(clusters, [None, None])
     assert bread.name.startswith("Sourdough starter, ")
@@ -63,8 +63,8 @@ def test_name_has_a_capital_and_description_its_source() -> None:
 
 def test_a_description_names_two_sources_and_counts_the_others() -> None:
     cluster = [TitledText(title, BOATS[0]) for title in ("A", "B", "B", "C", "D")]
-    [descriptions] = describe_clusters([cluster], [None])
-    assert descriptions.description.endswith(", from B, A and 2 other sources.")
+    [cluster_description] = describe_clusters([cluster], [None])
+    assert cluster_description.description.endswith(", from B, A and 2 other sources.")
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_a_description_shortens_titles(title: str, shortened: str) -> None:
     assert description.description.endswith(f", from {shortened}.")
 
 
-def test_existing_description_stays_unique() -> None:
-    [[*words], _] = find_distinctive_words([BREAD, BOATS], 3)
+def test_an_existing_name_is_kept_and_stays_unique() -> None:
+    words, _ = find_distinctive_words([BREAD, BOATS], 3)
     kept_description = ClusterDescription(", ".join(words).capitalize(), "By hand.", ("hand",))
     descriptions = describe_clusters(
         [make_passages(BREAD), make_passages(BREAD), make_passages(BOATS)],
@@ -94,9 +94,7 @@ def test_existing_description_stays_unique() -> None:
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=6))
-def test_names_differ_and_have_three_to_six_words_if_possible(
-    clusters: list[list[str]],
-) -> None:
+def test_names_differ_and_have_three_to_six_words(clusters: list[list[str]]) -> None:
     descriptions = describe_clusters(
         [make_passages(texts) for texts in clusters], [None] * len(clusters)
     )

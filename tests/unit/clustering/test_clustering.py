@@ -1,4 +1,7 @@
-"""Clusters of vectors: dense groups are found in any order, and noise stays noise."""
+"""Dense groups of vectors become clusters, in any order, and outliers stay outside as noise.
+
+A vector is known by its row in the matrix. The rows of each group in `make_groups` are consecutive.
+"""
 
 from __future__ import annotations
 
@@ -28,37 +31,43 @@ if TYPE_CHECKING:
 SEEDS = st.integers(0, 2**16)
 
 
-def list_members(clusters: list[VectorCluster]) -> list[set[int]]:
-    """Return the rows of each cluster, in the order of their first."""
+def list_rows_by_cluster(clusters: list[VectorCluster]) -> list[set[int]]:
+    """Return the rows of each cluster, sorted by the lowest row."""
     return sorted((set(map(int, cluster.members)) for cluster in clusters), key=min)
 
 
-def list_member_sets(clusters: list[VectorCluster]) -> list[set[int]]:
-    """Return the groups that each cluster has passages of; some of a group may lie too far out."""
-    assert all(len(cluster) > GROUP_SIZE / 2 for cluster in list_members(clusters))
-    return [{row // GROUP_SIZE for row in cluster} for cluster in list_members(clusters)]
+def list_groups_by_cluster(clusters: list[VectorCluster]) -> list[set[int]]:
+    """Return the numbers of the groups in each cluster.
+
+    A cluster may miss vectors of its group that lie far out, but has more than half of them.
+    """
+    rows_by_cluster = list_rows_by_cluster(clusters)
+    assert all(len(rows) > GROUP_SIZE / 2 for rows in rows_by_cluster)
+    return [{row // GROUP_SIZE for row in rows} for rows in rows_by_cluster]
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
 def test_each_group_is_a_cluster(count: int) -> None:
-    assert list_member_sets(find_clusters(make_groups(count))) == [{n} for n in range(count)]
+    assert list_groups_by_cluster(find_clusters(make_groups(count))) == [
+        {group} for group in range(count)
+    ]
 
 
-def test_strays_belong_to_no_cluster() -> None:
+def test_outliers_belong_to_no_cluster() -> None:
     vectors = np.concatenate([make_groups(6), make_outliers(5)])
-    assert list_member_sets(find_clusters(vectors)) == [{n} for n in range(6)]
+    assert list_groups_by_cluster(find_clusters(vectors)) == [{group} for group in range(6)]
 
 
 @settings(max_examples=15)
 @given(SEEDS)
-def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
+def test_the_order_of_the_vectors_does_not_change_the_clusters(seed: int) -> None:
     vectors = np.concatenate([make_groups(5, seed), make_outliers(20, seed + 1)])
     order = np.random.default_rng(seed).permutation(len(vectors))
-    shuffled_members = [
-        {int(order[row]) for row in cluster}
-        for cluster in list_members(find_clusters(vectors[order]))
+    original_rows = [
+        {int(order[row]) for row in rows}
+        for rows in list_rows_by_cluster(find_clusters(vectors[order]))
     ]
-    assert list_members(find_clusters(vectors)) == sorted(shuffled_members, key=min)
+    assert list_rows_by_cluster(find_clusters(vectors)) == sorted(original_rows, key=min)
 
 
 @settings(max_examples=15)
@@ -72,9 +81,10 @@ def test_clusters_are_disjoint_and_leave_noise(seed: int) -> None:
 
 def test_copies_belong_to_the_same_cluster() -> None:
     vectors = make_groups(5)
-    once = list_members(find_clusters(vectors))
-    twice = list_members(find_clusters(np.concatenate([vectors, vectors])))
-    assert [cluster | {row + len(vectors) for row in cluster} for cluster in once] == twice
+    clusters = list_rows_by_cluster(find_clusters(vectors))
+    clusters_of_both = list_rows_by_cluster(find_clusters(np.concatenate([vectors, vectors])))
+    with_copies = [rows | {row + len(vectors) for row in rows} for rows in clusters]
+    assert clusters_of_both == with_copies
 
 
 def test_members_are_ordered_by_centrality() -> None:
@@ -94,7 +104,9 @@ def test_too_few_distinct_vectors_make_no_cluster() -> None:
 
 
 def test_large_sets_are_clustered_with_few_eigenvectors() -> None:
-    assert list_member_sets(find_clusters(make_groups(50))) == [{n} for n in range(50)]
+    assert list_groups_by_cluster(find_clusters(make_groups(50))) == [
+        {group} for group in range(50)
+    ]
 
 
 def test_new_vector_joins_only_a_near_cluster() -> None:
@@ -102,18 +114,17 @@ def test_new_vector_joins_only_a_near_cluster() -> None:
     clusters = find_clusters(vectors)
     centroids = np.array([cluster.centroid for cluster in clusters])
     min_similarities = np.array([cluster.min_similarity for cluster in clusters])
-    rows = find_nearest_clusters(
-        np.concatenate([centroids, make_outliers(3)]), centroids, min_similarities
-    )
-    assert rows.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]
+    new_vectors = np.concatenate([centroids, make_outliers(3)])
+    nearest = find_nearest_clusters(new_vectors, centroids, min_similarities)
+    assert nearest.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]  # -1 is no cluster
 
 
-def test_without_clusters_nothing_joins_one() -> None:
+def test_a_vector_joins_no_cluster_if_there_is_none() -> None:
     no_centroids = np.empty((0, DIMENSION), np.float32)
     assert find_nearest_clusters(make_outliers(2), no_centroids, np.empty(0)).tolist() == [-1, -1]
 
 
-def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
+def test_about_three_quarters_of_a_core_pass_its_min_similarity() -> None:
     [core] = [make_groups(1, size=200)]
     is_near = core @ compute_centroid(core) >= compute_min_similarity(core)
     assert 0.7 <= is_near.mean() <= 0.9
@@ -125,11 +136,11 @@ def test_single_vector_attracts_no_members() -> None:
 
 def test_similar_regions_are_merged() -> None:
     vectors = make_groups(3, size=20)
-    split = np.repeat([0, 1, 2, 3], [10, 10, 20, 20])
-    assert merge_regions(split, vectors).tolist() == [0] * 20 + [1] * 20 + [2] * 20
+    labels = np.repeat([0, 1, 2, 3], [10, 10, 20, 20])  # the first group is split in two
+    assert merge_regions(labels, vectors).tolist() == [0] * 20 + [1] * 20 + [2] * 20
 
 
-def test_merging_leaves_noise_alone() -> None:
+def test_merging_does_not_change_noise() -> None:
     labels = np.array([-1] * 5 + [0] * 15)
     assert merge_regions(labels, make_groups(1, size=20)).tolist() == labels.tolist()
     assert merge_regions(np.full(20, -1), make_groups(1, size=20)).tolist() == [-1] * 20
@@ -138,15 +149,16 @@ def test_merging_leaves_noise_alone() -> None:
 def test_neighbours_are_the_most_similar_others_in_order() -> None:
     vectors = make_outliers(50)
     similarities = vectors @ vectors.T
-    np.fill_diagonal(similarities, -2)
+    np.fill_diagonal(similarities, -2)  # below any cosine, so a vector is not its own neighbour
     neighbours = find_nearest_neighbours(vectors, 4)
     assert neighbours.rows.tolist() == np.argsort(-similarities, axis=1)[:, :4].tolist()
 
 
 def test_cluster_is_matched_by_common_members() -> None:
-    former = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
+    former_clusters = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
     clusters = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
-    assert match_clusters(clusters, former) == [
+    # "b" and the first cluster have three members in total, and share two of them.
+    assert match_clusters(clusters, former_clusters) == [
         ClusterMatch("b", 2 / 3),
         ClusterMatch("a", 1.0),
         None,
@@ -154,8 +166,11 @@ def test_cluster_is_matched_by_common_members() -> None:
 
 
 def test_more_similar_cluster_keeps_the_id() -> None:
-    former = {"a": list("123456")}
-    assert match_clusters([set("12"), set("3456")], former) == [None, ClusterMatch("a", 4 / 6)]
+    former_clusters = {"a": list("123456")}
+    assert match_clusters([set("12"), set("3456")], former_clusters) == [
+        None,
+        ClusterMatch("a", 4 / 6),
+    ]
 
 
 def test_cluster_with_few_common_members_is_new() -> None:
@@ -169,13 +184,13 @@ def test_empty_clusterings_do_not_match() -> None:
 
 
 @settings(max_examples=15)
-@given(seed=SEEDS, came=st.booleans())
-def test_clusters_match_after_a_tenth_of_members_changes(*, seed: int, came: bool) -> None:
+@given(seed=SEEDS, adds_members=st.booleans())
+def test_clusters_match_after_a_tenth_of_members_changes(*, seed: int, adds_members: bool) -> None:
     vectors = np.concatenate([make_groups(6, seed), make_outliers(10, seed + 1)])
-    stays = np.random.default_rng(seed).random(len(vectors)) > 0.1
-    remaining_rows, all_rows = np.flatnonzero(stays), np.arange(len(vectors))
-    rows_before, rows_after = (remaining_rows, all_rows) if came else (all_rows, remaining_rows)
-    former = {
+    all_rows = np.arange(len(vectors))
+    most_rows = np.flatnonzero(np.random.default_rng(seed).random(len(vectors)) > 0.1)
+    rows_before, rows_after = (most_rows, all_rows) if adds_members else (all_rows, most_rows)
+    former_clusters = {
         f"cluster {number}": [str(rows_before[row]) for row in cluster.members]
         for number, cluster in enumerate(find_clusters(vectors[rows_before]))
         if len(cluster.members) > GROUP_SIZE / 2
@@ -184,6 +199,6 @@ def test_clusters_match_after_a_tenth_of_members_changes(*, seed: int, came: boo
         {str(rows_after[row]) for row in cluster.members}
         for cluster in find_clusters(vectors[rows_after])
     ]
-    assert former.keys() == {
-        match.cluster_id for match in match_clusters(clusters, former) if match
-    }
+    matches = match_clusters(clusters, former_clusters)
+
+    assert former_clusters.keys() == {match.cluster_id for match in matches if match}

@@ -1,4 +1,4 @@
-"""The layout of the map: discs of clusters, and passages in and between them."""
+"""On the map, each cluster is a disc. Passages lie in their cluster's disc or between discs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ DIMENSION = 24
 
 
 def make_vectors(sizes: list[int], seed: int = 0) -> tuple[Matrix, Rows]:
-    """Return unit vectors around as many directions as there are sizes, and their numbers."""
+    """Return unit vectors in clusters of these sizes, and the number of each vector's cluster."""
     random = np.random.default_rng(seed)
     directions = random.standard_normal((len(sizes), DIMENSION))
     numbers = np.repeat(np.arange(len(sizes)), sizes)
     vectors = directions[numbers] + 0.3 * random.standard_normal((len(numbers), DIMENSION))
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit.astype(np.float32), numbers
+    unit_vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit_vectors.astype(np.float32), numbers
 
 
-def draw(vectors: Matrix, numbers: Rows) -> tuple[Discs, NDArray[np.int64]]:
-    """Return the discs and the coordinates of passages."""
+def draw_map(vectors: Matrix, numbers: Rows) -> tuple[Discs, NDArray[np.int64]]:
+    """Return the discs of the clusters, and the coordinates of the passages."""
     count = int(numbers.max()) + 1
     centroids = np.stack([compute_centroid(vectors[numbers == row]) for row in range(count)])
     axes = fit_axes(centroids)
@@ -42,10 +42,10 @@ def draw(vectors: Matrix, numbers: Rows) -> tuple[Discs, NDArray[np.int64]]:
     return discs, discs.place(passages)
 
 
-def measure_neighbours_in_cluster(places: NDArray[np.float64], numbers: Rows) -> float:
-    """Return the share of the ten nearest on the map that have a passage's cluster."""
+def measure_neighbours_in_cluster(coordinates: NDArray[np.float64], numbers: Rows) -> float:
+    """Return the share of a passage's ten nearest neighbours that belong to its cluster."""
     members = np.flatnonzero(numbers != NOISE)
-    distances = np.linalg.norm(places[members, None] - places, axis=2)
+    distances = np.linalg.norm(coordinates[members, None] - coordinates, axis=2)
     distances[np.arange(len(members)), members] = np.inf
     nearest = np.argsort(distances, axis=1)[:, :10]
     return float((numbers[nearest] == numbers[members, None]).mean())
@@ -60,83 +60,85 @@ def noisy_base() -> tuple[Matrix, Rows]:
 
 
 def test_the_same_passages_give_the_same_map(noisy_base: tuple[Matrix, Rows]) -> None:
-    assert (draw(*noisy_base)[1] == draw(*noisy_base)[1]).all()
+    _, coordinates = draw_map(*noisy_base)
+    _, same_coordinates = draw_map(*noisy_base)
+    assert (coordinates == same_coordinates).all()
 
 
 def test_discs_do_not_overlap(noisy_base: tuple[Matrix, Rows]) -> None:
-    discs, _ = draw(*noisy_base)
+    discs, _ = draw_map(*noisy_base)
     distances = np.linalg.norm(discs.centres[:, None] - discs.centres, axis=2)
     np.fill_diagonal(distances, np.inf)
     assert (distances >= discs.radii[:, None] + discs.radii).all()
 
 
 def test_areas_of_discs_are_in_proportion_to_sizes(noisy_base: tuple[Matrix, Rows]) -> None:
-    discs, _ = draw(*noisy_base)
-    sizes = np.bincount(noisy_base[1][noisy_base[1] != NOISE])
+    vectors, numbers = noisy_base
+    discs, _ = draw_map(vectors, numbers)
+    sizes = np.bincount(numbers[numbers != NOISE])
     assert np.allclose(discs.radii**2 / sizes, discs.radii[0] ** 2 / sizes[0])
 
 
 def test_members_are_in_their_disc_and_noise_in_none(noisy_base: tuple[Matrix, Rows]) -> None:
-    discs, places = draw(*noisy_base)
-    numbers = noisy_base[1]
-    depths = np.linalg.norm(places[:, None] - discs.centres, axis=2) / discs.radii
+    vectors, numbers = noisy_base
+    discs, coordinates = draw_map(vectors, numbers)
+    # The distance of each passage to the centre of each disc, in radii of the disc.
+    depths = np.linalg.norm(coordinates[:, None] - discs.centres, axis=2) / discs.radii
     members = numbers != NOISE
-    own = depths[members, numbers[members]]
-    assert (own <= 1.01).mean() > 0.9
-    assert own.max() < MAX_DISTANCE + 0.01
+    depths_in_own_disc = depths[members, numbers[members]]
+    assert (depths_in_own_disc <= 1.01).mean() > 0.9
+    assert depths_in_own_disc.max() < MAX_DISTANCE + 0.01
     assert depths[~members].min() > 0.99
 
 
-def test_neighbours_on_the_map_share_a_cluster_more_often_than_by_pca(
+def test_neighbours_share_a_cluster_more_often_than_under_pca(
     noisy_base: tuple[Matrix, Rows],
 ) -> None:
     vectors, numbers = noisy_base
-    centred = vectors - vectors.mean(axis=0)
-    components = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
-    _, places = draw(vectors, numbers)
-    on_map = measure_neighbours_in_cluster(places.astype(np.float64), numbers)
-    assert on_map > max(0.85, measure_neighbours_in_cluster(components, numbers))
+    centred_vectors = vectors - vectors.mean(axis=0)
+    _, _, principal_axes = np.linalg.svd(centred_vectors, full_matrices=False)
+    share_under_pca = measure_neighbours_in_cluster(centred_vectors @ principal_axes[:2].T, numbers)
+
+    _, coordinates = draw_map(vectors, numbers)
+    share_on_map = measure_neighbours_in_cluster(coordinates.astype(np.float64), numbers)
+    assert share_on_map > max(0.85, share_under_pca)
 
 
-def test_the_map_fills_the_square_and_its_smaller_extent_is_centred(
-    noisy_base: tuple[Matrix, Rows],
-) -> None:
-    discs, places = draw(*noisy_base)
+def test_the_map_fills_the_square_and_is_centred(noisy_base: tuple[Matrix, Rows]) -> None:
+    discs, coordinates = draw_map(*noisy_base)
     edges = discs.radii[:, None]
-    corners = np.concatenate([places, discs.centres - edges, discs.centres + edges])
+    corners = np.concatenate([coordinates, discs.centres - edges, discs.centres + edges])
     low, high = corners.min(axis=0), corners.max(axis=0)
     assert np.allclose(low + high, SIDE, atol=1)
     assert abs(float((high - low).max()) - SIDE) < 1
-    assert places.min() >= 0
-    assert places.max() <= SIDE
+    assert coordinates.min() >= 0
+    assert coordinates.max() <= SIDE
 
 
 @pytest.mark.parametrize("sizes", [[1], [20], [20, 30], [1, 1, 1]])
-def test_few_clusters_are_drawn_without_a_gap_in_the_numbers(sizes: list[int]) -> None:
+def test_few_or_small_clusters_have_finite_coordinates(sizes: list[int]) -> None:
     vectors, numbers = make_vectors(sizes)
     noise, _ = make_vectors([1] * 5, seed=1)
     all_numbers = np.append(numbers, np.full(5, NOISE))
-    discs, places = draw(np.concatenate([vectors, noise]), all_numbers)
+    discs, coordinates = draw_map(np.concatenate([vectors, noise]), all_numbers)
     for values in (discs.centres, discs.radii, discs.means, discs.scales):
         assert np.isfinite(values).all()
-    assert 0 <= places.min() <= places.max() <= SIDE
+    assert 0 <= coordinates.min() <= coordinates.max() <= SIDE
 
 
-def test_equal_vectors_are_drawn() -> None:
+def test_clusters_of_equal_vectors_are_drawn() -> None:
     vectors = np.tile(make_vectors([1])[0], (30, 1))
-    discs, places = draw(vectors, np.repeat(np.arange(3), 10))
+    discs, coordinates = draw_map(vectors, np.repeat(np.arange(3), 10))
     assert np.isfinite(discs.scales).all()
-    assert len({tuple(place) for place in places.tolist()}) == 3
+    assert len({tuple(point) for point in coordinates.tolist()}) == 3
     assert find_clusters(vectors) == []
 
 
-def test_a_new_passage_is_placed_where_the_drawing_would_have_it(
-    noisy_base: tuple[Matrix, Rows],
-) -> None:
+def test_a_new_passage_is_placed_as_in_a_new_drawing(noisy_base: tuple[Matrix, Rows]) -> None:
     vectors, numbers = noisy_base
-    discs, places = draw(vectors, numbers)
+    discs, coordinates = draw_map(vectors, numbers)
     centroids = np.stack(
         [compute_centroid(vectors[numbers == row]) for row in range(numbers.max() + 1)]
     )
-    alone = project(vectors[-3:], numbers[-3:], centroids, fit_axes(centroids))
-    assert np.abs(discs.place(alone) - places[-3:]).max() <= 1
+    new_passages = project(vectors[-3:], numbers[-3:], centroids, fit_axes(centroids))
+    assert np.abs(discs.place(new_passages) - coordinates[-3:]).max() <= 1

@@ -1,4 +1,4 @@
-"""What addresses of pages may contain, and where they lead."""
+"""The query of a page's address is checked, and its links keep or remove single filters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tests.support.fake_catalog import FakeDispatcher
 pytestmark = pytest.mark.anyio
 
 
-def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+def answer_with_text(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+    """Answer a call with a valid result in which every text is `text`."""
     return make_result(tool, "text")
 
 
 @pytest.mark.parametrize("page", ["/", "/map", "/map/hits"])
 async def test_a_search_has_a_limited_number_of_filters(page: str) -> None:
     tags = [f"tag={number}" for number in range(MAX_FILTERS + 1)]
-    dispatcher = FakeDispatcher(answer)
+    dispatcher = FakeDispatcher(answer_with_text)
     async with make_console_client(dispatcher) as client:
         assert (await client.get(f"{page}?{'&'.join(tags[1:])}")).status_code == 200
         dispatcher.calls.clear()
@@ -30,8 +31,8 @@ async def test_a_search_has_a_limited_number_of_filters(page: str) -> None:
     assert dispatcher.calls == []
 
 
-async def test_a_filter_of_sources_is_removed_alone() -> None:
-    async with make_console_client(FakeDispatcher(answer)) as client:
+async def test_a_link_removes_one_filter_and_keeps_the_others() -> None:
+    async with make_console_client(FakeDispatcher(answer_with_text)) as client:
         page = parse_page(await client.get("/sources?tag=food&author=Ida&order=title"))
     assert [link.get("href") for link in select(page, ".active a")] == [
         "/sources?author=Ida&order=title",

@@ -1,4 +1,4 @@
-"""Pages show as text whatever tools return: no script, no foreign address, no lost character."""
+"""Pages show whatever tools return as text: no script, no other site's address, nothing lost."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PATHS = [
     "/forgotten",
 ]
 ADDRESS_ATTRIBUTES = ("href", "src", "action", "formaction", "srcset", "poster", "data", "ping")
-ELEMENTS = set(
+ALLOWED_ELEMENTS = set(
     """html head meta title link script body header nav main footer section aside article form
     label input button kbd textarea details summary h1 h2 h3 p a span strong ul ol li div table
     thead tbody tr th td data time mark canvas noscript small""".split()  # noqa: SIM905 - as a list, 45 lines
@@ -62,6 +62,8 @@ ELEMENTS = set(
 
 
 def answer_with(text: str) -> FakeDispatcher:
+    """Answer every call with a valid result in which every text is this one."""
+
     def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
         return make_result(tool, text)
 
@@ -69,8 +71,9 @@ def answer_with(text: str) -> FakeDispatcher:
 
 
 def assert_harmless(page: HtmlElement) -> None:
+    """Check that a page has only the console's elements, addresses and scripts."""
     for element in page.iter():
-        assert element.tag in ELEMENTS, element.tag
+        assert element.tag in ALLOWED_ELEMENTS, element.tag
         assert [name for name in element.attrib if name.startswith("on") or name == "style"] == []
         for name in ADDRESS_ATTRIBUTES:
             if name in element.attrib:
@@ -81,6 +84,7 @@ def assert_harmless(page: HtmlElement) -> None:
 
 
 def assert_harmless_address(element: HtmlElement, address: str) -> None:
+    """Check that an address is one of this site, or of the web in a plain link."""
     url = urlsplit(address)
     if url.scheme or url.netloc:
         assert element.tag == "a"
@@ -131,7 +135,7 @@ async def test_no_mixture_of_payloads_becomes_markup(text: str, path: str) -> No
 @pytest.mark.anyio
 @pytest.mark.parametrize("payload", PAYLOADS)
 async def test_no_result_of_a_change_becomes_markup(payload: str) -> None:
-    """Neither in the notice, nor in the form that undoes it, nor where a note is edited."""
+    """A result is in the notice of the change, the form that undoes it, and the edited note."""
 
     def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
         result = make_result(tool, payload)
@@ -163,7 +167,7 @@ def test_highlighting_loses_no_character(text: str, terms: list[str]) -> None:
     assert "".join(part for part, _ in split_matches(text, terms)) == text
 
 
-def test_words_are_highlighted_in_any_case_but_whole() -> None:
+def test_only_whole_words_are_highlighted_in_any_case() -> None:
     parts = split_matches("Tests attest: a test's TEST.", ["test", "tests"])
     assert [part for part, is_match in parts if is_match] == ["Tests", "test", "TEST"]
 

@@ -1,4 +1,4 @@
-"""What the console says about a key that it does not make: the true reason, and what to do."""
+"""If the console does not make a key, it gives the true reason and says what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
-REQUESTED = RequestedKey("laptop", None, "a-nonce")
+REQUESTED_KEY = RequestedKey("laptop", None, "a-nonce")
 GRANT = SimpleNamespace(user_id="ada", scopes=FULL_ACCESS, proof=SimpleNamespace(expires_at=None))
 VISIT = SimpleNamespace(
     caller=SimpleNamespace(scopes=FULL_ACCESS), session=SimpleNamespace(grant_id="0" * 32)
@@ -35,10 +35,10 @@ class FakeStore:
     """A store in which another request adds the same key after the keys were listed.
 
     Attributes:
-        winner: Changes of the stored key since, or None if it was deleted.
+        stored_changes: How the stored key differs from the added one; None if it is deleted.
     """
 
-    winner: dict[str, Any] | None
+    stored_changes: dict[str, Any] | None
     added: list[AccessKey] = field(default_factory=list)
 
     @property
@@ -60,14 +60,19 @@ class FakeStore:
         raise WriteConflict("The database refused: AlreadyExists.")
 
     async def get(self, _key_id: str) -> AccessKey | None:
-        return None if self.winner is None else replace(self.added[0], **self.winner)
+        if self.stored_changes is None:
+            return None
+        return replace(self.added[0], **self.stored_changes)
 
 
-async def make_key(monkeypatch: pytest.MonkeyPatch, winner: dict[str, Any] | None) -> AccessKey:
-    monkeypatch.setattr(keys, "AccessStore", lambda _connection: FakeStore(winner))
+async def make_key(
+    monkeypatch: pytest.MonkeyPatch, stored_changes: dict[str, Any] | None
+) -> AccessKey:
+    """Let the console make a key of the same id as one that is stored, with these changes."""
+    monkeypatch.setattr(keys, "AccessStore", lambda _connection: FakeStore(stored_changes))
     access = SimpleNamespace(connection=None, keyring=Keyring([SecretStr("s" * 32)]))
     pages = KeyPages(cast("Any", access), cast("Any", None))
-    _, key = await pages._make_key(REQUESTED, cast("Any", GRANT), cast("Any", VISIT))  # noqa: SLF001
+    _, key = await pages._make_key(REQUESTED_KEY, cast("Any", GRANT), cast("Any", VISIT))  # noqa: SLF001
     return key
 
 
@@ -77,12 +82,12 @@ async def test_the_request_that_loses_the_race_shows_the_same_key(
     assert (await make_key(monkeypatch, {})).name == "laptop"
 
 
-@pytest.mark.parametrize("winner", [None, {"revoked_at": NOW}, {"expires_at": NOW}])
-async def test_a_key_that_is_gone_need_not_be_revoked(
-    monkeypatch: pytest.MonkeyPatch, winner: dict[str, Any] | None
+@pytest.mark.parametrize("stored_changes", [None, {"revoked_at": NOW}, {"expires_at": NOW}])
+async def test_a_key_that_is_no_longer_valid_need_not_be_revoked(
+    monkeypatch: pytest.MonkeyPatch, stored_changes: dict[str, Any] | None
 ) -> None:
     with pytest.raises(Conflict, match="no longer valid") as caught:
-        await make_key(monkeypatch, winner)
+        await make_key(monkeypatch, stored_changes)
     assert "revoke it" not in caught.value.message
 
 
@@ -100,7 +105,7 @@ async def test_an_older_key_was_shown_before(monkeypatch: pytest.MonkeyPatch) ->
         ("a\u202eb", "invisible character"),
     ],
 )
-def test_a_rejected_name_gets_the_true_reason(name: str, reason: str) -> None:
+def test_an_error_for_a_rejected_name_says_why(name: str, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         keys._parse_name(name)  # noqa: SLF001
 

@@ -1,4 +1,4 @@
-"""What the script of the map fetches: points, what a search finds, and a passage."""
+"""The script of the map fetches points, the hits of a search, and single passages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POINTS = {
 
 
 def answer_pages(count: int) -> FakeDispatcher:
-    """Answer searches with pages of passages, whose ids count on."""
+    """Answer searches with pages of `count` passages in total; their ids are 0, 1, 2 ..."""
 
     def answer(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = make_result(tool, "text")
@@ -49,28 +49,32 @@ async def test_points_are_sent_as_the_tool_returns_them() -> None:
 
 
 @pytest.mark.parametrize(("encoding", "is_compressed"), [("gzip", True), ("identity", False)])
-async def test_points_are_compressed_where_accepted(encoding: str, *, is_compressed: bool) -> None:
-    many = {**POINTS, "x": [5000] * 20_000}
-    async with make_console_client(FakeDispatcher(lambda *_: many)) as client:
+async def test_points_are_compressed_if_the_client_accepts_it(
+    encoding: str, *, is_compressed: bool
+) -> None:
+    many_points = {**POINTS, "x": [5000] * 20_000}
+    async with make_console_client(FakeDispatcher(lambda *_: many_points)) as client:
         response = await client.get("/map/points", headers={"accept-encoding": encoding})
     assert (response.headers.get("content-encoding") == "gzip") is is_compressed
     assert response.headers["vary"] == "Accept-Encoding"
-    assert response.json() == many
+    assert response.json() == many_points
 
 
 @pytest.mark.parametrize(
-    ("hit_count", "sent", "calls", "has_more"),
+    ("hit_count", "sent_count", "call_count", "has_more"),
     [(3, 3, 1, False), (120, 120, 3, False), (MAX_HITS, MAX_HITS, 4, False), (999, 200, 4, True)],
 )
-async def test_a_search_is_followed_up_to_200_hits(
-    hit_count: int, sent: int, calls: int, *, has_more: bool
+async def test_a_search_is_paged_up_to_200_hits(
+    hit_count: int, sent_count: int, call_count: int, *, has_more: bool
 ) -> None:
     dispatcher = answer_pages(hit_count)
     async with make_console_client(dispatcher) as client:
         answer = (await client.get("/map/hits?q=bread&tag=food&tag=home")).json()
-    assert answer["chunk_ids"] == [str(index) for index in range(sent)]
+
+    assert answer["chunk_ids"] == [str(index) for index in range(sent_count)]
     assert answer["has_more"] is has_more
-    assert len(dispatcher.calls) == calls
+    assert len(dispatcher.calls) == call_count
+
     tool, arguments = dispatcher.calls[0]
     assert tool == "search_kb"
     assert arguments["query"] == "bread"
@@ -78,7 +82,7 @@ async def test_a_search_is_followed_up_to_200_hits(
 
 
 @pytest.mark.parametrize(("hit_count", "has_more"), [(70, False), (71, True), (999, True)])
-async def test_hits_are_cut_if_the_maximum_is_no_multiple_of_a_page(
+async def test_hits_are_cut_if_the_maximum_ends_within_a_page(
     hit_count: int, monkeypatch: pytest.MonkeyPatch, *, has_more: bool
 ) -> None:
     monkeypatch.setattr(passage_map, "MAX_HITS", 70)
@@ -149,14 +153,16 @@ async def test_a_page_leads_to_its_passages_on_the_map(path: str, link: str) -> 
     assert link in [anchor.attrib["href"] for anchor in select(page, "main a")]
 
 
-async def test_the_page_keeps_filters_and_leads_on() -> None:
+async def test_the_map_keeps_filters_and_links_to_the_next_page() -> None:
     async with make_console_client(
         FakeDispatcher(lambda tool, _: make_result(tool, "text"))
     ) as client:
         page = parse_page(await client.get("/map?q=bread&cluster=text&cursor=x"))
     [form] = select(page, "form.search")
+
     assert form.attrib["action"] == "/map"
     assert dict(form.form_values()) == {"q": "bread", "cluster": "text"}
+
     [chip] = select(page, ".chip.on")
     assert chip.attrib["href"] == "/map?q=bread"
     assert select(page, "[rel=next]")[0].attrib["href"] == "/map?q=bread&cluster=text&cursor=text"

@@ -1,4 +1,4 @@
-"""A tool that is down, or rejects a call, shows so, and the rest of the page stands."""
+"""A page says that a tool is down or rejects a call, and still shows its other parts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 OUTAGE = Unavailable("It is temporarily unreachable. Try again in 10 s.", retry_after=10)
 
 
-def answer_but(tool_name: str, error: CarrelError) -> FakeDispatcher:
+def answer_with_error(tool_name: str, error: CarrelError) -> FakeDispatcher:
+    """Answer calls of one tool with an error, and all others with a valid result."""
+
     def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any] | CarrelError:
         return error if tool == tool_name else make_result(tool, "text")
 
@@ -46,7 +48,7 @@ def answer_but(tool_name: str, error: CarrelError) -> FakeDispatcher:
 
 
 @pytest.mark.parametrize(
-    ("tool", "path", "remains"),
+    ("tool", "path", "other_part"),
     [
         ("get_stats", "/", ".rows"),
         ("list_sources", "/", ".chips"),
@@ -59,13 +61,15 @@ def answer_but(tool_name: str, error: CarrelError) -> FakeDispatcher:
     ],
 )
 @pytest.mark.anyio
-async def test_an_outage_is_shown_and_the_page_stands(tool: str, path: str, remains: str) -> None:
-    async with make_console_client(answer_but(tool, OUTAGE)) as client:
+async def test_a_page_shows_an_outage_and_its_other_parts(
+    tool: str, path: str, other_part: str
+) -> None:
+    async with make_console_client(answer_with_error(tool, OUTAGE)) as client:
         page = parse_page(await client.get(path))
     assert read_texts(page, "[role=alert]") == [
         "A part of Carrel does not answer right now. Try again in 10 s."
     ]
-    assert select(page, remains)
+    assert select(page, other_part)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +82,10 @@ async def test_an_outage_is_shown_and_the_page_stands(tool: str, path: str, rema
     ],
 )
 @pytest.mark.anyio
-async def test_an_error_of_the_main_tool_is_the_status(
+async def test_an_error_of_the_main_tool_sets_the_pages_status(
     error: CarrelError, status: int, retry_after: str | None
 ) -> None:
-    async with make_console_client(answer_but("get_source", error)) as client:
+    async with make_console_client(answer_with_error("get_source", error)) as client:
         response = await client.get("/sources/s")
     assert response.status_code == status
     assert response.headers.get("retry-after") == retry_after
@@ -112,15 +116,19 @@ FAILURES = [
     make_internal_error("get_source", "4711"),
 ]
 TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", re.IGNORECASE)
+"""These words are for a model that calls tools, not for a person who reads a page."""
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.message)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.anyio
-async def test_no_page_tells_people_what_models_should_do(path: str, error: CarrelError) -> None:
+async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: CarrelError) -> None:
     async with make_console_client(FakeDispatcher(lambda *_: error)) as client:
         response = await client.get(path)
+
+    # The page `/` shows a search form even if all tools fail.
     assert (response.status_code == error.status) is (path != "/")
+
     messages = read_texts(parse_page(response), "[role=alert]")
     assert messages
     for message in messages:
@@ -140,6 +148,7 @@ def test_every_code_has_a_sentence_for_each_tool(tool: str, kind: type[ToolFailu
 
 
 def _make_unknown() -> WireError:
+    """Make an error of a code that this version does not know."""
     return WireError(code="NEW_CODE", message="", details={})
 
 
@@ -160,6 +169,6 @@ def _make_unknown() -> WireError:
         ),
     ],
 )
-def test_what_is_wrong_with_a_field_is_said(details: dict[str, Any], message: str) -> None:
+def test_a_message_names_the_field_and_its_problem(details: dict[str, Any], message: str) -> None:
     error = WireError(code=InvalidInput.code, message="x", details=details)
     assert message in describe_error("save_note", error).message

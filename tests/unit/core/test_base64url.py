@@ -1,4 +1,4 @@
-"""Base64 for URLs, without padding."""
+"""Bytes are encoded as base64 for URLs, without padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers' scopes and roles."""
+"""A caller may call a tool if the credential's scope and the user's role include it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The circuit breaker, in single cases and in thousands of random histories."""
+"""The circuit breaker admits no calls to a service for a pause after failures in a row.
+
+After the pause it admits one call, the probe, whose result closes it or opens it again.
+"""
 
 from __future__ import annotations
 
@@ -35,26 +38,28 @@ class Call:
     """A call that runs until the test ends it."""
 
     def __init__(self, breaker: CircuitBreaker) -> None:
-        self._under_way = ExitStack()
-        self._attempt: Attempt = self._under_way.enter_context(breaker.attempt())
+        self._stack = ExitStack()
+        self._attempt: Attempt = self._stack.enter_context(breaker.attempt())
 
     def end(self, *, healthy: bool | None) -> None:
+        """End the call; `healthy` is None if it says nothing about the service."""
         self._attempt.healthy = healthy
-        self._under_way.close()
+        self._stack.close()
 
 
 @pytest.fixture
-def seconds() -> SettableMonotonicClock:
+def clock() -> SettableMonotonicClock:
+    """The clock of the breaker, in seconds."""
     return SettableMonotonicClock()
 
 
 @pytest.fixture
-def breaker(seconds: SettableMonotonicClock) -> CircuitBreaker:
-    return CircuitBreaker("The oven", seconds)
+def breaker(clock: SettableMonotonicClock) -> CircuitBreaker:
+    return CircuitBreaker("The oven", clock)
 
 
-def lets_call_pass(breaker: CircuitBreaker) -> bool:
-    """Return whether a call passes, without a result that the breaker learns from."""
+def admits_call(breaker: CircuitBreaker) -> bool:
+    """Return whether the breaker admits a call; the call ends without a result."""
     try:
         Call(breaker).end(healthy=None)
     except Unavailable:
@@ -62,132 +67,133 @@ def lets_call_pass(breaker: CircuitBreaker) -> bool:
     return True
 
 
-def fail(breaker: CircuitBreaker, times: int) -> None:
+def fail_calls(breaker: CircuitBreaker, times: int) -> None:
+    """Let calls fail, one after the other."""
     for _ in range(times):
         Call(breaker).end(healthy=False)
 
 
-def test_four_failures_in_a_row_leave_it_closed(breaker: CircuitBreaker) -> None:
-    fail(breaker, FAILURE_THRESHOLD - 1)
-    assert lets_call_pass(breaker)
+def test_four_failures_in_a_row_leave_the_breaker_closed(breaker: CircuitBreaker) -> None:
+    fail_calls(breaker, FAILURE_THRESHOLD - 1)
+    assert admits_call(breaker)
 
 
-def test_five_failures_in_a_row_open_it_for_a_pause(
-    breaker: CircuitBreaker, seconds: SettableMonotonicClock
+def test_five_failures_in_a_row_open_the_breaker_for_a_pause(
+    breaker: CircuitBreaker, clock: SettableMonotonicClock
 ) -> None:
-    fail(breaker, FAILURE_THRESHOLD)
-    seconds.now += OPEN_SECONDS - 12.5
+    fail_calls(breaker, FAILURE_THRESHOLD)
+    clock.now += OPEN_SECONDS - 12.5
     with pytest.raises(Unavailable) as caught:
         Call(breaker)
     assert caught.value.retry_after == 13
     assert caught.value.message == "The oven is temporarily unavailable: try again in 13 s."
-    seconds.now += 12.5
-    assert lets_call_pass(breaker)
+    clock.now += 12.5
+    assert admits_call(breaker)
 
 
 def test_a_success_resets_the_count(breaker: CircuitBreaker) -> None:
-    fail(breaker, FAILURE_THRESHOLD - 1)
+    fail_calls(breaker, FAILURE_THRESHOLD - 1)
     Call(breaker).end(healthy=True)
-    fail(breaker, FAILURE_THRESHOLD - 1)
-    assert lets_call_pass(breaker)
+    fail_calls(breaker, FAILURE_THRESHOLD - 1)
+    assert admits_call(breaker)
 
 
 def test_an_abandoned_call_does_not_change_the_count(breaker: CircuitBreaker) -> None:
-    fail(breaker, FAILURE_THRESHOLD - 1)
+    fail_calls(breaker, FAILURE_THRESHOLD - 1)
     Call(breaker).end(healthy=None)
-    assert lets_call_pass(breaker)
-    fail(breaker, 1)
-    assert not lets_call_pass(breaker)
+    assert admits_call(breaker)
+    fail_calls(breaker, 1)
+    assert not admits_call(breaker)
 
 
 def test_calls_during_a_probe_are_refused_briefly(
-    breaker: CircuitBreaker, seconds: SettableMonotonicClock
+    breaker: CircuitBreaker, clock: SettableMonotonicClock
 ) -> None:
-    fail(breaker, FAILURE_THRESHOLD)
-    seconds.now += OPEN_SECONDS
+    fail_calls(breaker, FAILURE_THRESHOLD)
+    clock.now += OPEN_SECONDS
     with breaker.attempt(), pytest.raises(Unavailable) as caught:
         Call(breaker)
     assert caught.value.retry_after == PROBE_RETRY_SECONDS
 
 
-def test_a_successful_probe_closes_it(
-    breaker: CircuitBreaker, seconds: SettableMonotonicClock
+def test_a_successful_probe_closes_the_breaker(
+    breaker: CircuitBreaker, clock: SettableMonotonicClock
 ) -> None:
-    fail(breaker, FAILURE_THRESHOLD)
-    seconds.now += OPEN_SECONDS
+    fail_calls(breaker, FAILURE_THRESHOLD)
+    clock.now += OPEN_SECONDS
     Call(breaker).end(healthy=True)
-    fail(breaker, FAILURE_THRESHOLD - 1)
-    assert lets_call_pass(breaker)
+    fail_calls(breaker, FAILURE_THRESHOLD - 1)
+    assert admits_call(breaker)
 
 
 def test_a_failed_probe_begins_another_pause(
-    breaker: CircuitBreaker, seconds: SettableMonotonicClock
+    breaker: CircuitBreaker, clock: SettableMonotonicClock
 ) -> None:
-    fail(breaker, FAILURE_THRESHOLD)
-    seconds.now += OPEN_SECONDS
-    fail(breaker, 1)
-    seconds.now += OPEN_SECONDS - 1
-    assert not lets_call_pass(breaker)
-    seconds.now += 1
-    assert lets_call_pass(breaker)
+    fail_calls(breaker, FAILURE_THRESHOLD)
+    clock.now += OPEN_SECONDS
+    fail_calls(breaker, 1)
+    clock.now += OPEN_SECONDS - 1
+    assert not admits_call(breaker)
+    clock.now += 1
+    assert admits_call(breaker)
 
 
-def test_an_abandoned_probe_is_replaced_at_once(
-    breaker: CircuitBreaker, seconds: SettableMonotonicClock
+def test_an_abandoned_probe_is_replaced_by_the_next_call(
+    breaker: CircuitBreaker, clock: SettableMonotonicClock
 ) -> None:
-    fail(breaker, FAILURE_THRESHOLD)
-    seconds.now += OPEN_SECONDS
+    fail_calls(breaker, FAILURE_THRESHOLD)
+    clock.now += OPEN_SECONDS
     Call(breaker).end(healthy=None)
     with breaker.attempt():
-        assert not lets_call_pass(breaker)
+        assert not admits_call(breaker)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 def test_a_probe_that_raises_is_replaced(
-    breaker: CircuitBreaker, seconds: SettableMonotonicClock, error: type[BaseException]
+    breaker: CircuitBreaker, clock: SettableMonotonicClock, error: type[BaseException]
 ) -> None:
-    fail(breaker, FAILURE_THRESHOLD)
-    seconds.now += OPEN_SECONDS
+    fail_calls(breaker, FAILURE_THRESHOLD)
+    clock.now += OPEN_SECONDS
     with pytest.raises(error), breaker.attempt():
         raise error
-    assert lets_call_pass(breaker)
+    assert admits_call(breaker)
 
 
 @pytest.mark.parametrize("healthy", [None, False])
-def test_an_old_call_ending_during_a_probe_admits_no_other(
-    breaker: CircuitBreaker, seconds: SettableMonotonicClock, *, healthy: bool | None
+def test_an_old_call_that_ends_during_a_probe_admits_no_call(
+    breaker: CircuitBreaker, clock: SettableMonotonicClock, *, healthy: bool | None
 ) -> None:
-    """A write may take longer than the pause."""
+    """The old call is, for example, a write that takes longer than the pause."""
     early_call = Call(breaker)
-    fail(breaker, FAILURE_THRESHOLD)
-    seconds.now += OPEN_SECONDS
+    fail_calls(breaker, FAILURE_THRESHOLD)
+    clock.now += OPEN_SECONDS
     with breaker.attempt():
         early_call.end(healthy=healthy)
-        seconds.now += 10 * OPEN_SECONDS
-        assert not lets_call_pass(breaker)
-    assert lets_call_pass(breaker)
+        clock.now += 10 * OPEN_SECONDS
+        assert not admits_call(breaker)
+    assert admits_call(breaker)
 
 
-def test_a_late_success_closes_it(breaker: CircuitBreaker) -> None:
+def test_a_late_success_closes_the_breaker(breaker: CircuitBreaker) -> None:
     early_call = Call(breaker)
-    fail(breaker, FAILURE_THRESHOLD)
+    fail_calls(breaker, FAILURE_THRESHOLD)
     early_call.end(healthy=True)
-    assert lets_call_pass(breaker)
+    assert admits_call(breaker)
 
 
 def test_a_late_failure_does_not_prolong_the_pause(
-    breaker: CircuitBreaker, seconds: SettableMonotonicClock
+    breaker: CircuitBreaker, clock: SettableMonotonicClock
 ) -> None:
     early_call = Call(breaker)
-    fail(breaker, FAILURE_THRESHOLD)
-    seconds.now += OPEN_SECONDS - 1
+    fail_calls(breaker, FAILURE_THRESHOLD)
+    clock.now += OPEN_SECONDS - 1
     early_call.end(healthy=False)
-    seconds.now += 1
-    assert lets_call_pass(breaker)
+    clock.now += 1
+    assert admits_call(breaker)
 
 
 class History(RuleBasedStateMachine):
-    """A model of the breaker, compared with it over random calls."""
+    """Compare the breaker with a simple model of it over random calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,12 +201,12 @@ class History(RuleBasedStateMachine):
         self.breaker = CircuitBreaker("It", self.clock)
         self.under_way: list[Call] = []
         self.probes: list[Call] = []
-        self.in_a_row = 0
+        self.failures_in_a_row = 0
         self.failed_at = 0.0
 
     @rule()
     def call(self) -> None:
-        expected = self.wait_to_expect()
+        expected = self.compute_expected_wait()
         try:
             call = Call(self.breaker)
         except Unavailable as error:
@@ -213,9 +219,9 @@ class History(RuleBasedStateMachine):
 
     @property
     def is_open(self) -> bool:
-        return self.in_a_row >= FAILURE_THRESHOLD
+        return self.failures_in_a_row >= FAILURE_THRESHOLD
 
-    def wait_to_expect(self) -> float | None:
+    def compute_expected_wait(self) -> float | None:
         """Return the expected `retry_after` of a call; None if it should pass."""
         if not self.is_open:
             return None
@@ -245,9 +251,9 @@ class History(RuleBasedStateMachine):
         self.under_way.remove(call)
         self.probes = [probe for probe in self.probes if probe is not call]
         if healthy:
-            self.in_a_row = 0
+            self.failures_in_a_row = 0
         elif healthy is False and counts:
-            self.in_a_row += 1
+            self.failures_in_a_row += 1
             self.failed_at = self.clock.now
 
     @rule(seconds=st.sampled_from([0.25, 4, OPEN_SECONDS - 4, OPEN_SECONDS, 10 * OPEN_SECONDS]))
@@ -260,7 +266,7 @@ class History(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("histories", [100, pytest.param(300, marks=pytest.mark.slow)])
-def test_random_histories_match_the_model(histories: int) -> None:
+def test_the_breaker_matches_a_model_in_random_histories(histories: int) -> None:
     run_state_machine_as_test(
         History, settings=settings(max_examples=histories, stateful_step_count=40)
     )

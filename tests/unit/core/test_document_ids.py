@@ -1,4 +1,4 @@
-"""Document ids for arbitrary names."""
+"""Any name becomes a valid document id of Firestore, and different names different ids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shared.core.ids import MAX_LENGTH, safe_id
 
-LEGAL = re.compile(r"[a-zA-Z0-9_-]{0,63}[a-zA-Z0-9-]", re.ASCII)
+VALID_ID = re.compile(r"[a-zA-Z0-9_-]{0,63}[a-zA-Z0-9-]", re.ASCII)
 
 names = st.text().filter(str.strip)
 
@@ -24,10 +24,10 @@ names = st.text().filter(str.strip)
 @example("\u0661")
 def test_any_name_becomes_a_valid_id(name: str) -> None:
     document_id = safe_id(name)
-    assert LEGAL.fullmatch(document_id)
+    assert VALID_ID.fullmatch(document_id)
 
 
-@given(st.from_regex(LEGAL, fullmatch=True))
+@given(st.from_regex(VALID_ID, fullmatch=True))
 @example("a" * MAX_LENGTH)
 @example("__x")
 def test_a_valid_name_is_its_own_id(name: str) -> None:
@@ -35,7 +35,7 @@ def test_a_valid_name_is_its_own_id(name: str) -> None:
 
 
 @given(names)
-def test_an_id_is_its_own_id(name: str) -> None:
+def test_the_id_of_an_id_is_the_same(name: str) -> None:
     assert safe_id(name) == safe_id(safe_id(name))
 
 
@@ -54,7 +54,7 @@ def test_white_space_around_a_name_is_ignored() -> None:
     assert safe_id("walden") == safe_id(" walden\n")
 
 
-def test_a_hash_distinguishes_names_that_were_changed() -> None:
+def test_a_name_with_replaced_characters_gets_a_hash() -> None:
     assert safe_id("file-notes/day 1.md") == "file-notes-day-1-md-bafac8fc3e"
 
 

@@ -1,4 +1,4 @@
-"""The error tree and its wire form."""
+"""Each error has a code, an HTTP status and a wire form, the JSON that callers receive."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def find_leaves(root: type[CarrelError]) -> Iterator[type[CarrelError]]:
     """Yield the errors of the module that have no subclasses in it."""
-    below = [kind for kind in root.__subclasses__() if kind.__module__ == errors.__name__]
-    for kind in below:
-        yield from find_leaves(kind)
-    if not below:
+    subclasses = [kind for kind in root.__subclasses__() if kind.__module__ == errors.__name__]
+    for subclass in subclasses:
+        yield from find_leaves(subclass)
+    if not subclasses:
         yield root
 
 
@@ -42,9 +42,9 @@ def test_no_two_errors_share_a_code_or_a_status() -> None:
 
 @every_leaf
 def test_the_docstring_lists_every_error_with_its_code(kind: type[CarrelError]) -> None:
-    drawn = [line for line in (errors.__doc__ or "").splitlines() if f" {kind.__name__} " in line]
-    assert len(drawn) == 1
-    assert f" {kind.code}" in drawn[0]
+    lines = (errors.__doc__ or "").splitlines()
+    [line] = [line for line in lines if f" {kind.__name__} " in line]
+    assert f" {kind.code}" in line
 
 
 @every_leaf
@@ -61,7 +61,7 @@ def test_the_wire_form_has_all_attributes(kind: type[CarrelError]) -> None:
 
 
 @every_leaf
-def test_without_a_wait_there_is_no_retry_after(kind: type[CarrelError]) -> None:
+def test_an_error_without_a_wait_has_no_retry_after(kind: type[CarrelError]) -> None:
     body = kind("No.").to_wire()
     assert body == {"code": kind.code, "message": "No.", "details": {}}
     assert WireError.model_validate(body).retry_after is None

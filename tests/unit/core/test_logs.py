@@ -1,4 +1,4 @@
-"""The content of log entries."""
+"""A log entry says where an error happened, and contains no text that it did not write itself."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def test_a_librarys_message_is_not_logged() -> None:
     finally:
         logger.removeHandler(handler)
     line = json.loads(output.getvalue())
+
     assert line["message"] == "library"
     assert line["logger"] == "a.library"
     assert line["severity"] == "ERROR"

@@ -1,4 +1,4 @@
-"""The addresses that untrusted URLs may make Carrel connect to, and for how long."""
+"""A URL from a stranger makes Carrel connect only to public addresses, and not for long."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tests.support.public_web_server import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from ipaddress import IPv4Address
+    from ipaddress import IPv4Address, IPv6Address
     from pathlib import Path
 
     from shared.core.safe_fetch import Resolve
 
-PUBLIC = [
+PUBLIC_ADDRESSES = [
     "1.1.1.1",
     "8.8.8.8",
     "100.63.255.255",
@@ -59,7 +59,7 @@ PUBLIC = [
     "2a00:1450:4001:82a::200e",
     "64:ff9b::8.8.8.8",
 ]
-NOT_PUBLIC = [
+NON_PUBLIC_ADDRESSES = [
     "0.0.0.0",  # noqa: S104 - nothing binds to it
     "0.1.2.3",
     "10.0.0.1",
@@ -120,7 +120,7 @@ NOT_PUBLIC = [
     "127.1",
     "",
 ]
-URLS = [
+INVALID_URLS = [
     "http://client.example/c",
     "https://client.example",
     "https://client.example#x",
@@ -181,33 +181,35 @@ def server(certificate: Path) -> Iterator[PublicWebServer]:
 
 
 async def get_rejection_reason(fetch: SafeFetch) -> str:
+    """Fetch the client's document, which must be rejected; return the reason."""
     with pytest.raises(DocumentRejected) as error:
         await fetch.get(PublicUrl.parse(DOCUMENT_URL))
     return error.value.reason
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@pytest.mark.parametrize("address", PUBLIC_ADDRESSES)
 def test_internet_address_is_public(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_no_other_address_is_public(address: str) -> None:
+@pytest.mark.parametrize("address", NON_PUBLIC_ADDRESSES)
+def test_a_special_or_invalid_address_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
 @given(st.ip_addresses(v=4))
 def test_embedded_ipv4_address_decides_whether_it_is_public(inner: IPv4Address) -> None:
+    """The prefix 64:ff9b:: embeds an IPv4 address, as NAT64 does; ::ffff: maps one."""
     assert is_public(str(inner)) == is_public(f"64:ff9b::{inner}")
     assert not is_public(f"::ffff:{inner}")
-    assert is_public(str(inner)) <= inner.is_global
+    assert inner.is_global or not is_public(str(inner))
 
 
 @given(st.ip_addresses(v=6))
-def test_special_addresses_are_not_public(address: object) -> None:
+def test_special_addresses_are_not_public(address: IPv6Address) -> None:
     text = str(address)
     if not text.startswith("64:ff9b:"):
-        assert is_public(text) <= getattr(address, "is_global", False)
+        assert address.is_global or not is_public(text)
 
 
 def test_host_with_one_private_address_is_rejected() -> None:
@@ -225,7 +227,8 @@ def test_each_address_is_tried_once_ipv4_first() -> None:
         ["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"], 443
     )
     assert endpoints == [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)]
-    assert [e.authority for e in endpoints] == ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"]
+    authorities = [endpoint.authority for endpoint in endpoints]
+    assert authorities == ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"]
 
 
 @pytest.mark.anyio
@@ -240,8 +243,8 @@ async def test_unregistered_name_is_unknown() -> None:
         await resolve_public("nobody.invalid", 443)
 
 
-@pytest.mark.parametrize("text", URLS)
-def test_a_url_that_is_not_plain_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", INVALID_URLS)
+def test_a_url_with_an_unusual_part_is_refused(text: str) -> None:
     with pytest.raises(DocumentRejected, match="url"):
         PublicUrl.parse(text)
 
@@ -261,8 +264,10 @@ async def test_request_has_the_host_name_and_exact_target(
     server.page = Page(b'{"a": 1}', headers={"Cache-Control": "max-age=60"})
     fetch = make_fetcher(server, certificate)
     document = await fetch.get(PublicUrl.parse(f"https://{HOST}{target}"))
+
     assert document.body == b'{"a": 1}'
     assert document.cache_control == "max-age=60"
+
     [request] = server.requests
     assert request.target == target
     assert request.headers["host"] == HOST
@@ -280,12 +285,9 @@ async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
-    write_certificate(tmp_path / "address.pem")
-    with PublicWebServer(tmp_path / "address.pem") as server:
-        assert (
-            await get_rejection_reason(make_fetcher(server, tmp_path / "address.pem"))
-            == "unreachable"
-        )
+    certificate = write_certificate(tmp_path / "address.pem")
+    with PublicWebServer(certificate) as server:
+        assert await get_rejection_reason(make_fetcher(server, certificate)) == "unreachable"
         assert server.requests == []
 
 
@@ -305,10 +307,8 @@ async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
 
 @pytest.mark.anyio
 async def test_untrusted_certificate_is_rejected(server: PublicWebServer) -> None:
-    assert (
-        await get_rejection_reason(SafeFetch(FETCH_RULES, make_resolver(server.endpoint)))
-        == "unreachable"
-    )
+    fetch = SafeFetch(FETCH_RULES, make_resolver(server.endpoint))
+    assert await get_rejection_reason(fetch) == "unreachable"
     assert server.requests == []
 
 
@@ -318,20 +318,25 @@ async def test_a_host_with_a_dead_first_address_is_reached_at_another(
 ) -> None:
     dead = Endpoint("127.0.0.1", find_free_port())
     tls = ssl.create_default_context(cafile=certificate)
-    document = await SafeFetch(FETCH_RULES, make_resolver(dead, server.endpoint), tls).get(
-        PublicUrl.parse(DOCUMENT_URL)
-    )
+    fetch = SafeFetch(FETCH_RULES, make_resolver(dead, server.endpoint), tls)
+    document = await fetch.get(PublicUrl.parse(DOCUMENT_URL))
     assert document.body == b"{}"
-    assert (
-        await get_rejection_reason(
-            SafeFetch(FETCH_RULES, make_resolver(dead, dead, dead, server.endpoint), tls)
-        )
-    ) == "unreachable"
+
+
+@pytest.mark.anyio
+async def test_only_three_addresses_of_a_host_are_tried(
+    server: PublicWebServer, certificate: Path
+) -> None:
+    dead = Endpoint("127.0.0.1", find_free_port())
+    tls = ssl.create_default_context(cafile=certificate)
+    fetch = SafeFetch(FETCH_RULES, make_resolver(dead, dead, dead, server.endpoint), tls)
+    assert await get_rejection_reason(fetch) == "unreachable"
+    assert server.requests == []
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 404, 500, 503])
-async def test_any_other_status_is_refused_and_no_redirect_followed(
+async def test_a_status_other_than_200_is_refused_and_not_followed(
     server: PublicWebServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
@@ -342,7 +347,7 @@ async def test_any_other_status_is_refused_and_no_redirect_followed(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429])
-async def test_busy_server_is_not_a_missing_document(
+async def test_a_busy_server_has_a_reason_of_its_own(
     server: PublicWebServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status)
@@ -393,10 +398,9 @@ async def test_document_size_is_limited(server: PublicWebServer, certificate: Pa
 @pytest.mark.anyio
 async def test_slowly_sending_server_times_out(server: PublicWebServer, certificate: Path) -> None:
     server.page = Page(b" ", is_endless=True, pause=0.05)
+    fetch = make_fetcher(server, certificate, seconds=0.5)
     async with asyncio.timeout(60):
-        assert (
-            await get_rejection_reason(make_fetcher(server, certificate, seconds=0.5)) == "too_slow"
-        )
+        assert await get_rejection_reason(fetch) == "too_slow"
 
 
 @pytest.mark.anyio
@@ -409,7 +413,7 @@ async def test_proxy_settings_are_ignored(
     assert document.body == b"{}"
 
 
-PAGES = FetchRules(
+PAGE_RULES = FetchRules(
     max_bytes=10_000,
     seconds=5.0,
     media_types=re.compile("text/plain"),
@@ -417,6 +421,7 @@ PAGES = FetchRules(
     max_redirects=2,
     compressed=True,
 )
+"""The rules for pages, which may redirect and be compressed, unlike client documents."""
 
 
 def make_page_fetcher(
@@ -424,19 +429,22 @@ def make_page_fetcher(
 ) -> SafeFetch:
     """Make a fetcher of pages, which takes the server for a public one."""
     tls = ssl.create_default_context(cafile=certificate)
-    return SafeFetch(PAGES, resolve or make_resolver(server.endpoint), tls)
+    return SafeFetch(PAGE_RULES, resolve or make_resolver(server.endpoint), tls)
 
 
-def redirect(location: str, status: int = 302) -> Page:
+def make_redirect(location: str, status: int = 302) -> Page:
+    """Make a redirect to a location."""
     return Page(status=status, headers={"Location": location})
 
 
-def text_page(body: bytes, **headers: str) -> Page:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Page(body, headers={"Content-Type": "text/plain"} | named)
+def make_text_page(body: bytes, **headers: str) -> Page:
+    """Make a page of plain text; an underscore in a header's name stands for a hyphen."""
+    other_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Page(body, headers={"Content-Type": "text/plain"} | other_headers)
 
 
-async def page_rejection(fetch: SafeFetch, url: str = f"http://{HOST}/") -> str:
+async def get_page_rejection_reason(fetch: SafeFetch, url: str = f"http://{HOST}/") -> str:
+    """Fetch a page, which must be rejected; return the reason."""
     with pytest.raises(DocumentRejected) as error:
         await fetch.get(PublicUrl.of_link(url))
     return error.value.reason
@@ -444,7 +452,7 @@ async def page_rejection(fetch: SafeFetch, url: str = f"http://{HOST}/") -> str:
 
 @pytest.fixture
 def plain_server() -> Iterator[PublicWebServer]:
-    """A server without TLS."""
+    """A web server without TLS."""
     with PublicWebServer(None) as document_server:
         yield document_server
 
@@ -496,7 +504,7 @@ def test_address_of_a_page_is_normalized(text: str, expected: str) -> None:
         "",
     ],
 )
-def test_address_that_is_no_public_page_is_refused(text: str) -> None:
+def test_an_address_that_is_not_a_public_page_is_refused(text: str) -> None:
     with pytest.raises(DocumentRejected, match="url"):
         PublicUrl.of_link(text)
 
@@ -505,15 +513,16 @@ def test_address_that_is_no_public_page_is_refused(text: str) -> None:
 def test_any_text_is_an_address_or_is_refused(text: str) -> None:
     with contextlib.suppress(DocumentRejected):
         url = PublicUrl.of_link(f"https://client.example/{text}")
-        assert (url.scheme, url.port) == ("https", 443)
+        assert url.scheme == "https"
+        assert url.port == 443
 
 
 @pytest.mark.anyio
 async def test_redirects_are_followed_and_the_last_url_returned(
     plain_server: PublicWebServer,
 ) -> None:
-    plain_server.pages = {"/": redirect("/a?b=1", 301), "/a?b=1": redirect("b c#d", 308)}
-    plain_server.page = text_page(b"Hello", Content_Type="text/plain; charset=utf-8")
+    plain_server.pages = {"/": make_redirect("/a?b=1", 301), "/a?b=1": make_redirect("b c#d", 308)}
+    plain_server.page = make_text_page(b"Hello", Content_Type="text/plain; charset=utf-8")
     document = await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}"))
     assert document.body == b"Hello"
     assert document.url.text == f"http://{HOST}/b%20c"
@@ -523,9 +532,9 @@ async def test_redirects_are_followed_and_the_last_url_returned(
 
 @pytest.mark.anyio
 async def test_too_many_redirects_are_refused(plain_server: PublicWebServer) -> None:
-    plain_server.page = redirect("/again")
-    assert await page_rejection(make_page_fetcher(plain_server)) == "redirects"
-    assert len(plain_server.requests) == PAGES.max_redirects + 1
+    plain_server.page = make_redirect("/again")
+    assert await get_page_rejection_reason(make_page_fetcher(plain_server)) == "redirects"
+    assert len(plain_server.requests) == PAGE_RULES.max_redirects + 1
 
 
 @pytest.mark.anyio
@@ -543,7 +552,7 @@ async def test_too_many_redirects_are_refused(plain_server: PublicWebServer) -> 
         ("http://inside.example/", "address_not_public"),
     ],
 )
-async def test_redirect_into_our_network_is_refused(
+async def test_a_redirect_into_the_servers_network_is_refused(
     plain_server: PublicWebServer, location: str, reason: str
 ) -> None:
     async def resolve(host: str, port: int) -> list[Endpoint]:
@@ -551,8 +560,10 @@ async def test_redirect_into_our_network_is_refused(
             return [plain_server.endpoint]
         return require_public_endpoints(["10.0.0.1"], port)
 
-    plain_server.page = redirect(location)
-    assert await page_rejection(make_page_fetcher(plain_server, resolve=resolve)) == reason
+    plain_server.page = make_redirect(location)
+    assert (
+        await get_page_rejection_reason(make_page_fetcher(plain_server, resolve=resolve)) == reason
+    )
     assert len(plain_server.requests) == 1
 
 
@@ -560,9 +571,9 @@ async def test_redirect_into_our_network_is_refused(
 async def test_redirect_from_https_to_http_is_refused(
     server: PublicWebServer, certificate: Path
 ) -> None:
-    server.page = redirect(f"http://{HOST}/plain")
+    server.page = make_redirect(f"http://{HOST}/plain")
     fetch = make_page_fetcher(server, certificate)
-    assert await page_rejection(fetch, f"https://{HOST}/") == "redirect_to_http"
+    assert await get_page_rejection_reason(fetch, f"https://{HOST}/") == "redirect_to_http"
 
 
 @pytest.mark.anyio
@@ -570,7 +581,7 @@ async def test_cookies_of_a_redirect_are_not_sent(plain_server: PublicWebServer)
     plain_server.pages["/"] = Page(
         status=302, headers={"Location": "/next", "Set-Cookie": "session=1"}
     )
-    plain_server.page = text_page(b"Hello")
+    plain_server.page = make_text_page(b"Hello")
     await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
     assert "cookie" not in plain_server.requests[-1].headers
 
@@ -581,7 +592,7 @@ async def test_a_compressed_page_is_decompressed(
     plain_server: PublicWebServer, encoding: str
 ) -> None:
     body = (gzip if encoding == "gzip" else zlib).compress(b"Hello")
-    plain_server.page = text_page(body, Content_Encoding=encoding)
+    plain_server.page = make_text_page(body, Content_Encoding=encoding)
     document = await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
     assert document.body == b"Hello"
 
@@ -590,8 +601,8 @@ async def test_a_compressed_page_is_decompressed(
 @pytest.mark.parametrize(
     ("body", "encoding", "reason"),
     [
-        (gzip.compress(b" " * PAGES.max_bytes), "gzip", None),
-        (gzip.compress(b" " * (PAGES.max_bytes + 1)), "gzip", "too_large"),
+        (gzip.compress(b" " * PAGE_RULES.max_bytes), "gzip", None),
+        (gzip.compress(b" " * (PAGE_RULES.max_bytes + 1)), "gzip", "too_large"),
         (gzip.compress(b" " * 10_000_000), "gzip", "too_large"),
         (gzip.compress(b"Hello")[:-9], "gzip", "content_encoding"),
         (b"Hello", "gzip", "content_encoding"),
@@ -603,18 +614,19 @@ async def test_a_compressed_page_is_decompressed(
 async def test_decompression_is_limited(
     plain_server: PublicWebServer, body: bytes, encoding: str, reason: str | None
 ) -> None:
-    plain_server.page = text_page(body, Content_Encoding=encoding)
+    plain_server.page = make_text_page(body, Content_Encoding=encoding)
     fetch = make_page_fetcher(plain_server)
     if reason:
-        assert await page_rejection(fetch) == reason
+        assert await get_page_rejection_reason(fetch) == reason
     else:
         document = await fetch.get(PublicUrl.of_link(f"http://{HOST}/"))
-        assert len(document.body) == PAGES.max_bytes
+        assert len(document.body) == PAGE_RULES.max_bytes
 
 
 @pytest.mark.anyio
-async def test_refused_status_is_in_the_error(plain_server: PublicWebServer) -> None:
+async def test_a_refused_status_is_in_the_error(plain_server: PublicWebServer) -> None:
     plain_server.page = Page(status=404)
     with pytest.raises(DocumentRejected) as error:
         await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
-    assert (error.value.reason, error.value.status) == ("status", 404)
+    assert error.value.reason == "status"
+    assert error.value.status == 404

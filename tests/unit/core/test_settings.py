@@ -27,17 +27,19 @@ INVALID_WITH_SECRET = [
     {"PUBLIC_URL": f"https://carrel.example:{SECRET}"},
 ]
 """Invalid settings that contain a secret, which must not reach a log."""
-INVALID_EVERYWHERE = [f'[["{SECRET}"]]', f'{{"{SECRET}": ["{SECRET}"]}}']
+VALUES_INVALID_EVERYWHERE = [f'[["{SECRET}"]]', f'{{"{SECRET}": ["{SECRET}"]}}']
 """A list of lists and an object of lists: neither is valid for any setting."""
-NOT_TEXT = [
+NON_TEXT_SETTINGS = [
     name
     for name, field in Settings.model_fields.items()
     if field.annotation not in (str, str | None, SecretStr, SecretStr | None)
 ]
-PRICES = (
+PRICES_MESSAGE = (
     """Each value in TOOL_PRICES must be 0 or more, such as TOOL_PRICES='{"search_kb": 500}'."""
 )
-EMAILS = """ALLOWED_EMAILS must be a JSON list, such as ALLOWED_EMAILS='["you@example.com"]'."""
+EMAILS_MESSAGE = (
+    """ALLOWED_EMAILS must be a JSON list, such as ALLOWED_EMAILS='["you@example.com"]'."""
+)
 
 
 def test_environment_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,9 +102,9 @@ def test_an_unknown_setting_is_refused() -> None:
             "crystal-ball",
             "EMBEDDING_PROVIDER must be 'local', 'vertex' or 'openai'.",
         ),
-        ("ALLOWED_EMAILS", "ann@example.com", EMAILS),
-        ("ALLOWED_EMAILS", "[ann@example.com]", EMAILS),
-        ("TOOL_PRICES", '{"search_kb": -1}', PRICES),
+        ("ALLOWED_EMAILS", "ann@example.com", EMAILS_MESSAGE),
+        ("ALLOWED_EMAILS", "[ann@example.com]", EMAILS_MESSAGE),
+        ("TOOL_PRICES", '{"search_kb": -1}', PRICES_MESSAGE),
         (
             "TIME_ZONE",
             "Atlantis",
@@ -143,8 +145,8 @@ def test_errors_do_not_quote_secrets(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *((name, value) for name in Settings.model_fields for value in INVALID_EVERYWHERE),
-        *((name, SECRET) for name in NOT_TEXT),
+        *((name, value) for name in Settings.model_fields for value in VALUES_INVALID_EVERYWHERE),
+        *((name, SECRET) for name in NON_TEXT_SETTINGS),
         ("local_user", "-1"),
         ("local_user", SECRET.upper()),
         ("public_url", SECRET),
@@ -265,7 +267,7 @@ def test_a_port_that_browsers_leave_out_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "count"),
+    ("arguments", "proxy_count"),
     [
         ({"public_url": "https://carrel.example"}, 1),
         ({"public_url": "https://carrel.example", "trusted_proxies": 0}, 0),
@@ -274,12 +276,12 @@ def test_a_port_that_browsers_leave_out_is_refused(url: str) -> None:
     ],
 )
 def test_one_proxy_is_trusted_by_default_except_on_loopback(
-    settings: dict[str, Any], count: int
+    arguments: dict[str, Any], proxy_count: int
 ) -> None:
-    assert Settings(**settings).proxy_count == count
+    assert Settings(**arguments).proxy_count == proxy_count
 
 
-def test_all_web_pages_are_not_an_origin() -> None:
+def test_a_wildcard_is_not_an_allowed_origin() -> None:
     with pytest.raises(InvalidInput, match="ALLOWED_ORIGINS"):
         Settings(allowed_origins=("*",))
 
@@ -292,7 +294,7 @@ def test_half_a_google_client_is_refused(half: dict[str, str]) -> None:
         Settings(**half)
 
 
-def test_five_of_up_to_twenty_passages_are_the_default() -> None:
+def test_the_default_is_five_passages_and_the_limit_twenty() -> None:
     settings = Settings()
     assert settings.extract_top_k == 5
     assert settings.extract_top_k_limit == 20

@@ -1,4 +1,4 @@
-"""Where spans are exported to, and what happens without the exporter."""
+"""Spans are exported to Google or to a collector, and a function runs without the exporter too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLLECTOR = "https://collector.example/otlp"
-PROGRAM = """
+EXPORTING_PROGRAM = """
 import asyncio, sys
 from shared.core import span_export, telemetry
 from shared.core.settings import Settings
@@ -31,7 +31,7 @@ with telemetry.span("work"):
     pass
 asyncio.run(telemetry.flush())
 """
-IMPORTS = """
+IMPORT_REPORTING_PROGRAM = """
 import sys
 from shared.core import telemetry
 from shared.core.settings import Settings
@@ -63,7 +63,7 @@ def run_program(
 def test_telemetry_gcp_exports_to_google_with_the_accounts_token(tmp_path: Path) -> None:
     with FakeMetadata() as metadata, FakeCollector() as collector:
         run_program(
-            PROGRAM,
+            EXPORTING_PROGRAM,
             f"{collector.endpoint}/v1/traces",
             TELEMETRY="gcp",
             GOOGLE_CLOUD_PROJECT="my-carrel-123",
@@ -74,7 +74,9 @@ def test_telemetry_gcp_exports_to_google_with_the_accounts_token(tmp_path: Path)
         )
     [span] = collector.spans
     [headers] = collector.headers
-    assert (span.name, span.service) == ("work", "search_kb")
+
+    assert span.name == "work"
+    assert span.service == "search_kb"
     assert span.resource["gcp.project_id"] == "my-carrel-123"
     assert headers["authorization"] == f"Bearer {metadata.access_token}"
 
@@ -82,22 +84,22 @@ def test_telemetry_gcp_exports_to_google_with_the_accounts_token(tmp_path: Path)
 def test_headers_for_a_collector_are_sent() -> None:
     with FakeCollector() as collector:
         run_program(
-            PROGRAM,
+            EXPORTING_PROGRAM,
             "",
             OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint,
             OTEL_EXPORTER_OTLP_HEADERS="api-key=k-123",
         )
     [headers] = collector.headers
+
     assert headers["api-key"] == "k-123"
     assert len(collector.spans) == 1
 
 
-@pytest.mark.parametrize("sampler", [("always_off", ""), ("traceidratio", "0.0")])
-def test_the_sampler_can_be_set(sampler: tuple[str, str]) -> None:
-    name, argument = sampler
+@pytest.mark.parametrize(("name", "argument"), [("always_off", ""), ("traceidratio", "0.0")])
+def test_the_sampler_can_be_set(name: str, argument: str) -> None:
     with FakeCollector() as collector:
         run_program(
-            PROGRAM,
+            EXPORTING_PROGRAM,
             "",
             OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint,
             OTEL_TRACES_SAMPLER=name,
@@ -106,12 +108,14 @@ def test_the_sampler_can_be_set(sampler: tuple[str, str]) -> None:
     assert collector.spans == []
 
 
-def test_without_telemetry_no_library_is_imported() -> None:
-    assert run_program(IMPORTS).stdout == "False False\n"
+def test_telemetry_that_is_off_imports_no_library() -> None:
+    assert run_program(IMPORT_REPORTING_PROGRAM).stdout == "False False\n"
 
 
 def test_a_bundle_without_the_exporter_runs_without_telemetry() -> None:
-    process = run_program(IMPORTS, "without exporter", OTEL_EXPORTER_OTLP_ENDPOINT=COLLECTOR)
+    process = run_program(
+        IMPORT_REPORTING_PROGRAM, "without exporter", OTEL_EXPORTER_OTLP_ENDPOINT=COLLECTOR
+    )
     assert process.stdout == "False False\n"
     assert json.loads(process.stderr)["message"] == "telemetry_not_in_bundle"
 

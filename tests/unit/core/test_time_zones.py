@@ -1,4 +1,4 @@
-"""Time zones by name, also on systems without a time zone database."""
+"""Time zones are loaded by name, also on systems without a time zone database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_other_names_are_refused(name: str) -> None:
         load_time_zone(name)
 
 
-def test_the_setting_is_checked_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_zone_setting_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIME_ZONE", "Europe/Berlin")
     assert Settings().time_zone == "Europe/Berlin"
     monkeypatch.setenv("TIME_ZONE", "Berlin")

@@ -1,4 +1,4 @@
-"""The trace of a request, from its headers."""
+"""A request's trace is read from its headers, logged, and passed on."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN_ID = "00f067aa0ba902b7"
-W3C = f"00-{TRACE_ID}-{SPAN_ID}-01"
+TRACEPARENT = f"00-{TRACE_ID}-{SPAN_ID}-01"
 
 
 def make_headers(*fields: tuple[str, str]) -> Headers:
+    """Make headers; a name may occur several times."""
     return Headers(raw=[(name.lower().encode(), value.encode("latin-1")) for name, value in fields])
 
 
 @pytest.mark.parametrize(
     ("header", "sampled"),
     [
-        (W3C, True),
+        (TRACEPARENT, True),
         (f"00-{TRACE_ID}-{SPAN_ID}-00", False),
         (f"00-{TRACE_ID}-{SPAN_ID}-03", True),
         (f"01-{TRACE_ID}-{SPAN_ID}-01-what-comes-later", True),
@@ -51,7 +52,7 @@ def test_traceparent_has_trace_and_span(header: str, *, sampled: bool) -> None:
         (TRACE_ID, None, False),
     ],
 )
-def test_googles_older_header_has_them_too(
+def test_googles_older_header_has_trace_and_span(
     header: str, span_id: str | None, *, sampled: bool
 ) -> None:
     trace = parse_trace(make_headers(("X-Cloud-Trace-Context", header)))
@@ -60,7 +61,7 @@ def test_googles_older_header_has_them_too(
 
 def test_traceparent_takes_precedence() -> None:
     older_header = f"{'b' * 32}/7;o=0"
-    headers = make_headers(("x-cloud-trace-context", older_header), ("traceparent", W3C))
+    headers = make_headers(("x-cloud-trace-context", older_header), ("traceparent", TRACEPARENT))
     assert parse_trace(headers) == TraceContext(TRACE_ID, SPAN_ID, sampled=True)
 
 
@@ -73,10 +74,10 @@ def test_traceparent_takes_precedence() -> None:
         [("traceparent", f"00-{'0' * 32}-{SPAN_ID}-01")],
         [("traceparent", f"00-{TRACE_ID}-{'0' * 16}-01")],
         [("traceparent", f"00-{TRACE_ID.upper()}-{SPAN_ID}-01")],
-        [("traceparent", f"{W3C}-more")],
-        [("traceparent", f"{W3C}1")],
+        [("traceparent", f"{TRACEPARENT}-more")],
+        [("traceparent", f"{TRACEPARENT}1")],
         [("traceparent", f"01-{TRACE_ID}-{SPAN_ID}-01more")],
-        [("traceparent", W3C), ("traceparent", W3C)],
+        [("traceparent", TRACEPARENT), ("traceparent", TRACEPARENT)],
         [("traceparent", "a secret")],
         [("x-cloud-trace-context", "a secret")],
         [("x-cloud-trace-context", f"{'0' * 32}/1")],
@@ -89,21 +90,21 @@ def test_invalid_headers_are_ignored(fields: Sequence[tuple[str, str]]) -> None:
 
 
 @given(st.text(st.characters(max_codepoint=255)), st.text(st.characters(max_codepoint=255)))
-def test_no_combination_of_headers_is_an_error(traceparent: str, cloud_trace_context: str) -> None:
+def test_any_combination_of_headers_can_be_parsed(
+    traceparent: str, cloud_trace_context: str
+) -> None:
     parse_trace(
         make_headers(("traceparent", traceparent), ("x-cloud-trace-context", cloud_trace_context))
     )
 
 
-def test_log_lines_in_the_context_have_the_trace(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with bind_trace(make_headers(("traceparent", W3C)), "shelf"):
+def test_log_lines_of_a_request_have_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    with bind_trace(make_headers(("traceparent", TRACEPARENT)), "shelf"):
         log.info("inside")
     log.info("outside")
-    line_in_context, line_after = [
-        json.loads(line) for line in capsys.readouterr().err.splitlines()
-    ]
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    line_in_context, line_after = lines
+
     assert {
         "logging.googleapis.com/trace": f"projects/shelf/traces/{TRACE_ID}",
         "logging.googleapis.com/spanId": SPAN_ID,
@@ -113,8 +114,8 @@ def test_log_lines_in_the_context_have_the_trace(
 
 
 def test_the_trace_is_passed_on_unchanged() -> None:
-    with bind_trace(make_headers(("traceparent", W3C)), "shelf"):
-        assert make_traceparent_header() == {"traceparent": W3C}
+    with bind_trace(make_headers(("traceparent", TRACEPARENT)), "shelf"):
+        assert make_traceparent_header() == {"traceparent": TRACEPARENT}
     assert make_traceparent_header() == {}
 
 

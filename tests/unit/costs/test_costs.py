@@ -1,4 +1,4 @@
-"""The arithmetic of cloud costs, with simple figures."""
+"""Monthly bills are computed from prices, measured usage and calls a day."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ from benchmarks.costs.tables import write_tables
 from benchmarks.costs.usage import (
     GIB,
     DeploymentPlan,
-    Runs,
     compute_daily_call_usage,
     compute_index_reads,
     estimate_instances,
@@ -60,7 +59,17 @@ EXAMPLE_TASK: Final[dict[str, Any]] = {
 
 def make_price(free: float = 0.0, period: str = "month", per: float = 1.0) -> Price:
     """Return a price of a dollar for a number of units, some of them free."""
-    return Price("Sand", 1.0, per, "grain", free, period, "https://example.com", True, "")  # noqa: FBT003 - a fixture's
+    return Price(
+        title="Sand",
+        amount=1.0,
+        per=per,
+        unit="grain",
+        free=free,
+        every=period,
+        source="https://example.com",
+        verified=True,
+        note="",
+    )
 
 
 def make_function(name: str, kind: Any, schedule: str = "") -> Function:
@@ -80,16 +89,37 @@ def make_function(name: str, kind: Any, schedule: str = "") -> Function:
 
 @pytest.fixture
 def plan() -> DeploymentPlan:
-    """A plan with a gateway, a search tool, a write tool and a daily job; ten calls a day."""
-    search = CallFigures("search", "search", 9, "read", Usage(read=10, index_reads=2, seconds=0.15))
+    """A plan with a gateway, a search tool, a write tool and a daily job.
+
+    Of ten calls a day, nine search and one writes. All figures of usage are for one call or run.
+    """
+    search = CallFigures(
+        name="search",
+        tool="search",
+        per_day=9,
+        effect="read",
+        usage=Usage(read=10, index_reads=2, seconds=0.15),
+    )
     write = CallFigures(
-        "write", "write", 1, "write", Usage(read=1, written=3, seconds=0.05, embedded=7)
+        name="write",
+        tool="write",
+        per_day=1,
+        effect="write",
+        usage=Usage(read=1, written=3, seconds=0.05, embedded=7),
+    )
+    gateway = GatewayUsage(
+        reads=2,
+        writes=1,
+        writes_of_a_write=1,
+        seconds=0.01,
+        cpu_seconds=0.005,
+        answer_bytes=1000,
     )
     sweep = Usage(read=5, written=2, seconds=0.4)
     measurements = Measurements(
         measured_on="2026-01-01",
         calls=[search, write],
-        gateway=GatewayUsage(2, 1, 1, 0.01, 0.005, 1000),
+        gateway=gateway,
         idle={"sweep": sweep},
         ingestion={
             "sweep": Usage(read=100, written=300, seconds=5, embedded=1000, input_tokens=50)
@@ -110,22 +140,24 @@ def plan() -> DeploymentPlan:
 
 
 def test_a_daily_allowance_expires_each_day() -> None:
-    steady_use = MonthlyAmount(10.0)
-    use_on_one_day = MonthlyAmount(0.0, 10 * DAYS_PER_MONTH, 1)
-    assert make_price(free=10, period="day").compute_charge(steady_use) == 0.0
-    assert make_price(free=10, period="day").compute_charge(use_on_one_day) == pytest.approx(
-        10 * DAYS_PER_MONTH - 10
-    )
+    price = make_price(free=10, period="day")
+    steady_use = MonthlyAmount(per_day=10.0)
+    use_on_one_day = MonthlyAmount(per_day=0.0, extra=10 * DAYS_PER_MONTH, extra_days=1)
+    assert price.compute_charge(steady_use) == 0.0
+    assert price.compute_charge(use_on_one_day) == pytest.approx(10 * DAYS_PER_MONTH - 10)
 
 
 def test_a_monthly_allowance_may_be_used_on_one_day() -> None:
-    assert make_price(free=10).compute_charge(MonthlyAmount(0.0, 10, 1)) == 0.0
-    assert make_price(free=10).compute_charge(MonthlyAmount(0.0, 12, 1)) == pytest.approx(2.0)
+    price = make_price(free=10)
+    ten_units = MonthlyAmount(per_day=0.0, extra=10, extra_days=1)
+    twelve_units = MonthlyAmount(per_day=0.0, extra=12, extra_days=1)
+    assert price.compute_charge(ten_units) == 0.0
+    assert price.compute_charge(twelve_units) == pytest.approx(2.0)
 
 
 def test_busy_days_are_charged_separately() -> None:
-    amount = MonthlyAmount(8.0, extra=5.0, extra_days=4)
-    assert amount.month == pytest.approx(8 * DAYS_PER_MONTH + 20)
+    amount = MonthlyAmount(per_day=8.0, extra=5.0, extra_days=4)
+    assert amount.month == pytest.approx(8 * DAYS_PER_MONTH + 4 * 5)
     assert make_price(free=10, period="day").compute_charge(amount) == pytest.approx(4 * 3.0)
 
 
@@ -146,7 +178,9 @@ def test_prices_apply_to_bundles_of_units() -> None:
     ],
 )
 def test_a_schedule_gives_the_number_of_runs(schedule: str, per_day: int, days: float) -> None:
-    assert parse_schedule(schedule) == Runs(per_day, pytest.approx(days))  # type: ignore[arg-type]
+    runs = parse_schedule(schedule)
+    assert runs.per_day == per_day
+    assert runs.days == pytest.approx(days)
 
 
 @pytest.mark.parametrize("schedule", ["* * * *", "0 3 1 * 1"])
@@ -158,9 +192,12 @@ def test_an_unsupported_schedule_is_rejected(schedule: str) -> None:
 def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
     usual_bill = make_monthly_bill(plan)
     doubled_bill = make_monthly_bill(replace(plan, calls_per_day=20))
-    jobs_read = 5 * DAYS_PER_MONTH
-    read = usual_bill["Firestore reads"].amount - jobs_read
-    assert doubled_bill["Firestore reads"].amount - jobs_read == pytest.approx(2 * read)
+    reads_of_jobs = 5 * DAYS_PER_MONTH
+    reads_of_calls = usual_bill["Firestore reads"].amount - reads_of_jobs
+
+    assert doubled_bill["Firestore reads"].amount == pytest.approx(
+        reads_of_jobs + 2 * reads_of_calls
+    )
     assert doubled_bill["reads in `access`"].amount == pytest.approx(
         2 * usual_bill["reads in `access`"].amount
     )
@@ -169,10 +206,11 @@ def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
 
 def test_a_day_of_calls_is_the_usual_mix(plan: DeploymentPlan) -> None:
     usage = compute_daily_call_usage(plan)
-    assert usage.read == 91
-    assert usage.index_reads == 18
-    assert usage.written == 3
-    assert usage.embedded == 7
+    searches, writes = 9, 1
+    assert usage.read == searches * 10 + writes * 1
+    assert usage.index_reads == searches * 2
+    assert usage.written == writes * 3
+    assert usage.embedded == writes * 7
 
 
 def test_vector_index_entries_count_as_reads_in_firestore(plan: DeploymentPlan) -> None:
@@ -204,16 +242,23 @@ def test_rare_calls_pay_for_cold_starts(plan: DeploymentPlan) -> None:
 
 
 def test_frequent_calls_share_instances() -> None:
-    assert estimate_instances(1000, 0.2, 0.001, 40) == pytest.approx(1000 * 0.2 / (0.6 * 40))
-    assert estimate_instances(1000, 0.2, 0.03, 40) == pytest.approx(1000 * 0.03 / 0.6)
+    # An instance is filled to 60 %, of its 40 concurrent calls or of its CPU.
+    bound_by_calls = estimate_instances(
+        calls_per_second=1000, seconds=0.2, cpu_seconds=0.001, concurrency=40
+    )
+    bound_by_cpu = estimate_instances(
+        calls_per_second=1000, seconds=0.2, cpu_seconds=0.03, concurrency=40
+    )
+    assert bound_by_calls == pytest.approx(1000 * 0.2 / (0.6 * 40))
+    assert bound_by_cpu == pytest.approx(1000 * 0.03 / 0.6)
 
 
 def test_three_schedules_are_free() -> None:
-    bills = [
-        make_bill([Item("s", "scheduler", MonthlyAmount.of_month(number))]).cost
-        for number in (3, 4, 11)
+    costs = [
+        make_bill([Item("schedules", "scheduler", MonthlyAmount.of_month(count))]).cost
+        for count in (3, 4, 11)
     ]
-    assert bills == pytest.approx([0.0, 0.1, 0.8])
+    assert costs == pytest.approx([0.0, 0.1, 0.8])
 
 
 def test_point_in_time_recovery_costs_as_much_as_storage(plan: DeploymentPlan) -> None:
@@ -225,7 +270,7 @@ def test_point_in_time_recovery_costs_as_much_as_storage(plan: DeploymentPlan) -
     )
 
 
-def test_without_a_language_model_there_are_no_model_costs(plan: DeploymentPlan) -> None:
+def test_a_plan_without_a_language_model_has_no_model_costs(plan: DeploymentPlan) -> None:
     assert make_ingestion_bill(plan)["language model, input"].cost > 0.0
     assert make_ingestion_bill(replace(plan, has_model=False))["language model, input"].cost == 0.0
 
@@ -240,12 +285,10 @@ def test_new_passages_cost_their_share_of_the_ingestion(plan: DeploymentPlan) ->
 def test_other_sizes_are_interpolated_or_bounded() -> None:
     assert interpolate([10, 20], [20.0, 30.0], 100) == 110.0
     assert interpolate([10, 20], [20.0, 5.0], 100) == 0.0
-    assert [pick_measured_value([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)] == [
-        20.0,
-        20.0,
-        30.0,
-        30.0,
-    ]
+    picked_values = {
+        size: pick_measured_value([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)
+    }
+    assert picked_values == {5: 20.0, 10: 20.0, 20: 30.0, 100: 30.0}
 
 
 def test_document_sizes_follow_firestores_rules() -> None:
@@ -254,15 +297,20 @@ def test_document_sizes_follow_firestores_rules() -> None:
 
 def test_index_entry_sizes_follow_firestores_rules() -> None:
     rules = IndexRules(768, exempt=frozenset({"*"}), composite=[["done", "priority"]])
-    # The name has 6 + 11 + 16 bytes, the values have 1 + 8, the entry 32.
-    assert count_index_bytes("tasks/my_task_id", EXAMPLE_TASK, rules) == 33 + 9 + 32
+    name = len("tasks") + 1 + len("my_task_id") + 1 + 16
+    values = 1 + 8  # a boolean and an integer
+    entry_overhead = 32
+    expected = name + values + entry_overhead
+    assert count_index_bytes("tasks/my_task_id", EXAMPLE_TASK, rules) == expected
 
 
 def test_a_vector_has_one_index_entry_per_facet() -> None:
     rules = IndexRules(768, exempt=frozenset({"*"}), composite=[["facets", "embedding"]])
     chunk = {"facets": ["a", "bc"], "embedding": Vector([0.5])}
     name = len("chunks") + 1 + len("one") + 1 + 16
-    assert count_index_bytes("chunks/one", chunk, rules) == 2 * (name + 32 + 768 * 8) + 2 + 3
+    vector = 768 * 8
+    facets = (len("a") + 1) + (len("bc") + 1)
+    assert count_index_bytes("chunks/one", chunk, rules) == 2 * (name + 32 + vector) + facets
 
 
 def test_a_map_is_indexed_by_field_in_both_directions() -> None:
@@ -297,7 +345,7 @@ def test_comparing_extractions_grows_quadratically() -> None:
     assert reads[1] == pytest.approx(100 * reads[0])
 
 
-def test_emulator_search_times_are_not_used() -> None:
+def test_search_times_on_the_emulator_are_not_used() -> None:
     small_run, large_run = (load_measurements(size).idle["health"] for size in (1_000, 100_000))
     assert large_run.seconds == small_run.seconds
     assert small_run.index_reads < large_run.index_reads

@@ -1,4 +1,4 @@
-"""The doctor's report on a machine: the requirements of a local run, and whether they are met."""
+"""The doctor reports whether a machine meets each requirement of a local run, and what to do."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ def taken_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def check_result(name: str, machine: Machine) -> CheckResult:
+def run_check(name: str, machine: Machine) -> CheckResult:
+    """Run the check of this name on a machine."""
     [check] = [check for check in CHECKS if check.name == name]
     [(_, result)] = run_checks([check], machine)
     return result
 
 
 def expect_failure(name: str, machine: Machine) -> tuple[str, str]:
-    result = check_result(name, machine)
+    """Return the message of a failed check, and the command that it advises."""
+    result = run_check(name, machine)
     assert result.status == CheckStatus.WRONG
     return result.message, result.next_command
 
@@ -61,7 +63,7 @@ def make_environment(folder: Path, java_version: int, required_java: int) -> dic
 
 
 def test_a_new_enough_python_passes(machine: Machine) -> None:
-    assert check_result("Python", machine).status == CheckStatus.OK
+    assert run_check("Python", machine).status == CheckStatus.OK
 
 
 def test_an_old_python_fails(machine: Machine) -> None:
@@ -71,12 +73,12 @@ def test_an_old_python_fails(machine: Machine) -> None:
 
 
 def test_the_emulator_of_these_tests_is_found(machine: Machine) -> None:
-    assert check_result("Firestore emulator", machine).status == CheckStatus.OK
+    assert run_check("Firestore emulator", machine).status == CheckStatus.OK
 
 
 def test_a_missing_emulator_is_fetched_by_the_next_run(machine: Machine, tmp_path: Path) -> None:
-    bare = replace(machine, environment={"PATH": str(tmp_path), "HOME": str(tmp_path)})
-    message, command = expect_failure("Firestore emulator", bare)
+    bare_machine = replace(machine, environment={"PATH": str(tmp_path), "HOME": str(tmp_path)})
+    message, command = expect_failure("Firestore emulator", bare_machine)
     assert message == "The Firestore emulator is missing."
     assert command == "make run"
 
@@ -94,11 +96,11 @@ def test_an_emulator_with_a_new_enough_java_passes(machine: Machine, tmp_path: P
     machine_with_java_21 = replace(
         machine, environment=make_environment(tmp_path, java_version=21, required_java=21)
     )
-    assert check_result("Firestore emulator", machine_with_java_21).message.endswith("on Java 21")
+    assert run_check("Firestore emulator", machine_with_java_21).message.endswith("on Java 21")
 
 
 def test_a_state_folder_that_can_be_created_passes(machine: Machine) -> None:
-    assert check_result("state folder", machine).message == f"{machine.state} (not created yet)"
+    assert run_check("state folder", machine).message == f"{machine.state} (not created yet)"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -111,17 +113,18 @@ def test_a_state_folder_without_write_access_fails(machine: Machine) -> None:
 
 def test_a_file_instead_of_a_state_folder_fails(machine: Machine) -> None:
     machine.state.touch()
-    below = replace(machine, state=machine.state / "below")
-    for broken in (machine, below):
-        message, command = expect_failure("state folder", broken)
+    machine_below_a_file = replace(machine, state=machine.state / "below")
+    for broken_machine in (machine, machine_below_a_file):
+        message, command = expect_failure("state folder", broken_machine)
         assert message == f"{machine.state} is a file, not a folder"
         assert command == "CARREL_STATE=/another/folder make run"
-        assert check_result("local database", broken).status == CheckStatus.OK
+        assert run_check("local database", broken_machine).status == CheckStatus.OK
 
 
 def test_a_stopped_database_with_a_free_port_passes(machine: Machine) -> None:
-    result = check_result("local database", machine)
-    assert result[:2] == (CheckStatus.OK, f"not running; port {machine.emulator_port} is free")
+    result = run_check("local database", machine)
+    assert result.status == CheckStatus.OK
+    assert result.message == f"not running; port {machine.emulator_port} is free"
 
 
 def test_a_taken_database_port_fails(machine: Machine, taken_port: int) -> None:
@@ -131,29 +134,27 @@ def test_a_taken_database_port_fails(machine: Machine, taken_port: int) -> None:
 
 
 def test_an_empty_base_names_the_command_to_fill_it(machine: Machine) -> None:
-    expected = ("the knowledge base is empty", "make run, which loads a sample")
-    assert expect_failure("knowledge", machine) == expected
+    message, command = expect_failure("knowledge", machine)
+    assert message == "the knowledge base is empty"
+    assert command == "make run, which loads a sample"
 
 
 def test_a_saved_base_passes(machine: Machine) -> None:
     (machine.state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
-    assert check_result("knowledge", machine).message == f"saved in {machine.state / 'firestore'}"
+    assert run_check("knowledge", machine).message == f"saved in {machine.state / 'firestore'}"
 
 
 def test_a_stopped_gateway_names_the_command_to_start_it(machine: Machine) -> None:
-    assert expect_failure("gateway", machine) == (
-        f"nothing answers on port {machine.port}",
-        "make run",
-    )
+    message, command = expect_failure("gateway", machine)
+    assert message == f"nothing answers on port {machine.port}"
+    assert command == "make run"
 
 
 def test_a_healthy_gateway_passes(machine: Machine) -> None:
     with FakeGateway() as gateway:
         machine_with_gateway = replace(machine, port=gateway.server_port)
-        assert (
-            check_result("gateway", machine_with_gateway).message
-            == f"answers on port {machine_with_gateway.port}"
-        )
+        result = run_check("gateway", machine_with_gateway)
+    assert result.message == f"answers on port {machine_with_gateway.port}"
 
 
 def test_an_unhealthy_gateway_is_quoted(machine: Machine) -> None:
@@ -165,20 +166,21 @@ def test_an_unhealthy_gateway_is_quoted(machine: Machine) -> None:
 
 
 def test_the_embedding_model_embeds_a_sample(machine: Machine) -> None:
-    result = check_result("embedding model", machine)
-    assert result[:2] == (
-        CheckStatus.OK,
-        "all-MiniLM-L6-v2-onnx-int8 returns vectors of 384 dimensions",
-    )
+    result = run_check("embedding model", machine)
+    assert result.status == CheckStatus.OK
+    assert result.message == "all-MiniLM-L6-v2-onnx-int8 returns vectors of 384 dimensions"
 
 
 @pytest.mark.parametrize("name", ["node", "terraform", "gcloud"])
-def test_a_missing_optional_program_is_no_failure(
+def test_a_missing_optional_program_is_not_a_failure(
     machine: Machine, tmp_path: Path, name: str
 ) -> None:
-    bare = replace(machine, environment={"PATH": str(tmp_path)})
-    assert check_result(name, bare).status == CheckStatus.OPTIONAL
+    machine_with_one_path = replace(machine, environment={"PATH": str(tmp_path)})
+    assert run_check(name, machine_with_one_path).status == CheckStatus.OPTIONAL
+
     program = tmp_path / name
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert check_result(name, bare)[:2] == (CheckStatus.OK, str(program))
+    result = run_check(name, machine_with_one_path)
+    assert result.status == CheckStatus.OK
+    assert result.message == str(program)

@@ -1,4 +1,4 @@
-"""Sources as Markdown: names of files, and the rules of the Open Knowledge Format."""
+"""Sources are exported as Markdown files that follow the Open Knowledge Format."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def test_reserved_names_are_avoided(reserved_name: str) -> None:
 def test_front_matter_has_the_fields_of_the_format() -> None:
     head = format_front_matter(SOURCE, "carrel/1.0")
     _, block, body = head.split("---\n", 2)
+
     assert yaml.safe_load(block) == {
         "type": "books",
         "title": SOURCE.title,
@@ -70,7 +71,7 @@ def test_an_entry_of_the_index_is_a_link() -> None:
     )  # fmt: skip
 
 
-def test_a_passage_comes_with_its_card_and_its_own_facts() -> None:
+def test_a_passage_is_printed_with_its_card_date_tags_and_link() -> None:
     chunk = replace(
         CHUNK,
         tags=("x", "no", "own"),
@@ -78,12 +79,13 @@ def test_a_passage_comes_with_its_card_and_its_own_facts() -> None:
         highlight_url="https://example.com/#1",
         knowledge_card=KnowledgeCard("Sum\nmary.", ("First.",)),
     )
+
     assert format_passage(chunk, SOURCE, 0) == (
         "\nOne. Two.\n\n> 2026-01-31 · tags: own · https://example.com/#1\n"
         "> **Summary:** Sum mary.\n> - First.\n"
     )
 
 
-def test_what_two_passages_share_is_printed_once() -> None:
+def test_an_overlap_of_two_passages_is_printed_once() -> None:
     chunk = replace(CHUNK, start=5, end=16, content="Two. Three.")
     assert format_passage(chunk, SOURCE, 9) == "\nThree.\n"

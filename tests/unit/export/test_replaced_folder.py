@@ -1,4 +1,4 @@
-"""A folder is replaced as a whole, and only if it is an earlier one."""
+"""An export replaces its target folder as a whole, and only if that is an earlier export."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "manifest"
+"""A folder with a file of this name is an earlier export."""
 KILLED_PROGRAM = """
 import os, signal, sys
 from pathlib import Path
@@ -39,18 +40,24 @@ with replace_folder(target, "manifest", ["*"]) as new:
         kill()
 """
 
+"""Arguments: the target, and when the process kills itself.
+
+`before`: before the new folder is renamed; `between`: after the first of two renames.
+"""
+
 
 def list_names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-def write(target: Path, text: str) -> None:
+def write_export(target: Path, text: str) -> None:
+    """Replace a folder by an export whose manifest has this text."""
     with replace_folder(target, MANIFEST, ["*"]) as new_folder:
         (new_folder / MANIFEST).write_text(text)
 
 
 def test_a_new_folder_is_private(tmp_path: Path) -> None:
-    write(tmp_path / "a/export", "first")
+    write_export(tmp_path / "a/export", "first")
     assert (tmp_path / "a/export" / MANIFEST).read_text() == "first"
     assert (tmp_path / "a/export").stat().st_mode & 0o777 == 0o700
     assert list_names(tmp_path / "a") == ["export"]
@@ -59,9 +66,9 @@ def test_a_new_folder_is_private(tmp_path: Path) -> None:
 def test_an_empty_folder_and_an_earlier_one_are_replaced(tmp_path: Path) -> None:
     target = tmp_path / "export"
     target.mkdir()
-    write(target, "first")
+    write_export(target, "first")
     (target / "gone").touch()
-    write(target, "second")
+    write_export(target, "second")
     assert list_names(target) == [MANIFEST]
     assert (target / MANIFEST).read_text() == "second"
 
@@ -69,7 +76,7 @@ def test_an_empty_folder_and_an_earlier_one_are_replaced(tmp_path: Path) -> None
 def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    write(tmp_path / "link", "first")
+    write_export(tmp_path / "link", "first")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real" / MANIFEST).read_text() == "first"
 
@@ -79,13 +86,13 @@ def test_other_folders_and_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "mine/note.md").touch()
     for name in ("mine", "mine/note.md"):
         with pytest.raises(InvalidInput, match=r"new or an? empty"):
-            write(tmp_path / name, "first")
+            write_export(tmp_path / name, "first")
     assert list_names(tmp_path / "mine") == ["note.md"]
 
 
 def test_files_added_to_an_earlier_folder_are_not_deleted(tmp_path: Path) -> None:
     target = tmp_path / "export"
-    write(target, "first")
+    write_export(target, "first")
     (target / ".git").mkdir()
     with (
         pytest.raises(InvalidInput, match=r"also contains \.git"),
@@ -96,32 +103,35 @@ def test_files_added_to_an_earlier_folder_are_not_deleted(tmp_path: Path) -> Non
 
 
 def test_an_error_leaves_the_earlier_folder(tmp_path: Path) -> None:
-    write(tmp_path / "export", "first")
+    write_export(tmp_path / "export", "first")
     with pytest.raises(ZeroDivisionError), replace_folder(tmp_path / "export", MANIFEST, ["*"]):
         raise ZeroDivisionError
     assert (tmp_path / "export" / MANIFEST).read_text() == "first"
     assert list_names(tmp_path) == ["export"]
 
 
-def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_an_export_during_another_is_refused(tmp_path: Path) -> None:
     with (
         replace_folder(tmp_path / "export", MANIFEST, ["*"]),
         pytest.raises(Conflict, match="Another"),
     ):
-        write(tmp_path / "export", "second")
-    write(tmp_path / "export", "third")
+        write_export(tmp_path / "export", "second")
+    write_export(tmp_path / "export", "third")
 
 
 @pytest.mark.parametrize("moment", ["before", "between"])
-def test_a_kill_loses_nothing(tmp_path: Path, moment: str) -> None:
+def test_a_killed_export_leaves_the_earlier_folder(tmp_path: Path, moment: str) -> None:
     target = tmp_path / "export"
-    write(target, "first")
+    write_export(target, "first")
     process = subprocess.run(
         [sys.executable, "-c", KILLED_PROGRAM, str(target), moment], check=False
     )
+
     assert process.returncode == -signal.SIGKILL
+
     with pytest.raises(ZeroDivisionError), replace_folder(target, MANIFEST, ["*"]):
         raise ZeroDivisionError
     assert (target / MANIFEST).read_text() == "first"
-    write(target, "third")
+
+    write_export(target, "third")
     assert list_names(tmp_path) == ["export"]

@@ -44,7 +44,7 @@ PARAPHRASE = ORIGINAL.model_copy(
     update={"question": "Should a table have a natural or a surrogate key?"}
 )
 OTHER_ANSWER = ORIGINAL.model_copy(update={"recommended_approach": "The code that the world uses."})
-MODEL = LocalEmbedder.model
+MODEL_NAME = LocalEmbedder.model
 
 
 def make_extraction(content: Content, confidence: float = 0.9) -> Extraction:
@@ -67,63 +67,63 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
     return local_embedder
 
 
-async def embed(embedder: LocalEmbedder, *extractions: Extraction) -> list[Embedded]:
+async def embed_extractions(embedder: LocalEmbedder, *extractions: Extraction) -> list[Embedded]:
+    """Return each extraction with its vector."""
     vectors = await embedder.embed(
         [extraction.content.text for extraction in extractions], Purpose.DOCUMENT
     )
     return list(zip(extractions, vectors, strict=True))
 
 
+def find_embedded_original(embedded: Embedded, *candidates: Embedded) -> Extraction | None:
+    """Return the candidate of which an extraction is a duplicate; None if there is none."""
+    extraction, _ = embedded
+    return find_original(extraction, compute_similarities(embedded, candidates), MODEL_NAME)
+
+
 async def test_a_paraphrase_is_a_duplicate(embedder: LocalEmbedder) -> None:
-    original, paraphrase = await embed(
+    original, paraphrase = await embed_extractions(
         embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
     )
-    assert original[0] == find_original(
-        paraphrase[0], compute_similarities(paraphrase, [original]), MODEL
-    )
+    assert find_embedded_original(paraphrase, original) == original[0]
 
 
-async def test_another_answer_to_the_same_question_is_no_duplicate(embedder: LocalEmbedder) -> None:
-    original, other_answer = await embed(
+async def test_another_answer_to_the_same_question_is_not_a_duplicate(
+    embedder: LocalEmbedder,
+) -> None:
+    original, other_answer = await embed_extractions(
         embedder, make_extraction(ORIGINAL), make_extraction(OTHER_ANSWER)
     )
-    assert (
-        find_original(other_answer[0], compute_similarities(other_answer, [original]), MODEL)
-        is None
-    )
+    assert find_embedded_original(other_answer, original) is None
 
 
-async def test_the_closest_of_several_is_the_original(embedder: LocalEmbedder) -> None:
-    original, paraphrase, copy = await embed(
+async def test_the_closest_of_several_extractions_is_the_original(embedder: LocalEmbedder) -> None:
+    original, paraphrase, copy = await embed_extractions(
         embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE), make_extraction(ORIGINAL)
     )
-    assert original[0] == find_original(
-        copy[0], compute_similarities(copy, [paraphrase, original]), MODEL
-    )
+    assert find_embedded_original(copy, paraphrase, original) == original[0]
 
 
-def test_another_type_is_never_the_original() -> None:
+def test_an_extraction_of_another_type_is_never_the_original() -> None:
     warning = make_extraction(Pitfall(title=QUESTION, description=SURROGATE))
-    assert find_original(warning, [(make_extraction(ORIGINAL), 1.0)], MODEL) is None
+    assert find_original(warning, [(make_extraction(ORIGINAL), 1.0)], MODEL_NAME) is None
 
 
-def test_a_model_that_was_not_measured_has_a_higher_threshold() -> None:
+def test_an_unmeasured_embedding_model_has_a_higher_threshold() -> None:
     original, paraphrase = make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
-    assert find_original(paraphrase, [(original, 0.85)], MODEL) == original
+    assert find_original(paraphrase, [(original, 0.85)], MODEL_NAME) == original
     assert find_original(paraphrase, [(original, 0.85)], "another") is None
     assert find_original(paraphrase, [(original, 0.95)], "another") == original
 
 
-async def test_the_duplicate_with_more_confidence_stays(
-    embedder: LocalEmbedder,
-) -> None:
-    extractions = await embed(
+async def test_the_duplicate_with_more_confidence_stays(embedder: LocalEmbedder) -> None:
+    extractions = await embed_extractions(
         embedder,
         make_extraction(ORIGINAL, 0.6),
         make_extraction(OTHER_ANSWER, 0.7),
         make_extraction(PARAPHRASE, 0.8),
     )
-    assert drop_duplicates(extractions, MODEL) == extractions[1:]
+    assert drop_duplicates(extractions, MODEL_NAME) == extractions[1:]
 
 
 @pytest.mark.parametrize(
@@ -138,33 +138,28 @@ async def test_the_duplicate_with_more_confidence_stays(
         ),
     ],
 )
-def test_only_the_answer_counts(content: Content, change: dict[str, object]) -> None:
+def test_only_the_answers_of_two_extractions_are_compared(
+    content: Content, change: dict[str, object]
+) -> None:
     assert answer_resemblance(content, content) == 1.0
     assert answer_resemblance(content, content.model_copy(update=change)) == 0.0
 
 
 def test_extractions_without_duplicates_all_stay() -> None:
-    assert drop_duplicates([], MODEL) == []
+    assert drop_duplicates([], MODEL_NAME) == []
     embedded_extraction = (replace(make_extraction(ORIGINAL), confidence=0.1), (1.0, 0.0))
-    assert drop_duplicates([embedded_extraction], MODEL) == [embedded_extraction]
+    assert drop_duplicates([embedded_extraction], MODEL_NAME) == [embedded_extraction]
 
 
 @pytest.mark.parametrize("answer", ["No.", "Both", "❌", "Do not."])
-async def test_an_answer_of_common_words_only_equals_itself(
+async def test_an_answer_of_common_words_duplicates_only_itself(
     embedder: LocalEmbedder, answer: str
 ) -> None:
     decision = ORIGINAL.model_copy(update={"recommended_approach": answer})
     upper_case_decision = decision.model_copy(update={"recommended_approach": answer.upper()})
     other_decision = decision.model_copy(update={"recommended_approach": "Yes"})
-    original, repetition, different_answer = await embed(
+    original, repetition, different_answer = await embed_extractions(
         embedder, *map(make_extraction, (decision, upper_case_decision, other_decision))
     )
-    assert original[0] == find_original(
-        repetition[0], compute_similarities(repetition, [original]), MODEL
-    )
-    assert (
-        find_original(
-            different_answer[0], compute_similarities(different_answer, [original]), MODEL
-        )
-        is None
-    )
+    assert find_embedded_original(repetition, original) == original[0]
+    assert find_embedded_original(different_answer, original) is None

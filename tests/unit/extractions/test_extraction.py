@@ -1,4 +1,7 @@
-"""Extractions: their ids, their facets and their embedded texts."""
+"""Extractions have ids, facets (by which they are filtered) and texts that are embedded.
+
+An extraction is a decision, pattern, warning or methodology that was found in a chunk.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
         for chunk in chunks
         for content in contents
     ]
+
     assert recomputed_ids == ids
     assert len(set(ids)) == len(ids)
 
@@ -62,6 +66,7 @@ def test_an_extraction_has_a_facet_for_each_matching_filter() -> None:
         "decision topic:rye%20bread source:baking",
     }
     extraction = make_extraction(CHUNK, make_decision(), "rag", "rye bread")
+
     assert set(extraction.facets) == expected
     assert len(extraction.facets) == 6
 
@@ -89,11 +94,14 @@ def test_a_topic_cannot_be_mistaken_for_a_source() -> None:
         (make_methodology(), "Baking Knead"),
     ],
 )
-def test_the_embedded_text_is_what_people_search_for(content: object, expected: str) -> None:
+def test_the_embedded_text_combines_question_and_answer(content: object, expected: str) -> None:
     assert getattr(content, "text", None) == expected
 
 
 def test_steps_are_renumbered_from_one_in_order() -> None:
-    steps = [{"order": n, "title": f"Step {n}", "description": "Do it."} for n in (9, 7)]
+    steps = [
+        {"order": order, "title": f"Step {order}", "description": "Do it."} for order in (9, 7)
+    ]
     content = Methodology.model_validate({"name": "Bake", "steps": steps})
-    assert [(step.order, step.title) for step in content.steps] == [(1, "Step 7"), (2, "Step 9")]
+    assert [step.title for step in content.steps] == ["Step 7", "Step 9"]
+    assert [step.order for step in content.steps] == [1, 2]

@@ -41,23 +41,24 @@ def make_finding(**fields: Any) -> dict[str, Any]:
 
 
 def make_pattern(code: str) -> dict[str, Any]:
+    """Make a pattern with an example of code, as a model may report it."""
     content = {"name": "Order", "problem": "Many.", "solution": "One.", "code_example": code}
     return make_finding(content=content)
 
 
-def build(findings: dict[str, Any], **fields: Any) -> list[Extraction]:
+def extract(findings: dict[str, Any], **fields: Any) -> list[Extraction]:
     """Return the extractions from an answer of the model."""
     defaults: dict[str, Any] = {"chunk": make_chunk(), "aliases": {}, "model": "m", "now": NOW}
     return build_extractions(Findings.model_validate(findings), **(defaults | fields))
 
 
 def test_an_answer_without_findings_is_valid() -> None:
-    assert build({}) == []
+    assert extract({}) == []
     assert count_findings(Findings.model_validate({"decisions": [], "patterns": []})) == 0
 
 
-def test_an_extraction_says_where_it_comes_from() -> None:
-    [extraction] = build({"decisions": [make_finding()]})
+def test_an_extraction_names_its_chunk_source_and_model() -> None:
+    [extraction] = extract({"decisions": [make_finding()]})
     assert extraction.chunk_id == "c"
     assert extraction.source_id == "s"
     assert extraction.model == "m"
@@ -69,30 +70,30 @@ def test_an_extraction_says_where_it_comes_from() -> None:
 
 
 def test_the_same_content_has_the_same_id() -> None:
-    [extraction] = build({"decisions": [make_finding()]})
-    [other_extraction] = build({"decisions": [make_finding(confidence=0.6)]}, model="another")
+    [extraction] = extract({"decisions": [make_finding()]})
+    [other_extraction] = extract({"decisions": [make_finding(confidence=0.6)]}, model="another")
     assert other_extraction.extraction_id == extraction.extraction_id
 
 
 def test_a_repeated_finding_is_extracted_once() -> None:
-    assert len(build({"decisions": [make_finding(), make_finding()]})) == 1
+    assert len(extract({"decisions": [make_finding(), make_finding()]})) == 1
 
 
 def test_a_finding_without_a_quote_in_the_passage_is_dropped() -> None:
     findings = {"decisions": [make_finding(quote="Everybody should buy our product at once.")]}
     assert count_findings(Findings.model_validate(findings)) == 1
-    assert build(findings) == []
+    assert extract(findings) == []
 
 
 def test_the_title_cannot_be_quoted() -> None:
     chunk = make_chunk(title="Title of a source")
     assert passage_prompt(chunk.title, chunk.content).startswith("Title of a source\n\n")
     findings = {"decisions": [make_finding(quote="Title of a source")]}
-    assert build(findings, chunk=chunk) == []
+    assert extract(findings, chunk=chunk) == []
 
 
 def test_the_stored_quote_is_the_text_of_the_passage() -> None:
-    [extraction] = build({"decisions": [make_finding(quote="we chose the FAKE since")]})
+    [extraction] = extract({"decisions": [make_finding(quote="we chose the FAKE since")]})
     assert extraction.quote == "We chose the fake, since"
 
 
@@ -101,7 +102,7 @@ def test_the_stored_quote_is_the_text_of_the_passage() -> None:
     [("an_order( country=1 )", "an_order(country=1)"), ("an_order(country=2)", None)],
 )
 def test_code_is_taken_from_the_passage_or_dropped(code: str, expected: str | None) -> None:
-    [extraction] = build({"patterns": [make_pattern(code)]})
+    [extraction] = extract({"patterns": [make_pattern(code)]})
     assert isinstance(extraction.content, Pattern)
     assert extraction.content.code_example == expected
 
@@ -111,14 +112,14 @@ def test_code_is_taken_from_the_passage_or_dropped(code: str, expected: str | No
     [(1.7, 1.0), (-3, 0.0), (0.85, 0.85), (float("nan"), 0.0), (1, 1.0)],
 )
 def test_a_confidence_is_limited_to_0_to_1(confidence: float, expected: float) -> None:
-    [extraction] = build({"decisions": [make_finding(confidence=confidence)]})
+    [extraction] = extract({"decisions": [make_finding(confidence=confidence)]})
     assert extraction.confidence == expected
 
 
 def test_topics_are_canonical_and_at_most_five() -> None:
     topics = ["LLMs", "Large-Language-Models", "Kube", "b", "c", "d", "e", "f"]
     aliases = {"kube": "container orchestration"}
-    [extraction] = build({"decisions": [make_finding(topics=topics)]}, aliases=aliases)
+    [extraction] = extract({"decisions": [make_finding(topics=topics)]}, aliases=aliases)
     assert "container orchestration" in extraction.topics
     assert len(extraction.topics) == 5
 
@@ -130,7 +131,7 @@ def test_blank_strings_count_as_missing() -> None:
         "considerations": [""],
         "recommended_approach": " ",
     }
-    [extraction] = build({"decisions": [make_finding(content=content)], "patterns": None})
+    [extraction] = extract({"decisions": [make_finding(content=content)], "patterns": None})
     expected = Decision(question="Mock or fake?", options=("Mock",), considerations=())
     assert extraction.content == expected
 

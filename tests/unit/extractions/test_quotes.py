@@ -1,4 +1,4 @@
-"""Quotes: the stored quote is the passage's own text, and a missing quote is rejected."""
+"""A quote is stored in the passage's own text; one that is not in the passage is rejected."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TEXT = (
         (unicodedata.normalize("NFD", "Über ähnliche Fälle"), "Über ähnliche Fälle"),
     ],
 )
-def test_the_result_is_the_text_of_the_passage(quote: str, expected: str) -> None:
+def test_a_found_quote_is_the_passages_own_text(quote: str, expected: str) -> None:
     assert find_quote(quote, TEXT) == expected
 
 
@@ -66,7 +66,7 @@ def test_a_quote_that_is_not_in_the_text_is_refused(quote: str) -> None:
     assert find_quote(quote, TEXT) is None
 
 
-def test_an_omission_is_filled_in() -> None:
+def test_an_omission_in_a_quote_is_filled_in() -> None:
     expected = "A test that passes two times in three (often) costs 3.5 hours."
     assert find_quote("A test that passes […] often) costs 3.5 hours.", TEXT) == expected
 
@@ -84,7 +84,7 @@ def test_a_text_without_spaces_can_be_quoted() -> None:
 
 
 @given(st.text(max_size=200), st.text(max_size=60))
-def test_a_result_is_always_part_of_the_text(text: str, quote: str) -> None:
+def test_a_found_quote_is_always_part_of_the_text(text: str, quote: str) -> None:
     result = find_quote(quote, text)
     assert result is None or result in text
 
@@ -98,7 +98,7 @@ def test_any_long_enough_part_of_a_text_is_found(text: str, data: st.DataObject)
         assert find_quote(text[start:end], text) == part
 
 
-CODE = """The loop below does it.
+PASSAGE_WITH_CODE = """The loop below does it.
 
 ```python
     while rows := db.ids_after(last_id):
@@ -129,4 +129,4 @@ Call `an_order(country="NO")` for one."""
     ],
 )
 def test_code_is_found_despite_other_white_space(code: str, expected: str | None) -> None:
-    assert find_code(code, CODE) == expected
+    assert find_code(code, PASSAGE_WITH_CODE) == expected

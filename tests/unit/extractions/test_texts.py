@@ -1,4 +1,4 @@
-"""Extractions as text."""
+"""Extractions are formatted as text for a model, with the quote to cite."""
 
 from __future__ import annotations
 
@@ -66,5 +66,7 @@ CITED = '   Quote from Bread at Home (ID baking-1): "Use rye."'
         ),
     ],
 )
-def test_the_content_comes_with_what_to_cite(result: Attribution, expected: str) -> None:
+def test_the_text_shows_the_content_and_the_quote_to_cite(
+    result: Attribution, expected: str
+) -> None:
     assert format_extraction(result) == f"{expected}\n{CITED}"

@@ -1,4 +1,4 @@
-"""Topics: many spellings, one canonical name."""
+"""Each spelling or alias of a topic leads to one canonical name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from shared.extractions.topic_names import (
     fold,
 )
 
-TABLE: dict[str, list[str]] = json.loads(
+ALIASES_BY_TOPIC: dict[str, list[str]] = json.loads(
     (Path(topic_names.__file__).parent / "data" / "topic-aliases.json").read_text("utf-8")
 )
 CONFIGURED_ALIASES = {"K-8s": "kubernetes", "bread": "Baking", "a": "b", "b": "c", "c": "a"}
 """Configured aliases: one of a built-in topic, one of a new topic, and three in a cycle."""
 
-names = st.one_of(
+NAMES = st.one_of(
     st.text(max_size=30),
-    st.sampled_from([alias for aliases in TABLE.values() for alias in aliases]),
-    st.sampled_from([*TABLE, *CONFIGURED_ALIASES, *CONFIGURED_ALIASES.values()]).map(str.title),
+    st.sampled_from([alias for aliases in ALIASES_BY_TOPIC.values() for alias in aliases]),
+    st.sampled_from([*ALIASES_BY_TOPIC, *CONFIGURED_ALIASES, *CONFIGURED_ALIASES.values()]).map(
+        str.title
+    ),
 )
 
 
@@ -57,7 +59,7 @@ def test_a_topic_has_one_canonical_name(name: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["\ufdfa" * 200, "x" * 81, "x" * 80 + " y", "x " * 200])
-def test_a_name_that_is_too_long_is_no_topic(name: str) -> None:
+def test_a_name_that_is_too_long_is_not_a_topic(name: str) -> None:
     topic = canonicalize_topic(name, {})
     assert MAX_CHARACTERS < len(topic) <= MAX_CHARACTERS + 2
     assert canonicalize_topic(topic, {}) == topic
@@ -65,13 +67,9 @@ def test_a_name_that_is_too_long_is_no_topic(name: str) -> None:
 
 
 def test_configured_aliases_take_precedence() -> None:
-    assert [
-        canonicalize_topic(name, CONFIGURED_ALIASES) for name in ("k 8S", "BREAD", "baking")
-    ] == [
-        "kubernetes",
-        "baking",
-        "baking",
-    ]
+    assert canonicalize_topic("k 8S", CONFIGURED_ALIASES) == "kubernetes"
+    assert canonicalize_topic("BREAD", CONFIGURED_ALIASES) == "baking"
+    assert canonicalize_topic("baking", CONFIGURED_ALIASES) == "baking"
     assert canonicalize_topic("k8s", {"Kubernetes": "Clusters"}) == "clusters"
     assert canonicalize_topic("RAG", {"rag": "rag-time"}) == "rag time"
 
@@ -80,34 +78,35 @@ def test_a_cycle_of_aliases_is_one_topic() -> None:
     assert {canonicalize_topic(name, CONFIGURED_ALIASES) for name in "abc"} == {"a"}
 
 
-@given(names)
+@given(NAMES)
 def test_a_canonical_topic_is_its_own_canonical_form(name: str) -> None:
     for aliases in ({}, CONFIGURED_ALIASES):
         canonical_name = canonicalize_topic(name, aliases)
         assert canonicalize_topic(canonical_name, aliases) == canonical_name
 
 
-@given(names)
-def test_case_hyphens_and_white_space_do_not_matter(name: str) -> None:
+@given(NAMES)
+def test_names_match_despite_case_hyphens_and_white_space(name: str) -> None:
     assert fold(f" {name}\t") == fold(name)
-    assert canonicalize_topic(
-        fold(name).replace(" ", "_-"), CONFIGURED_ALIASES
-    ) == canonicalize_topic(name, CONFIGURED_ALIASES)
+    other_spelling = fold(name).replace(" ", "_-")
+    expected = canonicalize_topic(name, CONFIGURED_ALIASES)
+    assert canonicalize_topic(other_spelling, CONFIGURED_ALIASES) == expected
 
 
-@pytest.mark.parametrize("topic", TABLE)
-def test_built_in_names_are_folded_and_no_aliases(topic: str) -> None:
-    assert [fold(name) for name in (topic, *TABLE[topic])] == [topic, *TABLE[topic]]
-    assert {canonicalize_topic(name, {}) for name in (topic, *TABLE[topic])} == {topic}
+@pytest.mark.parametrize("topic", ALIASES_BY_TOPIC)
+def test_built_in_names_are_folded_and_lead_to_their_topic(topic: str) -> None:
+    names = [topic, *ALIASES_BY_TOPIC[topic]]
+    assert [fold(name) for name in names] == names
+    assert {canonicalize_topic(name, {}) for name in names} == {topic}
 
 
 def test_an_alias_belongs_to_one_topic() -> None:
-    aliases = [alias for names in TABLE.values() for alias in names]
+    aliases = [alias for NAMES in ALIASES_BY_TOPIC.values() for alias in NAMES]
     assert len(aliases) == len(set(aliases))
 
 
-def test_the_first_different_topics_are_used() -> None:
-    answer = [
+def test_the_first_five_different_topics_are_used() -> None:
+    names = [
         "LLM",
         "--",
         "llms",
@@ -119,5 +118,6 @@ def test_the_first_different_topics_are_used() -> None:
         "Yeast",
     ]
     expected = ("large language models", "rye", "wheat", "oats", "salt")
-    assert canonicalize_topics(answer, {}) == expected
+
+    assert canonicalize_topics(names, {}) == expected
     assert len(expected) == MAX_TOPICS

@@ -1,6 +1,6 @@
-"""The indexes of the access database: TTL fields, and none for data that is only stored.
+"""The database `access` has TTL policies, and no indexes on fields that no query uses.
 
-Each name in an indexed map is an index entry of its own, to be written and stored for nothing.
+Firestore indexes each name in a map unless told otherwise, which costs a write and storage.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from infra.build.discovery import ROOT
 from infra.build.index_file import IndexFile
 
-TEXT = (ROOT / "infra" / "build" / "access.indexes.json").read_text("utf-8")
-OVERRIDES: list[dict[str, Any]] = json.loads(TEXT)["fieldOverrides"]
-CODE = sorted((ROOT / "shared" / "accounts" / "repositories").glob("*.py"))
+INDEX_FILE_TEXT = (ROOT / "infra" / "build" / "access.indexes.json").read_text("utf-8")
+OVERRIDES: list[dict[str, Any]] = json.loads(INDEX_FILE_TEXT)["fieldOverrides"]
+REPOSITORY_MODULES = sorted((ROOT / "shared" / "accounts" / "repositories").glob("*.py"))
 EXPIRING_COLLECTIONS = {"calls", "limits", "oauth_clients", "oauth_grants"}
-"""Keys are listed after their end, and accounts have none."""
+"""Access keys are not here, as they are listed after they expire; accounts never expire."""
 
 
 def find_collections(source: str) -> set[str]:
@@ -35,7 +35,9 @@ def find_collections(source: str) -> set[str]:
 
 
 def test_the_index_file_names_existing_collections() -> None:
-    collections = set[str]().union(*(find_collections(path.read_text("utf-8")) for path in CODE))
+    collections = set[str]().union(
+        *(find_collections(path.read_text("utf-8")) for path in REPOSITORY_MODULES)
+    )
     assert collections == EXPIRING_COLLECTIONS | {"accounts", "keys"}
     assert {entry["collectionGroup"] for entry in OVERRIDES} <= collections
 
@@ -50,13 +52,15 @@ def test_expiring_collections_have_a_ttl_policy() -> None:
 
 
 def test_fields_without_queries_are_not_indexed() -> None:
-    file = IndexFile.parse(TEXT)
-    for collection, path in [
+    file = IndexFile.parse(INDEX_FILE_TEXT)
+    unqueried_fields = [
         ("accounts", "held"),
         ("accounts", "held.some-call.amount"),
         ("accounts", "ended_grants"),
         ("calls", "arguments.query"),
         ("limits", "expires_at"),
-    ]:
+    ]
+    for collection, path in unqueried_fields:
         assert file.list_single_field_indexes(collection, path) == frozenset()
+
     assert file.list_single_field_indexes("keys", "user_id")

@@ -1,4 +1,4 @@
-"""Dataclasses as documents."""
+"""A codec writes dataclasses as Firestore documents, and reads them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
     assert CODEC.read("one", CODEC.write(VOLUME)) == VOLUME
 
 
-def test_stored_names_are_all_fields_that_are_read() -> None:
+def test_stored_names_lists_every_stored_field_once() -> None:
     assert set(CODEC.stored_names) == set(STORED_VOLUME)
     assert len(CODEC.stored_names) == len(STORED_VOLUME)
 

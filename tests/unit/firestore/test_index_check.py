@@ -1,4 +1,4 @@
-"""The check of an index file: indexes to add, and indexes to remove."""
+"""The check of an index file names indexes that queries lack, and indexes that none uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PATHS = FIELDS | st.just("__name__")
 FILTERS = st.builds(Filter, FIELDS, st.sampled_from(Comparison)) | st.builds(
     Filter, st.just("__name__"), st.sampled_from([Comparison.EQUAL, Comparison.RANGE])
 )
-SHAPES = st.builds(
+QUERY_SHAPES = st.builds(
     QueryShape,
     collection=st.sampled_from(["cities", "towns"]),
     scope=st.sampled_from(QueryScope),
@@ -51,10 +51,10 @@ def make_composite(*fields: dict[str, Any]) -> dict[str, Any]:
     return {"collectionGroup": "cities", "queryScope": "COLLECTION", "fields": list(fields)}
 
 
-A = {"fieldPath": "a", "order": "ASCENDING"}
-A_THEN_B = make_composite(A, {"fieldPath": "b", "order": "DESCENDING"})
+A_FIELD = {"fieldPath": "a", "order": "ASCENDING"}
+A_THEN_B = make_composite(A_FIELD, {"fieldPath": "b", "order": "DESCENDING"})
 A_THEN_VECTOR = make_composite(
-    A, {"fieldPath": "embedding", "vectorConfig": {"dimension": 768, "flat": {}}}
+    A_FIELD, {"fieldPath": "embedding", "vectorConfig": {"dimension": 768, "flat": {}}}
 )
 A_IN_GROUP = {
     "collectionGroup": "cities",
@@ -83,14 +83,14 @@ def test_added_indexes_make_the_file_valid() -> None:
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).is_correct
 
 
-@given(st.sets(SHAPES, max_size=4))
+@given(st.sets(QUERY_SHAPES, max_size=4))
 def test_added_indexes_are_always_enough(shapes: set[QueryShape]) -> None:
     verdict = check(shapes, make_file(), 768)
     addition = verdict.file.build_additions(verdict.missing)
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).missing == {}
 
 
-@given(SHAPES)
+@given(QUERY_SHAPES)
 def test_a_shape_survives_serialization(shape: QueryShape) -> None:
     assert QueryShape.from_json(shape.to_json()) == shape
 
@@ -98,10 +98,9 @@ def test_a_shape_survives_serialization(shape: QueryShape) -> None:
 def test_an_existing_override_is_extended() -> None:
     exempt = make_file(overrides=({"collectionGroup": "cities", "fieldPath": "a", "indexes": []},))
     entry = {"queryScope": "COLLECTION_GROUP", "order": "ASCENDING"}
-    (addition,) = exempt.build_additions(check({GROUP_QUERY}, exempt, 768).missing)[
-        "fieldOverrides"
-    ]
-    assert addition["indexes"] == [entry]
+    additions = exempt.build_additions(check({GROUP_QUERY}, exempt, 768).missing)
+    [override] = additions["fieldOverrides"]
+    assert override["indexes"] == [entry]
 
 
 def test_a_missing_index_names_the_queries_that_need_it() -> None:
@@ -129,7 +128,7 @@ def test_exemptions_and_ttl_policies_are_never_unused() -> None:
     assert check((), make_file(overrides=(EXEMPT, TTL_OVERRIDE)), 768).is_correct
 
 
-def test_one_of_two_equivalent_indexes_is_unused() -> None:
+def test_a_second_equivalent_index_is_unused() -> None:
     equivalent_index = make_composite(
         {"fieldPath": "a", "order": "DESCENDING"}, A_THEN_B["fields"][1]
     )

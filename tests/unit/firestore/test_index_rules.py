@@ -1,4 +1,4 @@
-"""Firestore's index rules: the queries that need a composite index."""
+"""The check follows Firestore's rules about which queries need which composite index."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_field_that_is_one_of_several_does_need_sorting(cities: BaseQuery) -> 
     ]
 
 
-def test_names_come_last_in_the_direction_of_the_sort_order(cities: BaseQuery) -> None:
+def test_document_names_sort_last_in_the_direction_of_the_order(cities: BaseQuery) -> None:
     descending_query = cities.order_by("a", direction=DESCENDING)
     assert find_missing_indexes(descending_query.order_by("__name__", direction=DESCENDING)) == []
     assert find_missing_indexes(descending_query.order_by("__name__")) == [
@@ -185,21 +185,19 @@ def test_names_come_last_in_the_direction_of_the_sort_order(cities: BaseQuery) -
     ]
 
 
-def test_sorting_by_name_needs_an_index_if_descending(cities: BaseQuery) -> None:
+def test_sorting_by_descending_name_needs_an_index(cities: BaseQuery) -> None:
     assert find_missing_indexes(cities.order_by("__name__")) == []
-    down = cities.order_by("__name__", direction=DESCENDING)
-    assert find_missing_indexes(down) == ["__name__ DESCENDING"]
-    assert find_missing_indexes(down, make_file("__name__ DESCENDING")) == []
+    descending_query = cities.order_by("__name__", direction=DESCENDING)
+    assert find_missing_indexes(descending_query) == ["__name__ DESCENDING"]
+    assert find_missing_indexes(descending_query, make_file("__name__ DESCENDING")) == []
 
 
-def test_an_equality_before_descending_names_needs_one(cities: BaseQuery) -> None:
+def test_an_equality_before_descending_names_needs_an_index(cities: BaseQuery) -> None:
     query = add_filters(cities, "a ==").order_by("__name__", direction=DESCENDING)
     assert find_missing_indexes(query) == ["a ASCENDING, __name__ DESCENDING"]
 
 
-def test_a_later_page_needs_the_index_of_the_first(
-    cities: BaseQuery,
-) -> None:
+def test_a_later_page_needs_the_index_of_the_first(cities: BaseQuery) -> None:
     query = add_filters(cities, "a ==").order_by("b").order_by("__name__")
     page = query.start_after({"b": 1, "__name__": "x"})
     assert find_missing_indexes(page, make_file("a, b")) == []
@@ -253,7 +251,7 @@ def test_an_and_over_an_or_is_multiplied_out(cities: BaseQuery) -> None:
     ]
 
 
-def test_counting_needs_what_the_query_needs(cities: BaseQuery) -> None:
+def test_counting_needs_the_same_indexes_as_the_query(cities: BaseQuery) -> None:
     assert find_missing_indexes(add_filters(cities, "a ==", "b ==").count()) == []
     assert find_missing_indexes(add_filters(cities, "a ==", "b >").count()) == [
         "a ASCENDING, b ASCENDING"
@@ -317,7 +315,7 @@ def test_an_exempt_field_has_no_automatic_index(cities: BaseQuery) -> None:
     assert find_missing_indexes(add_filters(cities, "a ==").order_by("b"), file) == []
 
 
-def test_a_composite_index_replaces_an_exempt_one(cities: BaseQuery) -> None:
+def test_a_composite_index_replaces_the_index_of_an_exempt_field(cities: BaseQuery) -> None:
     file = make_file("a, b", overrides=(make_override("a"),))
     assert find_missing_indexes(add_filters(cities, "a ==", "b ==", "c =="), file) == []
 
@@ -337,15 +335,12 @@ def test_a_star_exempts_every_field_that_has_no_override(cities: BaseQuery) -> N
 
 def test_a_ttl_policy_alone_leaves_the_automatic_indexes(cities: BaseQuery) -> None:
     policy = {"collectionGroup": "cities", "fieldPath": "expires_at", "ttl": True}
-    assert (
-        find_missing_indexes(add_filters(cities, "expires_at >"), make_file(overrides=(policy,)))
-        == []
-    )
+    file = make_file(overrides=(policy,))
+    assert find_missing_indexes(add_filters(cities, "expires_at >"), file) == []
 
 
-def test_a_default_name_in_the_file_makes_no_difference(cities: BaseQuery) -> None:
+def test_an_index_file_may_list_the_default_document_name(cities: BaseQuery) -> None:
     query = add_filters(cities, "a ==").order_by("b", direction=DESCENDING)
     assert find_missing_indexes(query, make_file("a, b DESCENDING, __name__ DESCENDING")) == []
-    assert (
-        find_missing_indexes(add_vector_search(cities), make_file("__name__, embedding 768")) == []
-    )
+    vector_query = add_vector_search(cities)
+    assert find_missing_indexes(vector_query, make_file("__name__, embedding 768")) == []

@@ -1,4 +1,4 @@
-"""Access tokens: only those that this server issued are valid."""
+"""Only access tokens that this server issued are valid."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ TOKEN_FIELDS: dict[str, Any] = {
 def make_tokens(
     keyring: Keyring = KEYRING, now: datetime = NOW, issuer: str = ISSUER, resource: str = RESOURCE
 ) -> AccessTokens:
+    """Make what issues and verifies tokens, at a moment and for an issuer and a resource."""
     return AccessTokens(keyring, issuer, resource, SettableClock(now))
 
 
@@ -48,12 +49,12 @@ def sign(claims: dict[str, Any], **header: Any) -> str:
 
 
 def test_token_has_its_claims() -> None:
-    read = make_tokens().verify(TOKEN)
-    assert read.user_id == "anna"
-    assert read.client_id == "c-1"
-    assert read.grant_id == "g-1"
-    assert read.scopes == frozenset({Scope.READ})
-    assert read.issued_at == NOW
+    access_token = make_tokens().verify(TOKEN)
+    assert access_token.user_id == "anna"
+    assert access_token.client_id == "c-1"
+    assert access_token.grant_id == "g-1"
+    assert access_token.scopes == frozenset({Scope.READ})
+    assert access_token.issued_at == NOW
 
 
 def test_token_expires_after_an_hour() -> None:
@@ -77,9 +78,7 @@ def test_token_is_valid_until_its_secret_is_removed() -> None:
     ],
     ids=["issuer", "resource"],
 )
-def test_a_token_of_another_issuer_or_resource_is_not_valid(
-    other_tokens: AccessTokens,
-) -> None:
+def test_a_token_of_another_issuer_or_resource_is_not_valid(other_tokens: AccessTokens) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
         make_tokens().verify(other_tokens.issue(**TOKEN_FIELDS))
 
@@ -94,12 +93,8 @@ def test_a_token_of_another_deployment_is_not_valid() -> None:
 def test_an_unsigned_token_is_not_valid(algorithm: str) -> None:
     header = {**HEADER, "alg": algorithm}
     parts = [json.dumps(part).encode() for part in (header, CLAIMS)]
-    encoded_parts = [base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts]
-    for token in (
-        ".".join([*encoded_parts, ""]),
-        ".".join(encoded_parts),
-        ".".join([*encoded_parts, "x"]),
-    ):
+    unsigned = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+    for token in (f"{unsigned}.", unsigned, f"{unsigned}.x"):
         with pytest.raises(Unauthorized, match=r"is not valid|not a key"):
             make_tokens().verify(token)
 

@@ -1,4 +1,4 @@
-"""The rate limit per address, which needs no database."""
+"""The rate limit per address bounds the requests of strangers without a database."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def count_accepted(limit: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:
+    """Send requests from an address; return how many the limit accepts."""
     transport = httpx2.ASGITransport(limit, client=(address, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://x") as http:
         responses = [await http.get("/") for _ in range(requests)]
@@ -29,12 +30,12 @@ async def count_accepted(limit: AddressRateLimit, requests: int, address: str = 
 
 
 async def test_requests_per_minute_are_limited() -> None:
-    seconds = SettableMonotonicClock()
-    limit = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
+    clock = SettableMonotonicClock()
+    limit = AddressRateLimit(PlainTextResponse("ok"), 60, 0, clock)
     assert await count_accepted(limit, 80) == 60
-    seconds.now += 10
+    clock.now += 10
     assert await count_accepted(limit, 80) == 10
-    seconds.now += 600
+    clock.now += 600
     assert await count_accepted(limit, 80) == 60
 
 

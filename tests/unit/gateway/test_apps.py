@@ -1,4 +1,4 @@
-"""MCP Apps concern only clients that declare the extension, in each revision of the protocol."""
+"""Only clients that declare the extension MCP Apps notice it, in each revision of the protocol."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.mcp.server import build_server
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server, make_tool
 from tests.support.mcp_wire import CLIENT_META, HANDSHAKE, MODERN, make_initialize, make_request
-from tests.unit.gateway.test_endpoint import SECURITY, post_headers, post_to
+from tests.unit.gateway.test_endpoint import SECURITY, make_headers, post_to
 
 if TYPE_CHECKING:
     import httpx2
 
 pytestmark = pytest.mark.anyio
 
-SETTINGS: Final = {"mimeTypes": ["text/plain", apps.MIME_TYPE]}
-CAPABILITIES: Final = {"extensions": {apps.EXTENSION: SETTINGS}}
+EXTENSION_SETTINGS: Final = {"mimeTypes": ["text/plain", apps.MIME_TYPE]}
+CAPABILITIES: Final = {"extensions": {apps.EXTENSION: EXTENSION_SETTINGS}}
 SEARCH: Final = make_tool("search_books", app="hits")
 DRAW: Final = make_tool("draw_shelves", app="hits", internal=True)
 PLAIN: Final = make_tool("get_book")
@@ -32,14 +32,14 @@ WITH_APPS: Final = Catalog([SEARCH, DRAW, PLAIN])
 WITHOUT_APPS: Final = Catalog(
     [SEARCH.model_copy(update={"app": None}), DRAW.model_copy(update={"app": None}), PLAIN]
 )
-DECLARATIONS: Final[dict[str, Any]] = {
+OTHER_CAPABILITIES: Final[dict[str, Any]] = {
     "no capabilities": {},
-    "another extension": {"extensions": {"com.example/other": SETTINGS}},
+    "another extension": {"extensions": {"com.example/other": EXTENSION_SETTINGS}},
     "other media types": {"extensions": {apps.EXTENSION: {"mimeTypes": ["text/html"]}}},
     "no media types": {"extensions": {apps.EXTENSION: {}}},
     "media types of a wrong type": {"extensions": {apps.EXTENSION: {"mimeTypes": 5}}},
 }
-"""What clients declare that show no apps."""
+"""The capabilities of clients that show no apps."""
 REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "tools/list": {},
     "resources/list": {},
@@ -60,7 +60,7 @@ class WireClient:
     greeting: httpx2.Response
 
     def __init__(self, catalog: Catalog, version: str, capabilities: dict[str, Any]) -> None:
-        """Talk to a server of these tools."""
+        """Make a client of a server with these tools."""
         server = build_server(catalog, make_pipeline(FakeDispatcher(lambda *_: {"shelf": "top"})))
         self.endpoint = McpEndpoint(lambda _query: server, SECURITY)
         self._version = version
@@ -68,7 +68,7 @@ class WireClient:
         self._session: list[tuple[str, str]] = []
 
     async def connect(self) -> WireClient:
-        """Begin as the revision demands."""
+        """Send the first request of the revision, and keep its response."""
         if self._version == MODERN:
             self.greeting = await self.post("server/discover")
             return self
@@ -85,41 +85,46 @@ class WireClient:
             key = "io.modelcontextprotocol/clientCapabilities"
             params["_meta"] = CLIENT_META | {key: self._capabilities}
         body = make_request(method, **params)
-        headers = [*post_headers(body, self._version), *self._session]
+        headers = [*make_headers(body, self._version), *self._session]
         return await post_to(self.endpoint, body, headers)
 
 
-def test_the_names_are_those_of_the_sdk() -> None:
+def test_the_extensions_names_are_those_of_the_sdk() -> None:
     """The SDK's module would double the time to import the gateway."""
-    assert (apps.EXTENSION, apps.MIME_TYPE) == (EXTENSION_ID, APP_MIME_TYPE)
+    assert apps.EXTENSION == EXTENSION_ID
+    assert apps.MIME_TYPE == APP_MIME_TYPE
 
 
 @pytest.mark.parametrize("version", [MODERN, *HANDSHAKE])
 async def test_a_client_that_declares_the_extension_gets_apps(version: str) -> None:
     client = await WireClient(WITH_APPS, version, CAPABILITIES).connect()
     capabilities = client.greeting.json()["result"]["capabilities"]
+
     assert list(capabilities["extensions"]) == [apps.EXTENSION]
+
     tools = (await client.post("tools/list")).json()["result"]["tools"]
     assert {tool["name"]: tool.get("_meta") for tool in tools} == {
         "draw_shelves": {"ui": {"visibility": ["app"]}},
         "get_book": None,
         "search_books": {"ui": {"resourceUri": "ui://carrel/hits"}},
     }
+
     response = await client.post("resources/read", uri="ui://carrel/hits")
     [page] = response.json()["result"]["contents"]
     assert page["uri"] == "ui://carrel/hits"
     assert page["mimeType"] == apps.MIME_TYPE
     assert page["text"].startswith("<!doctype html>")
     assert page["_meta"] == {"ui": {"csp": {}, "prefersBorder": True}}
+
     called = await client.post("tools/call", name="draw_shelves", arguments={})
     assert called.json()["result"]["structuredContent"] == {"shelf": "top"}
 
 
 @pytest.mark.parametrize("version", [MODERN, *HANDSHAKE])
-@pytest.mark.parametrize("declaration", DECLARATIONS)
-async def test_any_other_client_sees_no_difference(version: str, declaration: str) -> None:
+@pytest.mark.parametrize("declaration", OTHER_CAPABILITIES)
+async def test_a_client_without_apps_gets_the_same_bytes(version: str, declaration: str) -> None:
     """Each answer has the same bytes as that of a server without apps."""
-    capabilities = DECLARATIONS[declaration]
+    capabilities = OTHER_CAPABILITIES[declaration]
     client = await WireClient(WITH_APPS, version, capabilities).connect()
     reference = await WireClient(WITHOUT_APPS, version, capabilities).connect()
     assert client.greeting.content == reference.greeting.content
@@ -127,27 +132,29 @@ async def test_any_other_client_sees_no_difference(version: str, declaration: st
     for method, params in REQUESTS.items():
         response = await client.post(method, **params)
         expected = await reference.post(method, **params)
-        assert (method, response.content) == (method, expected.content)
+        assert response.content == expected.content, method
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-async def test_sessions_differ_but_store_nothing(version: str) -> None:
+async def test_any_instance_serves_a_session(version: str) -> None:
     """Each session is served by any instance, so also by one that never saw its handshake."""
     clients = [await WireClient(WITH_APPS, version, CAPABILITIES).connect() for _ in range(2)]
-    first, second = (client.greeting.headers["mcp-session-id"] for client in clients)
-    assert first != second
+    first_id, second_id = (client.greeting.headers["mcp-session-id"] for client in clients)
+    assert first_id != second_id
+
     server = WireClient(WITH_APPS, version, CAPABILITIES)
     body = make_request("tools/list")
-    for session_id, count in ((first, 3), (second, 3), ("of-another-server", 2)):
-        headers = [*post_headers(body, version), ("mcp-session-id", session_id)]
+    # A session with apps has all three tools; an unknown one lacks the tool for apps only.
+    for session_id, tool_count in ((first_id, 3), (second_id, 3), ("of-another-server", 2)):
+        headers = [*make_headers(body, version), ("mcp-session-id", session_id)]
         response = await post_to(server.endpoint, body, headers)
-        assert len(response.json()["result"]["tools"]) == count
+        assert len(response.json()["result"]["tools"]) == tool_count
 
 
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])
 async def test_a_client_without_http_gets_apps(mode: str) -> None:
     server = make_server(FakeDispatcher(lambda *_: {}), WITH_APPS)
-    extensions = [advertise(apps.EXTENSION, SETTINGS)]
+    extensions = [advertise(apps.EXTENSION, EXTENSION_SETTINGS)]
     async with Client(server, mode=mode, extensions=extensions) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         await client.read_resource("ui://carrel/hits")
@@ -181,23 +188,27 @@ class FakeContext:
 
 
 async def test_other_extensions_of_the_server_stay_declared() -> None:
-    other: dict[str, Any] = {"com.example/other": {}}
+    other_extensions: dict[str, Any] = {"com.example/other": {}}
 
     async def call_next(_context: Any) -> dict[str, Any]:
-        return {"capabilities": {"extensions": dict(other)}}
+        return {"capabilities": {"extensions": dict(other_extensions)}}
 
     result: Any = await apps.advertise_apps(FakeContext(), call_next)  # type: ignore[arg-type]
-    expected = {apps.EXTENSION: {"mimeTypes": [apps.MIME_TYPE]}}
-    assert result["capabilities"]["extensions"] == other | expected
+    apps_extension = {apps.EXTENSION: {"mimeTypes": [apps.MIME_TYPE]}}
+    assert result["capabilities"]["extensions"] == other_extensions | apps_extension
 
 
-def test_who_changes_a_declaration_changes_no_other() -> None:
+def test_changing_a_returned_declaration_changes_no_other() -> None:
     headers = {"mcp-session-id": "apps.1"}
-    changed, expected = apps.recall_capabilities(headers), apps.recall_capabilities(headers)
-    assert changed
-    changed["extensions"][apps.EXTENSION]["mimeTypes"].append("text/plain")
+    changed_capabilities = apps.recall_capabilities(headers)
+    expected = apps.recall_capabilities(headers)
+    assert changed_capabilities
+
+    changed_capabilities["extensions"][apps.EXTENSION]["mimeTypes"].append("text/plain")
     assert apps.recall_capabilities(headers) == expected
+
     page_meta = apps.build_page_contents("hits").meta
     assert page_meta
+
     page_meta["ui"]["prefersBorder"] = False
     assert apps.build_page_contents("hits").meta == {"ui": {"csp": {}, "prefersBorder": True}}

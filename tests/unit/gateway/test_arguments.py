@@ -13,8 +13,8 @@ from shared.core.caller import Caller
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_tool
 
 TOOL = make_tool("try_out")
-NUMBER = "not a finite number"
-DEEP = f"lists and objects nested more than {MAX_DEPTH} levels deep"
+NOT_FINITE = "not a finite number"
+TOO_DEEP = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
 def make_nested(depth: int) -> Any:
@@ -26,6 +26,7 @@ def make_nested(depth: int) -> Any:
 
 
 def get_error_details(arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the problems of arguments by their path; None if there are none."""
     error = check_arguments("try_out", arguments)
     return error.details if error else None
 
@@ -33,27 +34,31 @@ def get_error_details(arguments: dict[str, Any]) -> dict[str, Any] | None:
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
 def test_a_number_that_is_not_finite_is_named_by_its_path(number: float) -> None:
     arguments = {"a": number, "b": {"c": [1.5, {"d": number}]}, "e": 1e308}
-    assert get_error_details(arguments) == {"a": NUMBER, "b.c.1.d": NUMBER}
+    assert get_error_details(arguments) == {"a": NOT_FINITE, "b.c.1.d": NOT_FINITE}
 
 
-@pytest.mark.parametrize(("depth", "details"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, {"a": DEEP})])
+@pytest.mark.parametrize(
+    ("depth", "details"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, {"a": TOO_DEEP})]
+)
 def test_nesting_depth_is_limited(depth: int, details: dict[str, str] | None) -> None:
     assert get_error_details({"a": make_nested(depth)}) == details
 
 
 def test_depth_limit_is_independent_of_the_stack() -> None:
-    deep = make_nested(100_000)
-    assert get_error_details({"a": deep, "b": 1}) == {"a": DEEP}
+    deep_value = make_nested(100_000)
+    assert get_error_details({"a": deep_value, "b": 1}) == {"a": TOO_DEEP}
 
 
-def test_first_of_many_bad_values_are_named() -> None:
+def test_the_first_twenty_bad_values_are_named() -> None:
     details = get_error_details({"a": [math.inf] * 10_000})
     assert details
     assert len(details) == 20
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("value", "problem"), [(math.inf, NUMBER), (make_nested(900), DEEP)])
+@pytest.mark.parametrize(
+    ("value", "problem"), [(math.inf, NOT_FINITE), (make_nested(900), TOO_DEEP)]
+)
 async def test_invalid_arguments_reach_no_tool(value: Any, problem: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: {})
     visitor = Visitor(Caller.of("anna"), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -52,7 +52,7 @@ class BodyReader:
         self.messages = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read a body, and answer with an empty one."""
+        """Read the body of a request, and answer with an empty body."""
 
         async def receive_and_count() -> Message:
             self.messages += 1
@@ -68,8 +68,15 @@ def make_messages(parts: Iterable[bytes]) -> list[Message]:
     return [*messages[:-1], messages[-1] | {"more_body": False}]
 
 
-async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -> tuple[int, str]:
-    """Return the status of the response to a request, and its error message."""
+class Reply(NamedTuple):
+    """The status of a response, and its error message, which is empty if the body is accepted."""
+
+    status: int
+    message: str = ""
+
+
+async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -> Reply:
+    """Send a request with a body in these messages."""
     responses: list[Any] = []
     remaining_messages = iter(messages)
 
@@ -88,15 +95,16 @@ async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": encoded_headers}
     await limit(scope, receive, send)
     body = responses[1]["body"]
-    return responses[0]["status"], json.loads(body)["error"]["message"] if body else ""
+    return Reply(responses[0]["status"], json.loads(body)["error"]["message"] if body else "")
 
 
 @pytest.mark.parametrize(
     "parts", [[b""], [b"abc"], [b"a", b"", b"bc"], [b"ab" * 50_000] * 3, [b"x"] * 70_000]
 )
-async def test_body_arrives_unchanged(parts: list[bytes]) -> None:
+async def test_a_body_arrives_unchanged(parts: list[bytes]) -> None:
     reader = BodyReader()
-    assert await send_body(BodyLimit(reader, lambda _: 300_000), make_messages(parts)) == (200, "")
+    limit = BodyLimit(reader, lambda _: 300_000)
+    assert await send_body(limit, make_messages(parts)) == Reply(200)
     assert reader.bodies == [b"".join(parts)]
 
 
@@ -109,45 +117,49 @@ async def test_small_parts_are_joined() -> None:
 async def test_body_size_is_limited() -> None:
     reader = BodyReader()
     limit = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
-    too_large = "This request is larger than 1,000 bytes. Send less at once."
-    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 400])) == (200, "")
-    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 401])) == (413, too_large)
-    assert await send_body(limit, make_messages([b"x"]), content_length="1001") == (413, too_large)
+    too_large = Reply(413, "This request is larger than 1,000 bytes. Send less at once.")
+    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 400])) == Reply(200)
+    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 401])) == too_large
+    assert await send_body(limit, make_messages([b"x"]), content_length="1001") == too_large
     assert reader.bodies == [b"x" * 1_000]
 
 
-async def test_disconnected_client_is_not_awaited() -> None:
+async def test_the_gateway_does_not_wait_for_a_disconnected_client() -> None:
     reader = BodyReader()
     await send_body(BodyLimit(reader, lambda _: 9), [*make_messages([b"a", b"b"])[:1], DISCONNECT])
     assert reader.bodies == [b"a"]
 
 
-async def test_larger_limit_allows_more_time(monotonic: MonotonicClock) -> None:
-    unfinished_messages = make_messages([b"a", b"b"])[:1]
-    small_body_task, large_body_task = (
-        asyncio.create_task(
-            send_body(BodyLimit(BodyReader(), max_bytes, timeout=60), unfinished_messages)
-        )
-        for max_bytes in (lambda _: 1, lambda _: 60 * MIN_BYTES_PER_SECOND)
-    )
-    for ended_task, running_tasks in ((small_body_task, [large_body_task]), (large_body_task, [])):
-        monotonic.advance_soon(61)
-        status, message = await ended_task
-        assert status == 408
-        assert "too long to arrive" in message
-        assert not any(task.done() for task in running_tasks)
+async def test_a_larger_body_limit_allows_more_time(monotonic: MonotonicClock) -> None:
+    def send_unfinished_body(max_bytes: int) -> asyncio.Task[Reply]:
+        limit = BodyLimit(BodyReader(), lambda _: max_bytes, timeout=60)
+        return asyncio.create_task(send_body(limit, make_messages([b"a", b"b"])[:1]))
+
+    small_limit_task = send_unfinished_body(1)
+    large_limit_task = send_unfinished_body(60 * MIN_BYTES_PER_SECOND)  # 60 seconds more
+
+    monotonic.advance_soon(61)
+    status, message = await small_limit_task
+    assert status == 408
+    assert "too long to arrive" in message
+    assert not large_limit_task.done()
+
+    monotonic.advance_soon(61)
+    status, message = await large_limit_task
+    assert status == 408
+    assert "too long to arrive" in message
 
 
-async def test_long_text_is_accepted_and_many_values_are_not() -> None:
+async def test_a_long_text_is_accepted_but_many_values_are_rejected() -> None:
     reader = BodyReader()
     limit = BodyLimit(reader, lambda _: 3_000_000, find_problem=find_json_problem)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
-    assert await send_body(limit, make_messages([text])) == (200, "")
-    response = await send_body(limit, make_messages([b"[" + b"[]," * 200_000 + b"0]"]))
-    assert response == (
-        400,
-        "This request has more than 50,000 JSON values. Send fewer in one request.",
+
+    assert await send_body(limit, make_messages([text])) == Reply(200)
+    too_many = Reply(
+        400, "This request has more than 50,000 JSON values. Send fewer in one request."
     )
+    assert await send_body(limit, make_messages([b"[" + b"[]," * 200_000 + b"0]"])) == too_many
     assert reader.bodies == [text]
 
 
@@ -162,19 +174,19 @@ async def test_half_a_surrogate_pair_is_rejected_with_advice() -> None:
 
 
 async def test_checking_a_large_body_does_not_block_the_loop() -> None:
-    turns = 0
+    loop_turns = 0
 
-    async def count_turns() -> None:
-        nonlocal turns
+    async def count_loop_turns() -> None:
+        nonlocal loop_turns
         while True:
-            turns += 1
+            loop_turns += 1
             await asyncio.sleep(0)
 
-    counter_task = asyncio.create_task(count_turns())
+    counter_task = asyncio.create_task(count_loop_turns())
     limit = BodyLimit(BodyReader(), lambda _: 1_000_000, find_problem=find_json_problem)
     await send_body(limit, make_messages([b'"', b"\\ud83d" * 100_000, b'"']))
     counter_task.cancel()
-    assert turns > 0
+    assert loop_turns > 0
 
 
 async def test_number_of_long_bodies_per_instance_is_limited() -> None:
@@ -185,6 +197,7 @@ async def test_number_of_long_bodies_per_instance_is_limited() -> None:
         await client_has_left.wait()
         return DISCONNECT
 
+    # Three of four parts arrive: the instance then has room for one more part.
     part = b"x" * (MAX_BUFFERED_BYTES // 4)
     remaining_messages = iter(make_messages([part] * 4)[:3])
 
@@ -199,17 +212,19 @@ async def test_number_of_long_bodies_per_instance_is_limited() -> None:
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
     slow_request = asyncio.create_task(limit(scope, receive, send))
     await asyncio.sleep(0)
+
     status, message = await send_body(limit, make_messages([part, part]))
     assert status == 503
     assert "a few seconds" in message
-    assert await send_body(limit, make_messages([b"{}"])) == (200, "")
+    assert await send_body(limit, make_messages([b"{}"])) == Reply(200)
+
     client_has_left.set()
     await slow_request
-    assert await send_body(limit, make_messages([part])) == (200, "")
+    assert await send_body(limit, make_messages([part])) == Reply(200)
 
 
 @pytest.mark.parametrize(
-    ("body", "is_half"),
+    ("body", "has_half_pair"),
     [
         (rb'"A comet\ud83d"', True),
         (rb'"\ude00 comet"', True),
@@ -222,18 +237,18 @@ async def test_number_of_long_bodies_per_instance_is_limited() -> None:
         (rb'"\ud83d' + b"[" * 100_000, False),
     ],
 )
-def test_half_a_surrogate_pair_is_found(body: bytes, is_half: bool) -> None:  # noqa: FBT001
-    assert has_half_surrogate_pair(body) == is_half
+def test_half_a_surrogate_pair_is_found(body: bytes, *, has_half_pair: bool) -> None:
+    assert has_half_surrogate_pair(body) == has_half_pair
 
 
 @given(TEXTS)
 def test_only_text_invalid_in_utf_16_is_rejected(text: str) -> None:
     try:
         text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-        is_half = False
+        is_valid = True
     except UnicodeDecodeError:
-        is_half = True
-    assert has_half_surrogate_pair(json.dumps([text]).encode()) == is_half
+        is_valid = False
+    assert has_half_surrogate_pair(json.dumps([text]).encode()) == (not is_valid)
 
 
 @given(st.recursive(st.none() | st.text(), st.lists, max_leaves=20))
@@ -249,7 +264,7 @@ def test_string_counts_as_one_value() -> None:
     assert count_values(json.dumps({"materials": '[{,"\\",[' * 1000}).encode()) == 1
 
 
-def test_unterminated_string_takes_no_longer() -> None:
+def test_an_unterminated_string_counts_as_no_value() -> None:
     assert count_values(b'"' + b'\\"' * 2_000_000) == 0
     assert count_values(b'"' + b'\\"' * 1_000 + b"\\") == 0
 

@@ -1,4 +1,4 @@
-"""The catalogue: what is offered to whom."""
+"""The catalogue offers a caller the tools that their tier, role and scopes allow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANYONE = Caller()
 MEMBER = Caller.of("u-1")
 
 
-def test_catalog_has_every_tool_in_order() -> None:
+def test_the_catalog_lists_every_public_tool_in_order() -> None:
     public_tools = Catalog.load().list_tools_for(ANYONE)
     public_names = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
     assert [tool.name for tool in public_tools] == sorted(public_names)
@@ -76,6 +76,7 @@ def test_resource_of_a_registered_tool_is_hidden_from_others() -> None:
         ),
     )
     catalog = Catalog([shelf, shelves])
+
     assert catalog.resource_templates(ANYONE) == []
     assert catalog.resource_listings(ANYONE) == []
     assert catalog.find_completer("shelf", ANYONE) is None
@@ -92,18 +93,16 @@ def test_an_unknown_tool_is_not_in_the_catalogue(declaration: Declaration) -> No
 @pytest.mark.parametrize(
     ("effect", "hints"),
     [
-        (Effect.READ, (True, False, True)),
-        (Effect.WRITE, (False, False, False)),
-        (Effect.DESTROY, (False, True, False)),
+        (Effect.READ, {"read_only": True, "destructive": False, "idempotent": True}),
+        (Effect.WRITE, {"read_only": False, "destructive": False, "idempotent": False}),
+        (Effect.DESTROY, {"read_only": False, "destructive": True, "idempotent": False}),
     ],
 )
 def test_effect_determines_the_hints_for_clients(
-    declaration: Declaration, effect: Effect, hints: tuple[bool, bool, bool]
+    declaration: Declaration, effect: Effect, hints: dict[str, bool]
 ) -> None:
     annotations = declaration.model_copy(update={"effect": effect}).to_mcp().annotations
     assert annotations is not None
-    assert (
-        annotations.read_only_hint,
-        annotations.destructive_hint,
-        annotations.idempotent_hint,
-    ) == hints
+    assert annotations.read_only_hint == hints["read_only"]
+    assert annotations.destructive_hint == hints["destructive"]
+    assert annotations.idempotent_hint == hints["idempotent"]

@@ -1,4 +1,4 @@
-"""The client addresses that rate limits use."""
+"""The client's address, which rate limits use, is read behind the trusted proxies."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from functions.gateway.auth.client_address import get_client_address
 
 
 def resolve_address(forwarded_for: str | None, proxies: int, client: str = "10.0.0.9") -> str:
+    """Return the address of a request with this X-Forwarded-For header, behind some proxies."""
     headers = [(b"x-forwarded-for", forwarded_for.encode())] if forwarded_for is not None else []
     return get_client_address({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
 
 
-def test_header_is_ignored_without_a_trusted_proxy() -> None:
+def test_the_header_is_ignored_without_a_trusted_proxy() -> None:
     assert resolve_address("1.1.1.1", 0) == "10.0.0.9"
 
 
@@ -26,13 +27,13 @@ def test_request_that_bypasses_the_proxy_has_no_address(forwarded_for: str | Non
     assert resolve_address(forwarded_for, 1) == "unknown"
 
 
-def test_too_few_entries_give_no_address() -> None:
+def test_a_header_with_too_few_entries_gives_no_address() -> None:
     assert resolve_address("1.1.1.1", 2) == "unknown"
 
 
 def test_an_ipv6_address_counts_as_its_64_bit_network() -> None:
-    homes = {resolve_address(None, 0, f"2001:db8:1:2::{host:x}") for host in range(9)}
-    assert homes == {"2001:db8:1:2::/64"}
+    addresses = {resolve_address(None, 0, f"2001:db8:1:2::{host:x}") for host in range(9)}
+    assert addresses == {"2001:db8:1:2::/64"}
 
 
 def test_an_ipv4_mapped_address_counts_as_ipv4() -> None:

@@ -1,4 +1,4 @@
-"""Completion through a tool's function over HTTP."""
+"""Arguments of prompts and resource templates are completed by calling a tool over HTTP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+INVALID_PARAMS = -32602
+"""The error code of JSON-RPC for invalid parameters."""
 PRAISE = Prompt(
     name="praise",
     title="Praise",
@@ -49,9 +50,9 @@ TWO_ADAS: list[dict[str, Any]] = [
 ]
 
 
-def make_names_reply(items: list[dict[str, Any]], total: int) -> Reply:
-    """Return the answer of the completing tool's function."""
-    return Reply(body=json.dumps({"result": {"names": items, "total": total}}).encode())
+def make_names_reply(names: list[dict[str, Any]], total: int) -> Reply:
+    """Return the reply of the tool that completes names."""
+    return Reply(body=json.dumps({"result": {"names": names, "total": total}}).encode())
 
 
 @asynccontextmanager
@@ -66,28 +67,28 @@ async def connect_client(server: FakeToolServer, mode: str = "2026-07-28") -> As
 
 
 async def complete(
-    reply: Reply, ref: PromptReference | ResourceTemplateReference, name: str, value: str
+    reply: Reply, reference: PromptReference | ResourceTemplateReference, name: str, value: str
 ) -> tuple[Completion, list[dict[str, Any]]]:
     """Return the completions of a value, and the arguments of the calls."""
     with FakeToolServer(reply) as server:
         async with connect_client(server) as client:
-            result = await client.complete(ref, {"name": name, "value": value})
+            result = await client.complete(reference, {"name": name, "value": value})
         return result.completion, [json.loads(body)["arguments"] for body in server.bodies]
 
 
 async def complete_with_error(
-    reply: Reply, ref: PromptReference | ResourceTemplateReference, value: str
+    reply: Reply, reference: PromptReference | ResourceTemplateReference, value: str
 ) -> MCPError:
     """Return the error of a completion."""
     with FakeToolServer(reply) as server:
         async with connect_client(server) as client:
             with pytest.raises(MCPError) as caught:
-                await client.complete(ref, {"name": "by", "value": value})
+                await client.complete(reference, {"name": "by", "value": value})
     return caught.value
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
-async def test_gateway_announces_completion(mode: str) -> None:
+async def test_both_protocols_offer_completion(mode: str) -> None:
     with FakeToolServer(make_names_reply(TWO_ADAS, 2)) as server:
         async with connect_client(server, mode) as client:
             result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
@@ -111,8 +112,8 @@ async def test_a_variable_of_a_template_is_completed_to_ids() -> None:
 
 
 async def test_at_most_a_hundred_values_are_sent_with_their_total() -> None:
-    items = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
-    completion, _ = await complete(make_names_reply(items, 500), PROMPT, "by", "")
+    names = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
+    completion, _ = await complete(make_names_reply(names, 500), PROMPT, "by", "")
     assert len(completion.values) == 100
     assert completion.total == 500
     assert completion.has_more
@@ -134,7 +135,7 @@ async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ref", "argument"),
+    ("reference", "argument"),
     [
         (PROMPT, "why"),
         (PROMPT, "in"),
@@ -144,9 +145,11 @@ async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
     ],
 )
 async def test_argument_without_a_completer_has_no_suggestions(
-    ref: PromptReference | ResourceTemplateReference, argument: str
+    reference: PromptReference | ResourceTemplateReference, argument: str
 ) -> None:
-    completion, sent_arguments = await complete(make_names_reply(TWO_ADAS, 2), ref, argument, "a")
+    completion, sent_arguments = await complete(
+        make_names_reply(TWO_ADAS, 2), reference, argument, "a"
+    )
     assert completion.values == []
     assert completion.total == 0
     assert not completion.has_more
@@ -154,7 +157,7 @@ async def test_argument_without_a_completer_has_no_suggestions(
 
 
 @pytest.mark.parametrize(
-    ("ref", "message"),
+    ("reference", "message"),
     [
         (PromptReference(name="blame"), "The prompts are: praise."),
         (
@@ -164,9 +167,9 @@ async def test_argument_without_a_completer_has_no_suggestions(
     ],
 )
 async def test_unknown_reference_error_lists_the_valid_ones(
-    ref: PromptReference | ResourceTemplateReference, message: str
+    reference: PromptReference | ResourceTemplateReference, message: str
 ) -> None:
-    error = await complete_with_error(make_names_reply([], 0), ref, "a")
+    error = await complete_with_error(make_names_reply([], 0), reference, "a")
     assert error.code == INVALID_PARAMS
     assert message in error.message
 

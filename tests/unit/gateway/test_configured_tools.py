@@ -1,4 +1,4 @@
-"""A deployment's configuration of tools: disabled tools, time limits and prices."""
+"""Settings of a deployment disable tools, and change their time limits and prices."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ ANNA = Caller.of("anna")
 
 
 def fail_on_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Fail the test if a tool is called."""
     raise AssertionError((tool, arguments))
 
 
 def disable_tools(*names: str) -> Catalog:
+    """Return the catalogue of a deployment that disables these tools."""
     return CATALOG.apply_settings(Settings(disabled_tools=names))
 
 
@@ -65,20 +67,13 @@ def test_setting_changes_the_timeout_of_a_tool(declaration: Declaration) -> None
 
 def test_setting_changes_the_price_of_a_tool() -> None:
     catalog = Catalog(
-        [
-            make_tool("cheap", price=1),
-            make_tool("dear", price=9),
-            make_tool("free"),
-        ]
+        [make_tool("cheap", price=1), make_tool("expensive", price=9), make_tool("free")]
     )
-    configured_tools = catalog.apply_settings(
-        Settings(tool_prices={"dear": 0, "free": 5})
-    ).list_tools_for(ANNA)
-    assert {tool.name: tool.price for tool in configured_tools} == {
-        "cheap": 1,
-        "dear": 0,
-        "free": 5,
+    settings = Settings(tool_prices={"expensive": 0, "free": 5})
+    prices = {
+        tool.name: tool.price for tool in catalog.apply_settings(settings).list_tools_for(ANNA)
     }
+    assert prices == {"cheap": 1, "expensive": 0, "free": 5}
 
 
 @pytest.mark.parametrize(
@@ -103,11 +98,11 @@ async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
         make_server(FakeDispatcher(fail_on_call), catalog), mode="2026-07-28"
     ) as client:
         listed_names = [tool.name for tool in (await client.list_tools()).tools]
+
     assert listed_names == ["get_shelf", "list_books", "list_shelves"]
-    error_of_disabled, error_of_unknown = (
-        await call_with_error("get_book", catalog),
-        await call_with_error("get_bock", catalog),
-    )
+
+    error_of_disabled = await call_with_error("get_book", catalog)
+    error_of_unknown = await call_with_error("get_bock", catalog)
     assert error_of_disabled.message == error_of_unknown.message.replace("get_bock", "get_book")
     assert error_of_disabled.code == error_of_unknown.code
     assert f"The tools are: {', '.join(listed_names)}." in error_of_disabled.message
@@ -123,28 +118,24 @@ async def test_disabled_tool_has_no_resource_template() -> None:
             await client.read_resource("carrel://book/b-1")
 
 
-async def test_unreadable_resource_is_neither_listed_nor_linked() -> None:
+async def test_a_disabled_tools_resource_is_neither_listed_nor_linked() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"shelves": [{"shelf_id": "s", "label": "S"}]})
     catalog = disable_tools("get_book")
     async with Client(make_server(dispatcher, catalog), mode="2026-07-28") as client:
         resources = (await client.list_resources()).resources
     assert [resource.uri for resource in resources] == ["carrel://shelf/s"]
     assert [name for name, _ in dispatcher.calls] == ["list_shelves"]
-    assert {
-        tool.name: tool.links
-        for tool in catalog.list_tools_for(ANNA)
-        if tool.name != "list_shelves"
-    } == {"get_shelf": None, "list_books": None}
+    links = {tool.name: tool.links for tool in catalog.list_tools_for(ANNA)}
+    assert links.keys() == {"get_shelf", "list_books", "list_shelves"}
+    assert links["get_shelf"] is None
+    assert links["list_books"] is None
 
 
-async def test_readable_resource_stays_linked() -> None:
-    [book] = [
-        tool
-        for tool in disable_tools("get_shelf").list_tools_for(ANNA)
-        if tool.name == "list_books"
-    ]
-    assert book.links
-    [link] = make_resource_links({"books": [{"book_id": "b", "title": "B"}]}, book.links)
+async def test_another_tools_resource_stays_linked() -> None:
+    list_books = disable_tools("get_shelf").get("list_books", ANNA)
+    assert list_books
+    assert list_books.links
+    [link] = make_resource_links({"books": [{"book_id": "b", "title": "B"}]}, list_books.links)
     assert link.uri == "carrel://book/b"
 
 

@@ -1,4 +1,7 @@
-"""Dispatch of calls to a function whose answer is invalid, late or missing."""
+"""The gateway dispatches calls to functions, whose answers may be invalid, late or missing.
+
+After failures in a row, a circuit breaker sends a function no calls for a pause, then one probe.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PAGE = b"<html><body>Service temporarily unavailable</body></html>"
+ERROR_PAGE = b"<html><body>Service temporarily unavailable</body></html>"
 GOOGLES_ERROR = b'{"error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED"}}'
-
-
 TRACEPARENT = f"00-{'a' * 32}-{'b' * 16}-01"
-BROKEN = Reply(500, PAGE, {"Content-Type": "text/html"})
+BROKEN_REPLY = Reply(500, ERROR_PAGE, {"Content-Type": "text/html"})
 WRITING_TOOL = make_tool("try_out", timeout=40, effect=Effect.WRITE)
 
 
@@ -56,7 +57,8 @@ def make_error_reply(status: int, code: str) -> Reply:
 
 
 @pytest.fixture
-def seconds() -> SettableMonotonicClock:
+def clock() -> SettableMonotonicClock:
+    """The clock of the circuit breaker, in seconds."""
     return SettableMonotonicClock()
 
 
@@ -74,7 +76,7 @@ async def open_dispatcher(
 
 
 async def dispatch_to(reply: Reply, tool: Declaration, request: CallRequest) -> CallAnswer:
-    """Return the gateway's result for a reply."""
+    """Call a tool whose function sends this reply; return the gateway's answer."""
     with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url) as dispatcher:
             return await dispatcher.call(tool, request)
@@ -110,8 +112,8 @@ async def test_error_of_the_tool_is_returned_unchanged(
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(200, PAGE, {"Content-Type": "text/html"}),
-        Reply(500, PAGE, {"Content-Type": "text/html"}),
+        Reply(200, ERROR_PAGE, {"Content-Type": "text/html"}),
+        Reply(500, ERROR_PAGE, {"Content-Type": "text/html"}),
         Reply(302, b"", {"Location": "https://accounts.example/sign-in"}),
         Reply(200, b""),
         Reply(200, b'{"result": {"well": tr'),
@@ -170,8 +172,8 @@ async def test_missing_function_is_an_internal_error(
     assert answer.error.code == "INTERNAL_ERROR"
 
 
-async def write_outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str:
-    """Return the advice to the caller of a write."""
+async def dispatch_write(dispatcher: HttpDispatcher, request: CallRequest) -> str:
+    """Call a tool that writes, which must fail; return the outcome that the caller is told."""
     answer = await dispatcher.call(WRITING_TOOL, request)
     assert answer.error is not None
     assert answer.error.code == "UNAVAILABLE"
@@ -179,13 +181,13 @@ async def write_outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str
     return str(answer.error.details["outcome"])
 
 
-@pytest.mark.parametrize("reply", [BROKEN, Reply(200, b""), Reply(200, SUCCESS, missing=10)])
+@pytest.mark.parametrize("reply", [BROKEN_REPLY, Reply(200, b""), Reply(200, SUCCESS, missing=10)])
 async def test_write_with_a_lost_answer_has_an_unknown_outcome(
     call_request: CallRequest, reply: Reply
 ) -> None:
     with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url) as dispatcher:
-            assert await write_outcome(dispatcher, call_request) == "unknown"
+            assert await dispatch_write(dispatcher, call_request) == "unknown"
 
 
 async def test_hanging_write_has_an_unknown_outcome(
@@ -194,31 +196,32 @@ async def test_hanging_write_has_an_unknown_outcome(
     with FakeToolServer(Reply(pause=HANGS)) as server:
         server.on_hang = partial(monotonic.advance_soon, 60)
         async with open_dispatcher(server.url) as dispatcher:
-            assert await write_outcome(dispatcher, call_request) == "unknown"
+            assert await dispatch_write(dispatcher, call_request) == "unknown"
 
 
 @pytest.mark.parametrize("status", [403, 404, 429])
 async def test_write_rejected_by_the_front_end_did_nothing(
     call_request: CallRequest, status: int
 ) -> None:
-    with FakeToolServer(Reply(status, PAGE)) as server:
+    with FakeToolServer(Reply(status, ERROR_PAGE)) as server:
         async with open_dispatcher(server.url) as dispatcher:
-            assert await write_outcome(dispatcher, call_request) == "nothing_done"
+            assert await dispatch_write(dispatcher, call_request) == "nothing_done"
 
 
 async def test_write_without_a_connection_did_nothing(call_request: CallRequest) -> None:
     async with open_dispatcher(f"http://127.0.0.1:{find_free_port()}") as dispatcher:
-        assert await write_outcome(dispatcher, call_request) == "nothing_done"
+        assert await dispatch_write(dispatcher, call_request) == "nothing_done"
 
 
-async def test_unsent_write_did_nothing(call_request: CallRequest) -> None:
+async def test_a_write_without_an_id_token_did_nothing(call_request: CallRequest) -> None:
     async with open_dispatcher("https://tool.example", tokens=NoTokens()) as dispatcher:
-        assert await write_outcome(dispatcher, call_request) == "nothing_done"
+        assert await dispatch_write(dispatcher, call_request) == "nothing_done"
 
 
-async def fail(
+async def fail_calls(
     dispatcher: HttpDispatcher, request: CallRequest, times: int = FAILURE_THRESHOLD
 ) -> None:
+    """Send a call several times; each must fail."""
     for _ in range(times):
         assert (await dispatcher.call(WRITING_TOOL, request)).error is not None
 
@@ -226,7 +229,7 @@ async def fail(
 @pytest.mark.parametrize(
     "reply",
     [
-        BROKEN,
+        BROKEN_REPLY,
         Reply(200, SUCCESS, missing=10),
         make_error_reply(503, "UNAVAILABLE"),
         make_error_reply(500, "INTERNAL_ERROR"),
@@ -234,13 +237,14 @@ async def fail(
     ids=["an error page", "a cut connection", "UNAVAILABLE", "INTERNAL_ERROR"],
 )
 async def test_five_failures_in_a_row_open_the_breaker(
-    call_request: CallRequest, seconds: SettableMonotonicClock, reply: Reply
+    call_request: CallRequest, clock: SettableMonotonicClock, reply: Reply
 ) -> None:
     with FakeToolServer(reply) as server:
-        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
-            await fail(dispatcher, call_request)
-            seconds.now += 13
+        async with open_dispatcher(server.url, clock=clock) as dispatcher:
+            await fail_calls(dispatcher, call_request)
+            clock.now += 13
             answer = await dispatcher.call(WRITING_TOOL, call_request)
+
     assert len(server.bodies) == FAILURE_THRESHOLD
     assert answer.error == WireError(
         code="UNAVAILABLE",
@@ -251,31 +255,31 @@ async def test_five_failures_in_a_row_open_the_breaker(
 
 
 async def test_threshold_and_pause_of_the_breaker_are_settings(
-    call_request: CallRequest, seconds: SettableMonotonicClock
+    call_request: CallRequest, clock: SettableMonotonicClock
 ) -> None:
     settings = {"circuit_failure_threshold": 2, "circuit_recovery_timeout": 90}
-    with FakeToolServer(BROKEN) as server:
-        async with open_dispatcher(server.url, settings, clock=seconds) as dispatcher:
-            await fail(dispatcher, call_request, 2)
-            seconds.now += 89
-            await fail(dispatcher, call_request, 3)
+    with FakeToolServer(BROKEN_REPLY) as server:
+        async with open_dispatcher(server.url, settings, clock=clock) as dispatcher:
+            await fail_calls(dispatcher, call_request, 2)
+            clock.now += 89
+            await fail_calls(dispatcher, call_request, 3)
             assert len(server.bodies) == 2
-            seconds.now += 1
+            clock.now += 1
             server.reply = Reply()
             assert (await dispatcher.call(WRITING_TOOL, call_request)).result
 
 
 async def test_timeouts_open_the_breaker(
-    call_request: CallRequest, seconds: SettableMonotonicClock, monotonic: MonotonicClock
+    call_request: CallRequest, clock: SettableMonotonicClock, monotonic: MonotonicClock
 ) -> None:
-    turn = partial(monotonic.advance_soon, 60)
+    let_calls_time_out = partial(monotonic.advance_soon, 60)
     with FakeToolServer(Reply(pause=HANGS)) as server:
-        server.on_hang = threading.Barrier(FAILURE_THRESHOLD, action=turn).wait
-        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
+        server.on_hang = threading.Barrier(FAILURE_THRESHOLD, action=let_calls_time_out).wait
+        async with open_dispatcher(server.url, clock=clock) as dispatcher:
             await asyncio.gather(
-                *(fail(dispatcher, call_request, 1) for _ in range(FAILURE_THRESHOLD))
+                *(fail_calls(dispatcher, call_request, 1) for _ in range(FAILURE_THRESHOLD))
             )
-            await fail(dispatcher, call_request)
+            await fail_calls(dispatcher, call_request)
     assert len(server.bodies) == FAILURE_THRESHOLD
 
 
@@ -293,33 +297,34 @@ async def test_timeouts_open_the_breaker(
 async def test_rejections_do_not_open_the_breaker(call_request: CallRequest, reply: Reply) -> None:
     with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url) as dispatcher:
-            await fail(dispatcher, call_request, FAILURE_THRESHOLD + 2)
+            await fail_calls(dispatcher, call_request, FAILURE_THRESHOLD + 2)
     assert len(server.bodies) == FAILURE_THRESHOLD + 2
 
 
 async def test_success_resets_the_failure_count(call_request: CallRequest) -> None:
-    with FakeToolServer(BROKEN) as server:
+    with FakeToolServer(BROKEN_REPLY) as server:
         async with open_dispatcher(server.url) as dispatcher:
-            await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
+            await fail_calls(dispatcher, call_request, FAILURE_THRESHOLD - 1)
             server.reply = make_error_reply(404, "NOT_FOUND")
-            await fail(dispatcher, call_request, 1)
-            server.reply = BROKEN
-            await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
+            await fail_calls(dispatcher, call_request, 1)
+            server.reply = BROKEN_REPLY
+            await fail_calls(dispatcher, call_request, FAILURE_THRESHOLD - 1)
             server.reply = Reply()
             assert (await dispatcher.call(WRITING_TOOL, call_request)).result
 
 
 async def test_after_the_pause_one_call_probes_the_function(
-    call_request: CallRequest, seconds: SettableMonotonicClock
+    call_request: CallRequest, clock: SettableMonotonicClock
 ) -> None:
-    with FakeToolServer(BROKEN) as server:
-        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
-            await fail(dispatcher, call_request)
-            seconds.now += OPEN_SECONDS
+    with FakeToolServer(BROKEN_REPLY) as server:
+        async with open_dispatcher(server.url, clock=clock) as dispatcher:
+            await fail_calls(dispatcher, call_request)
+            clock.now += OPEN_SECONDS
             server.reply = Reply(pause=0.1)
             calls = [dispatcher.call(WRITING_TOOL, call_request) for _ in range(4)]
             probe, *other_answers = await asyncio.gather(*calls)
             assert (await dispatcher.call(WRITING_TOOL, call_request)).result
+
     assert probe.result
     assert [answer.error.retry_after for answer in other_answers if answer.error] == [
         PROBE_RETRY_SECONDS
@@ -328,23 +333,23 @@ async def test_after_the_pause_one_call_probes_the_function(
 
 
 async def test_failed_probe_begins_another_pause(
-    call_request: CallRequest, seconds: SettableMonotonicClock
+    call_request: CallRequest, clock: SettableMonotonicClock
 ) -> None:
-    with FakeToolServer(BROKEN) as server:
-        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
-            await fail(dispatcher, call_request)
-            seconds.now += OPEN_SECONDS
-            await fail(dispatcher, call_request)
+    with FakeToolServer(BROKEN_REPLY) as server:
+        async with open_dispatcher(server.url, clock=clock) as dispatcher:
+            await fail_calls(dispatcher, call_request)
+            clock.now += OPEN_SECONDS
+            await fail_calls(dispatcher, call_request)
     assert len(server.bodies) == FAILURE_THRESHOLD + 1
 
 
 async def test_cancelled_probe_is_replaced(
-    call_request: CallRequest, seconds: SettableMonotonicClock
+    call_request: CallRequest, clock: SettableMonotonicClock
 ) -> None:
-    with FakeToolServer(BROKEN) as server:
-        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
-            await fail(dispatcher, call_request)
-            seconds.now += OPEN_SECONDS
+    with FakeToolServer(BROKEN_REPLY) as server:
+        async with open_dispatcher(server.url, clock=clock) as dispatcher:
+            await fail_calls(dispatcher, call_request)
+            clock.now += OPEN_SECONDS
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0):
                     await dispatcher.call(WRITING_TOOL, call_request)
@@ -352,12 +357,11 @@ async def test_cancelled_probe_is_replaced(
             assert (await dispatcher.call(WRITING_TOOL, call_request)).result
 
 
-async def test_breakers_of_functions_are_independent(
-    call_request: CallRequest,
-) -> None:
-    with FakeToolServer(BROKEN) as broken, FakeToolServer() as well:
-        dispatcher = HttpDispatcher(Settings(tool_urls={"try_out": broken.url, "other": well.url}))
-        await fail(dispatcher, call_request)
+async def test_breakers_of_functions_are_independent(call_request: CallRequest) -> None:
+    with FakeToolServer(BROKEN_REPLY) as broken_server, FakeToolServer() as healthy_server:
+        urls = {"try_out": broken_server.url, "other": healthy_server.url}
+        dispatcher = HttpDispatcher(Settings(tool_urls=urls))
+        await fail_calls(dispatcher, call_request)
         answer = await dispatcher.call(make_tool("other"), call_request)
         assert {"other": "ok"}.items() <= (await dispatcher.health()).items()
         await dispatcher.aclose()
@@ -376,9 +380,10 @@ async def test_trace_header_is_passed_to_the_function(
 
 
 @pytest.mark.parametrize(
-    ("reply", "state"), [(Reply(), "ok"), (Reply(503, PAGE), "HTTP 503"), (Reply(302), "HTTP 302")]
+    ("reply", "state"),
+    [(Reply(), "ok"), (Reply(503, ERROR_PAGE), "HTTP 503"), (Reply(302), "HTTP 302")],
 )
-async def test_health_is_the_answer_of_the_function(reply: Reply, state: str) -> None:
+async def test_health_reports_the_answer_of_each_function(reply: Reply, state: str) -> None:
     with FakeToolServer(reply) as server:
         async with open_dispatcher(server.url) as dispatcher:
             assert await dispatcher.health() == {"try_out": state}
@@ -389,7 +394,7 @@ async def test_health_names_unreachable_functions() -> None:
         assert await dispatcher.health() == {"try_out": "unreachable (ConnectError)"}
 
 
-async def test_health_asks_all_functions_at_once() -> None:
+async def test_health_checks_all_functions_at_the_same_time() -> None:
     barrier = threading.Barrier(2)
     with FakeToolServer() as first_server, FakeToolServer() as second_server:
         first_server.barrier = second_server.barrier = barrier
@@ -401,7 +406,7 @@ async def test_health_asks_all_functions_at_once() -> None:
     assert not barrier.broken
 
 
-async def test_tool_without_a_url_is_reported() -> None:
+async def test_health_reports_a_tool_without_a_url() -> None:
     dispatcher = HttpDispatcher(Settings(tool_urls={}), names=["try_out"])
     assert await dispatcher.health() == {"try_out": "not deployed"}
     await dispatcher.aclose()

@@ -1,4 +1,9 @@
-"""The MCP endpoint answers as the SDK's own app does, and says what to do about an error."""
+"""The MCP endpoint answers as the SDK's own app does, and says what to do about an error.
+
+In the modern revision, each request has an envelope: `params._meta` with the revision and the
+capabilities of the client. The headers of the request must agree with it. In the older revisions,
+a handshake begins each session.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,7 @@ URL: Final = "http://carrel.example/mcp"
 SECURITY: Final = TransportSecuritySettings(
     allowed_hosts=["carrel.example"], allowed_origins=["https://notebook.example"]
 )
-SECRET: Final = "what-nobody-may-read"
+PRIVATE_TEXT: Final = "what-nobody-may-read"
 PROMPT: Final = Prompt(
     name="greet", title="Greet", description="Greets.", arguments=(), text=lambda _: "Hello."
 )
@@ -77,7 +82,8 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "a response": {"jsonrpc": "2.0", "id": 1, "result": {}},
     "an error": {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "m"}},
 }
-WRONG_MESSAGES: Final[dict[str, Any]] = {
+"""Messages of valid JSON-RPC, also with unknown methods or wrong parameters."""
+INVALID_MESSAGES: Final[dict[str, Any]] = {
     "a batch": [make_request("tools/list")],
     "null": None,
     "no version": {"id": 1, "method": "tools/list"},
@@ -90,53 +96,62 @@ WRONG_MESSAGES: Final[dict[str, Any]] = {
     "a notification with wrong params": {"jsonrpc": "2.0", "method": "m", "params": 5},
     "an error without an id": {"jsonrpc": "2.0", "error": {"code": 1, "message": "m"}},
 }
-VERSION_KEY, CAPABILITIES_KEY = (
-    "io.modelcontextprotocol/protocolVersion",
-    "io.modelcontextprotocol/clientCapabilities",
-)
-LIST: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
-CALL: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "get_book"}
-WRONG_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] = {
+"""JSON values that are not valid JSON-RPC."""
+VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+LIST_HEADERS: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
+CALL_HEADERS: Final = {
+    "mcp-protocol-version": MODERN,
+    "mcp-method": "tools/call",
+    "mcp-name": "get_book",
+}
+INVALID_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] = {
     "no method header": (
         make_request("tools/list", _meta=CLIENT_META),
         [("mcp-protocol-version", MODERN)],
     ),
-    "another method header": (make_request("prompts/list", _meta=CLIENT_META), [*LIST.items()]),
+    "another method header": (
+        make_request("prompts/list", _meta=CLIENT_META),
+        [*LIST_HEADERS.items()],
+    ),
     "two method headers": (
         make_request("tools/list", _meta=CLIENT_META),
-        [*LIST.items(), ("mcp-method", "tools/list")],
+        [*LIST_HEADERS.items(), ("mcp-method", "tools/list")],
     ),
     "two versions": (
         make_request("tools/list", _meta=CLIENT_META),
-        [*LIST.items(), ("mcp-protocol-version", MODERN)],
+        [*LIST_HEADERS.items(), ("mcp-protocol-version", MODERN)],
     ),
     "no name header": (
         make_request("tools/call", name="get_book", _meta=CLIENT_META),
-        [*LIST.items(), ("mcp-method", "tools/call")][::2],
+        [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call")],
     ),
     "another name header": (
         make_request("tools/call", name="get_shelf", _meta=CLIENT_META),
-        [*CALL.items()],
+        [*CALL_HEADERS.items()],
     ),
     "a name header in wrong base64": (
         make_request("tools/call", name="get_book", _meta=CLIENT_META),
-        [*(CALL | {"mcp-name": "=?base64?%?="}).items()],
+        [*(CALL_HEADERS | {"mcp-name": "=?base64?%?="}).items()],
     ),
-    "no params": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, [*LIST.items()]),
-    "no envelope": (make_request("tools/list"), [*LIST.items()]),
-    "an envelope of a wrong type": (make_request("tools/list", _meta=5), [*LIST.items()]),
+    "no params": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, [*LIST_HEADERS.items()]),
+    "no envelope": (make_request("tools/list"), [*LIST_HEADERS.items()]),
+    "an envelope of a wrong type": (make_request("tools/list", _meta=5), [*LIST_HEADERS.items()]),
     "no version in the envelope": (
         make_request("tools/list", _meta={CAPABILITIES_KEY: {}}),
-        [*LIST.items()],
+        [*LIST_HEADERS.items()],
     ),
-    "no capabilities": (make_request("tools/list", _meta={VERSION_KEY: MODERN}), [*LIST.items()]),
+    "no capabilities": (
+        make_request("tools/list", _meta={VERSION_KEY: MODERN}),
+        [*LIST_HEADERS.items()],
+    ),
     "another version in the envelope": (
         make_request("tools/list", _meta=CLIENT_META | {VERSION_KEY: "2099-01-01"}),
-        [*LIST.items()],
+        [*LIST_HEADERS.items()],
     ),
     "an unknown version": (
         make_request("tools/list", _meta=CLIENT_META | {VERSION_KEY: "2099-01-01"}),
-        [*(LIST | {"mcp-protocol-version": "2099-01-01"}).items()],
+        [*(LIST_HEADERS | {"mcp-protocol-version": "2099-01-01"}).items()],
     ),
     "an unknown version without an envelope": (
         make_request("tools/list"),
@@ -148,6 +163,7 @@ WRONG_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] 
         [("mcp-protocol-version", "2099-01-01")],
     ),
 }
+"""The body and the headers of requests whose envelope is invalid or differs from the headers."""
 
 
 def make_server(prompt: Prompt = PROMPT) -> Server[Any]:
@@ -165,11 +181,11 @@ def make_endpoint(prompt: Prompt = PROMPT) -> McpEndpoint:
 def attach_owner(app: ASGIApp) -> ASGIApp:
     """Wrap an app so that each request comes from the machine's owner."""
 
-    async def attached(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app_with_owner(scope: Scope, receive: Receive, send: Send) -> None:
         Visitor(Caller.of(LOCAL_USER), rate_limit_key=None).attach(scope)
         await app(scope, receive, send)
 
-    return attached
+    return app_with_owner
 
 
 async def post_to(app: ASGIApp, body: object, headers: list[tuple[str, str]]) -> httpx2.Response:
@@ -185,7 +201,7 @@ async def post_content(
         return await client.post(URL, content=content, headers=headers)
 
 
-def post_headers(body: Mapping[str, Any], version: str) -> list[tuple[str, str]]:
+def make_headers(body: Mapping[str, Any], version: str) -> list[tuple[str, str]]:
     """Return the headers that a client of this revision sends with a request."""
     headers = [("mcp-protocol-version", version)]
     if version == MODERN and "method" in body:
@@ -205,11 +221,13 @@ async def open_sdk_app() -> AsyncIterator[ASGIApp]:
         yield app
 
 
-async def get_answers(body: object, headers: list[tuple[str, str]]) -> list[httpx2.Response]:
-    """Return the responses of the endpoint and of the SDK's app."""
+async def post_to_both(
+    body: object, headers: list[tuple[str, str]]
+) -> tuple[httpx2.Response, httpx2.Response]:
+    """Post a message to the endpoint and to the SDK's app; return both responses."""
     endpoint = make_endpoint()
     async with open_sdk_app() as app:
-        return [await post_to(endpoint, body, headers), await post_to(app, body, headers)]
+        return await post_to(endpoint, body, headers), await post_to(app, body, headers)
 
 
 def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
@@ -217,7 +235,7 @@ def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
     return dict(response.json()["error"])
 
 
-def get_comparable(response: httpx2.Response) -> object:
+def read_comparable_body(response: httpx2.Response) -> object:
     """Return the body of a response without the words of an error."""
     if not response.content:
         return None
@@ -230,18 +248,18 @@ def get_comparable(response: httpx2.Response) -> object:
 
 @pytest.mark.parametrize("version", [MODERN, *HANDSHAKE])
 @pytest.mark.parametrize("name", REQUESTS)
-async def test_a_message_is_answered_as_by_the_sdk(name: str, version: str) -> None:
+async def test_a_message_gets_the_same_answer_as_from_the_sdk(name: str, version: str) -> None:
     body = REQUESTS[name]
     if version == MODERN and "params" in body:
         body = body | {"params": body["params"] | {"_meta": CLIENT_META}}
-    response, sdk_response = await get_answers(body, post_headers(body, version))
+    response, sdk_response = await post_to_both(body, make_headers(body, version))
     assert response.status_code == sdk_response.status_code
-    assert get_comparable(response) == get_comparable(sdk_response)
+    assert read_comparable_body(response) == read_comparable_body(sdk_response)
 
 
-@pytest.mark.parametrize("name", WRONG_MESSAGES)
-async def test_a_wrong_message_has_the_code_of_the_sdk(name: str) -> None:
-    response, sdk_response = await get_answers(WRONG_MESSAGES[name], [*LIST.items()])
+@pytest.mark.parametrize("name", INVALID_MESSAGES)
+async def test_an_invalid_message_has_the_error_code_of_the_sdk(name: str) -> None:
+    response, sdk_response = await post_to_both(INVALID_MESSAGES[name], [*LIST_HEADERS.items()])
     assert response.status_code == 400
     assert sdk_response.status_code == 400
     assert get_rpc_error(response)["code"] == get_rpc_error(sdk_response)["code"]
@@ -250,18 +268,18 @@ async def test_a_wrong_message_has_the_code_of_the_sdk(name: str) -> None:
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a": 1,}'])
-async def test_text_other_than_json_has_the_code_of_the_sdk(body: bytes, version: str) -> None:
-    response, sdk_response = await get_answers(body, [("mcp-protocol-version", version)])
+async def test_invalid_json_has_the_error_code_of_the_sdk(body: bytes, version: str) -> None:
+    response, sdk_response = await post_to_both(body, [("mcp-protocol-version", version)])
     assert response.status_code == 400
     assert sdk_response.status_code == 400
     assert get_rpc_error(response)["code"] == get_rpc_error(sdk_response)["code"]
     assert get_rpc_error(response)["message"].endswith("Correct it and send it again.")
 
 
-@pytest.mark.parametrize("name", WRONG_ENVELOPES)
-async def test_a_wrong_envelope_gets_advice(name: str) -> None:
-    body, headers = WRONG_ENVELOPES[name]
-    response, sdk_response = await get_answers(body, headers)
+@pytest.mark.parametrize("name", INVALID_ENVELOPES)
+async def test_an_invalid_envelope_has_the_sdks_error_and_advice(name: str) -> None:
+    body, headers = INVALID_ENVELOPES[name]
+    response, sdk_response = await post_to_both(body, headers)
     expected = get_rpc_error(sdk_response)
     assert response.status_code == sdk_response.status_code == 400
     assert response.json()["id"] == sdk_response.json()["id"]
@@ -285,11 +303,12 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
 ) -> None:
     content = json.dumps(make_request("tools/list", _meta=CLIENT_META)).encode()
     request_headers = [
-        *(HEADERS | dict(post_headers(make_request("tools/list"), version)) | header).items()
+        *(HEADERS | dict(make_headers(make_request("tools/list"), version)) | header).items()
     ]
     async with open_sdk_app() as app:
         sdk_response = await post_content(app, content, request_headers)
     response = await post_content(make_endpoint(), content, request_headers)
+
     assert response.status_code == status
     assert sdk_response.status_code == status
     assert advice in get_rpc_error(response)["message"]
@@ -298,7 +317,7 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 async def test_invalid_parameters_are_named(version: str) -> None:
     body = make_request("tools/call", arguments={}, _meta=CLIENT_META)
-    response = await post_to(make_endpoint(), body, post_headers(body, version))
+    response = await post_to(make_endpoint(), body, make_headers(body, version))
     problem = "tools/call was not run. params.name: Field required."
     assert get_rpc_error(response)["message"] == f"{problem} Correct this and send it again."
 
@@ -307,8 +326,8 @@ async def test_invalid_parameters_are_named(version: str) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        lambda _: str(int(SECRET)),
-        lambda _: str(TypeAdapter(int).validate_python(SECRET)),
+        lambda _: str(int(PRIVATE_TEXT)),
+        lambda _: str(TypeAdapter(int).validate_python(PRIVATE_TEXT)),
     ],
     ids=["ValueError", "ValidationError"],
 )
@@ -318,11 +337,12 @@ async def test_an_error_in_a_handler_is_an_internal_error(
     prompt = Prompt(name="greet", title="Greet", description="Greets.", arguments=(), text=fault)
     body = make_request("prompts/get", name="greet", _meta=CLIENT_META)
     endpoint = make_endpoint(prompt)
-    response = await post_to(endpoint, body, post_headers(body, version))
+    response = await post_to(endpoint, body, make_headers(body, version))
     [line] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
     assert response.status_code == 200
     assert response.json()["id"] == 1
     assert get_rpc_error(response) == {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}
     assert line["message"] == "fault"
     assert line["method"] == "prompts/get"
-    assert SECRET not in json.dumps(line)
+    assert PRIVATE_TEXT not in json.dumps(line)

@@ -1,4 +1,4 @@
-"""`/health` is correct, and checks the dependencies only from time to time."""
+"""`/health` reports failed dependencies, but checks them only from time to time."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ async def test_a_healthy_state_is_cached() -> None:
     assert dispatcher.checks == 1
 
 
-async def test_failed_part_is_noticed_despite_frequent_requests(
-    monotonic: MonotonicClock,
-) -> None:
+async def test_a_failed_dependency_is_noticed_despite_caching(monotonic: MonotonicClock) -> None:
     health = HealthEndpoint(FailingDispatcher(), healthy_ttl=60)
     statuses = []
     for _ in range(4):
@@ -51,7 +49,7 @@ async def test_failed_part_is_noticed_despite_frequent_requests(
     assert statuses == [200, 200, 200, 503]
 
 
-async def test_recovered_part_is_noticed(monotonic: MonotonicClock) -> None:
+async def test_a_recovered_dependency_is_noticed(monotonic: MonotonicClock) -> None:
     dispatcher = FailingDispatcher()
     dispatcher.checks = 1
     health = HealthEndpoint(dispatcher)

@@ -1,4 +1,4 @@
-"""Errors as HTTP responses: without internal messages, and with a Retry-After rounded up."""
+"""Errors become HTTP responses without internal messages, with Retry-After rounded up."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "what-nobody-may-read"
-RESPONSES = {
+PRIVATE_TEXT = "what-nobody-may-read"
+RESPONSE_MAKERS = {
     "MCP": make_error_response,
     "OAuth": lambda error: make_oauth_error_response(Request({"type": "http"}), error),
     "a page": lambda error: make_message_page("Sign in", error),
@@ -35,14 +35,14 @@ RESPONSES = {
 class FailingApp:
     """An app that raises an error, before or during its response."""
 
-    def __init__(self, error: Exception, *first: Message) -> None:
-        """Send these messages, then raise the error."""
+    def __init__(self, error: Exception, *messages: Message) -> None:
+        """Make an app that sends these messages, then raises the error."""
         self._error = error
-        self._first = first
+        self._messages = messages
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the messages, and raise the error."""
-        for message in self._first:
+        for message in self._messages:
             await send(message)
         raise self._error
 
@@ -51,10 +51,10 @@ async def request_failing_app(error: Exception) -> httpx2.Response:
     """Return the response to a request whose app raises this error."""
     transport = httpx2.ASGITransport(ErrorMiddleware(FailingApp(error)))
     async with httpx2.AsyncClient(transport=transport) as client:
-        return await client.get(f"http://carrel.example/{SECRET}?{SECRET}")
+        return await client.get(f"http://carrel.example/{PRIVATE_TEXT}?{PRIVATE_TEXT}")
 
 
-@pytest.mark.parametrize("error", [RuntimeError(SECRET), PlatformFault(SECRET)])
+@pytest.mark.parametrize("error", [RuntimeError(PRIVATE_TEXT), PlatformFault(PRIVATE_TEXT)])
 async def test_an_internal_error_is_answered_without_details(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,10 +66,10 @@ async def test_an_internal_error_is_answered_without_details(
     assert line["message"] == "fault"
     assert line["severity"] == "ERROR"
     assert line["error"] == type(error).__name__
-    assert SECRET not in response.text + output.err + output.out
+    assert PRIVATE_TEXT not in response.text + output.err + output.out
 
 
-async def test_an_error_the_caller_can_act_on_is_answered() -> None:
+async def test_an_error_for_the_caller_is_answered_with_its_message() -> None:
     response = await request_failing_app(
         Unavailable("The database does not answer.", retry_after=4.2)
     )
@@ -79,7 +79,7 @@ async def test_an_error_the_caller_can_act_on_is_answered() -> None:
     assert (await request_failing_app(NotFound("There is none."))).status_code == 404
 
 
-async def test_started_response_is_not_restarted() -> None:
+async def test_a_started_response_is_not_replaced_by_an_error() -> None:
     sent_messages: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -89,14 +89,14 @@ async def test_started_response_is_not_restarted() -> None:
         raise AssertionError
 
     start: Message = {"type": "http.response.start", "status": 200, "headers": []}
-    await ErrorMiddleware(FailingApp(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
+    await ErrorMiddleware(FailingApp(RuntimeError(PRIVATE_TEXT), start))(
+        {"type": "http"}, receive, send
+    )
     assert sent_messages == [start]
 
 
-@pytest.mark.parametrize("response_to", RESPONSES.values(), ids=RESPONSES)
-def test_retry_after_is_rounded_up(
-    response_to: Callable[[CarrelError], Response],
-) -> None:
-    responses = [response_to(Unavailable("Later.", retry_after=wait)) for wait in (0.2, 4.0, 4.4)]
+@pytest.mark.parametrize("make_response", RESPONSE_MAKERS.values(), ids=RESPONSE_MAKERS)
+def test_retry_after_is_rounded_up(make_response: Callable[[CarrelError], Response]) -> None:
+    responses = [make_response(Unavailable("Later.", retry_after=wait)) for wait in (0.2, 4.0, 4.4)]
     assert [response.headers["retry-after"] for response in responses] == ["1", "4", "5"]
-    assert "retry-after" not in response_to(NotFound("Never.")).headers
+    assert "retry-after" not in make_response(NotFound("Never.")).headers

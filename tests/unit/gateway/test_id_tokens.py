@@ -1,4 +1,4 @@
-"""ID tokens: from a metadata server to a function behind TLS."""
+"""The gateway fetches ID tokens from Google's metadata server, and sends them to functions."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> N
     assert metadata.audiences == urls
 
 
-async def test_nothing_is_fetched_or_sent_over_plain_http(
+async def test_no_token_is_fetched_or_sent_over_plain_http(
     metadata: FakeMetadata, declaration: Declaration, call_request: CallRequest
 ) -> None:
     with FakeToolServer() as server:
@@ -177,7 +177,7 @@ async def test_malformed_token_makes_the_tool_unavailable(
     assert function.authorizations == []
 
 
-async def test_without_a_metadata_server_the_tool_is_unavailable(
+async def test_a_tool_is_unavailable_without_a_metadata_server(
     send_call: SendCall, dispatcher: HttpDispatcher, function: FakeToolServer, tmp_path: Path
 ) -> None:
     with use_metadata_server(f"127.0.0.1:{find_free_port()}", tmp_path):
@@ -195,7 +195,7 @@ async def test_a_call_does_not_wait_for_a_token_beyond_its_deadline(
         assert_unavailable(await send_call())
 
 
-async def test_a_recovered_metadata_server_is_asked_again(metadata: FakeMetadata) -> None:
+async def test_a_failed_request_for_a_token_is_repeated(metadata: FakeMetadata) -> None:
     tokens = IdTokens()
     metadata.refusal = 403
     with pytest.raises(OSError, match="no ID token"):

@@ -1,4 +1,4 @@
-"""Prompts: their arguments, their messages and their errors."""
+"""Prompts turn arguments into instructions for a model, which spell out calls of tools."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from shared.core.settings import Settings
 from tests.support.fake_catalog import FakeDispatcher, make_server
 
 INVALID_PARAMS = -32602
+"""The error code of JSON-RPC for invalid parameters."""
 TOOLS = {
     tool.name: tool for tool in Catalog.load().list_tools_for(Caller.of("anna", role=Role.OWNER))
 }
@@ -83,11 +84,8 @@ def test_prompts_and_arguments_have_descriptions(prompt: Prompt) -> None:
 @with_every_prompt
 def test_a_prompt_names_only_tools_that_exist_and_their_fields(prompt: Prompt) -> None:
     fields = {name for tool in TOOLS.values() for name in tool.input_schema["properties"]}
-    quoted_names = set(
-        re.findall(
-            r"`(\w+)`", render_with_all_arguments(prompt) + render_with_required_arguments(prompt)
-        )
-    )
+    texts = render_with_all_arguments(prompt) + render_with_required_arguments(prompt)
+    quoted_names = set(re.findall(r"`(\w+)`", texts))
     assert quoted_names - TOOLS.keys() - fields == set()
     assert quoted_names & TOOLS.keys()
 
@@ -125,7 +123,7 @@ def test_a_prompt_says_how_to_answer(prompt: Prompt) -> None:
     assert "If nothing fits, say so" in render_with_required_arguments(prompt)
 
 
-def test_a_question_is_asked_of_both_sources() -> None:
+def test_comparing_sources_searches_both_for_the_question() -> None:
     [compare] = [prompt for prompt in PROMPTS if prompt.name == "compare_sources"]
     assert parse_calls(render_with_all_arguments(compare)) == [
         ("search_kb", {"query": "Why?", "filters": {"source": 'A "B" \\ C'}}),
@@ -190,14 +188,16 @@ def test_unknown_period_error_lists_the_valid_ones() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
-async def test_bad_prompts_and_arguments_are_invalid_parameters(mode: str) -> None:
+async def test_unknown_prompts_and_arguments_are_invalid_parameters(mode: str) -> None:
     server = make_server(FakeDispatcher(lambda *_: {}), prompts=PROMPTS[:2])
     async with Client(server, mode=mode) as client:
         with pytest.raises(MCPError) as unknown_prompt:
             await client.get_prompt("x" * 5_000)
         with pytest.raises(MCPError) as missing_argument:
             await client.get_prompt("explore_topic")
-    assert [unknown_prompt.value.code, missing_argument.value.code] == [INVALID_PARAMS] * 2
+
+    assert unknown_prompt.value.code == INVALID_PARAMS
+    assert missing_argument.value.code == INVALID_PARAMS
     assert "The prompts are: explore_topic, author_deep_dive." in unknown_prompt.value.message
     assert len(unknown_prompt.value.message) < 200
     assert missing_argument.value.message == "explore_topic needs topic."

@@ -1,4 +1,4 @@
-"""The hosts that the gateway accepts: its public URL, or on loopback, each name of the machine."""
+"""The gateway accepts the host of its public URL; on loopback, each name of the machine."""
 
 from __future__ import annotations
 
@@ -49,4 +49,5 @@ async def test_local_gateway_accepts_ipv6(host: str, status: int) -> None:
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client:
         headers = {**HEADERS, "origin": f"http://{host}"}
         answer = await client.post(f"http://{host}/mcp", json=make_request("ping"), headers=headers)
+
     assert answer.status_code == status

@@ -1,4 +1,4 @@
-"""Resource URIs and their templates, and the links in the answers of tools."""
+"""Tools answer with links to resources, whose URIs follow templates."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_suffix_of_the_template_must_match() -> None:
     ["", "carrel://book/", "carrel://book", "carrel://shelf/a", "carrel://book/a/b",
      "carrel://book/a?b", "carrel://book/a#b", "xcarrel://book/a", "file:///etc/passwd"],
 )  # fmt: skip
-def test_another_uri_matches_nothing(uri: str) -> None:
+def test_a_uri_of_another_form_does_not_match_the_template(uri: str) -> None:
     assert match_template(BOOK.uri, uri) is None
 
 
 def dump_links(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the blocks that follow the text."""
+    """Return the links in the answer of a tool, which follow its text."""
     text, *blocks = to_result(CallAnswer(result=result), TOOL, links=LINKS).content
     assert text.type == "text"
     return [block.model_dump(exclude_none=True) for block in blocks]
@@ -61,7 +61,7 @@ def test_each_item_becomes_a_lean_link_in_order() -> None:
 @pytest.mark.parametrize(
     "result", [{}, {"like": []}, {"like": None}, {"like": [{"title": "A"}, {"book_id": None}]}]
 )
-def test_no_items_or_items_without_an_id_make_no_links(result: dict[str, Any]) -> None:
+def test_items_without_an_id_make_no_links(result: dict[str, Any]) -> None:
     assert dump_links(result) == []
 
 
@@ -72,7 +72,7 @@ def test_an_error_has_no_links() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
-async def test_a_link_that_came_with_an_answer_can_be_read(mode: str) -> None:
+async def test_a_link_in_an_answer_can_be_read(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: BOOKS)
     async with Client(make_server(dispatcher), mode=mode) as client:
         _, link, _ = (await client.call_tool("get_book", {"book_id": "x"})).content

@@ -1,4 +1,4 @@
-"""The list of all resources, from the pages of several tools."""
+"""The list of resources goes through the pages of all tools that list them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-INVALID_PARAMS, TOOL_FAILURE = -32602, -32010
+INVALID_PARAMS = -32602
+"""The error code of JSON-RPC for invalid parameters."""
+TOOL_FAILURE = -32010
+"""Carrel's error code for a resource whose tool fails."""
 
 with_both_protocols = pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 
@@ -34,7 +37,7 @@ def make_page(field: str, *names: str, next_cursor: str | None = None) -> dict[s
     }
 
 
-def library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def answer_from_library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Answer with two pages of books, or with one page of shelves."""
     match tool, arguments:
         case "list_books", {"cursor": "2/ü"}:
@@ -56,6 +59,11 @@ async def list_pages(dispatcher: FakeDispatcher, mode: str) -> list[list[Resourc
     return pages
 
 
+def list_names(pages: list[list[Resource]]) -> list[list[str]]:
+    """Return the names of the resources on each page."""
+    return [[resource.name for resource in page] for page in pages]
+
+
 async def list_with_error(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
     """Return the error of a page."""
     async with Client(make_server(dispatcher)) as client:
@@ -66,13 +74,9 @@ async def list_with_error(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
 
 @with_both_protocols
 async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) -> None:
-    dispatcher = FakeDispatcher(library)
+    dispatcher = FakeDispatcher(answer_from_library)
     pages = await list_pages(dispatcher, mode)
-    assert [[resource.name for resource in page] for page in pages] == [
-        ["A", "B"],
-        ["C"],
-        ["Top"],
-    ]
+    assert list_names(pages) == [["A", "B"], ["C"], ["Top"]]
     assert dispatcher.calls == [
         ("list_books", {}),
         ("list_books", {"cursor": "2/ü"}),
@@ -82,22 +86,20 @@ async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) 
 
 @with_both_protocols
 async def test_listed_resource_has_uri_name_and_type(mode: str) -> None:
-    [first_resource, *_], *_ = await list_pages(FakeDispatcher(library), mode)
-    assert first_resource.model_dump(exclude_none=True) == {
+    pages = await list_pages(FakeDispatcher(answer_from_library), mode)
+    assert pages[0][0].model_dump(exclude_none=True) == {
         "uri": "carrel://book/a",
         "name": "A",
         "mime_type": "application/json",
     }
 
 
-async def test_a_tool_with_nothing_to_list_does_not_cost_a_page() -> None:
-    def no_books(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return {"books": []} if tool == "list_books" else library(tool, arguments)
+async def test_a_tool_without_resources_adds_no_empty_page() -> None:
+    def answer_without_books(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"books": []} if tool == "list_books" else answer_from_library(tool, arguments)
 
-    dispatcher = FakeDispatcher(no_books)
-    assert [
-        [resource.name for resource in page] for page in await list_pages(dispatcher, "legacy")
-    ] == [["Top"]]
+    dispatcher = FakeDispatcher(answer_without_books)
+    assert list_names(await list_pages(dispatcher, "legacy")) == [["Top"]]
     assert [tool for tool, _ in dispatcher.calls] == ["list_books", "list_shelves"]
 
 
@@ -121,15 +123,15 @@ async def test_an_empty_library_has_one_empty_page() -> None:
         )
     ],
 )
-async def test_broken_cursor_error_says_to_start_over(cursor: str) -> None:
-    dispatcher = FakeDispatcher(library)
+async def test_an_error_for_a_broken_cursor_says_to_start_over(cursor: str) -> None:
+    dispatcher = FakeDispatcher(answer_from_library)
     error = await list_with_error(dispatcher, cursor)
     assert error.code == INVALID_PARAMS
     assert error.message == INVALID_CURSOR
     assert dispatcher.calls == []
 
 
-async def test_rejected_cursor_error_says_to_start_over() -> None:
+async def test_an_error_for_a_rejected_cursor_says_to_start_over() -> None:
     dispatcher = FakeDispatcher(lambda *_: InvalidInput("cursor: broken"))
     error = await list_with_error(dispatcher, to_cursor("list_books", "2"))
     assert error.code == INVALID_PARAMS

@@ -1,4 +1,7 @@
-"""A tool's answer as MCP clients receive it: text, structured content, errors."""
+"""A tool's answer becomes text and structured content for MCP clients, and so do errors.
+
+Some families of tools wrap their answers in an envelope with `success`, `data` and `error`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ PLAIN_TOOL = make_tool("get_book")
 ENVELOPE_TOOL = make_tool("get_task", envelope=FAMILY)
 
 
-def list_words(content: object) -> str:
+def get_text(content: object) -> str:
+    """Return the text of a block, which must be a text block."""
     assert isinstance(content, TextContent)
     return content.text
 
@@ -26,26 +30,26 @@ def test_result_without_text_is_shown_as_json() -> None:
     result = to_result(CallAnswer(result={"a": 1}), PLAIN_TOOL)
     assert not result.is_error
     assert result.structured_content == {"a": 1}
-    assert list_words(result.content[0]) == '{"a":1}'
+    assert get_text(result.content[0]) == '{"a":1}'
 
 
 def test_text_accompanies_the_structured_result() -> None:
     result = to_result(CallAnswer(result={"a": 1}, text="One a."), PLAIN_TOOL)
     assert result.structured_content == {"a": 1}
-    assert list_words(result.content[0]) == "One a."
+    assert get_text(result.content[0]) == "One a."
 
 
 def test_result_has_the_envelope_in_text_and_structure() -> None:
     result = to_result(CallAnswer(result={"a": 1}), ENVELOPE_TOOL)
     assert result.structured_content == {"success": True, "data": {"a": 1}, "error": None}
-    assert json.loads(list_words(result.content[0])) == result.structured_content
+    assert json.loads(get_text(result.content[0])) == result.structured_content
 
 
 def test_error_has_the_envelope_of_its_family() -> None:
     result = to_result(CallAnswer.failed(NotFound("There is none.")), ENVELOPE_TOOL)
     assert result.is_error
     assert (result.structured_content or {})["error"]["code"] == "gone"
-    assert json.loads(list_words(result.content[0])) == result.structured_content
+    assert json.loads(get_text(result.content[0])) == result.structured_content
 
 
 def test_error_of_the_gateway_has_the_envelope() -> None:
@@ -59,5 +63,5 @@ def test_error_of_the_gateway_has_the_envelope() -> None:
 def test_replayed_result_is_marked_for_the_model() -> None:
     answer = CallAnswer(result={"a": 1}, receipt=Receipt(replayed=True))
     result_block, remark_block = to_result(answer, PLAIN_TOOL).content
-    assert list_words(result_block) == '{"a":1}'
-    assert "succeeded before" in list_words(remark_block)
+    assert get_text(result_block) == '{"a":1}'
+    assert "succeeded before" in get_text(remark_block)

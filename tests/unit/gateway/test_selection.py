@@ -1,4 +1,4 @@
-"""Addresses select tools, and everything that belongs to them."""
+"""The query of the endpoint's address selects groups of tools, with their prompts and resources."""
 
 from __future__ import annotations
 
@@ -21,34 +21,36 @@ from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_serve
 
 pytestmark = pytest.mark.anyio
 
-ALL = Catalog.load()
+CATALOG = Catalog.load()
 GROUPS = {"extractions", "knowledge", "tasks", "traces", "workspaces"}
 OWNER = Caller.of("anna", role=Role.OWNER)
 
 
 def select(query: str) -> Catalog:
-    selection = ToolSelection.parse(query, ALL.groups)
-    return ALL.select(selection.groups, read_only=selection.read_only)
+    """Return the catalogue at an address with this query."""
+    selection = ToolSelection.parse(query, CATALOG.groups)
+    return CATALOG.select(selection.groups, read_only=selection.read_only)
 
 
 def list_names(catalog: Catalog) -> set[str]:
     return {tool.name for tool in catalog.list_tools_for(OWNER)}
 
 
-SELECTIONS = [
+GROUP_QUERIES = [
     f"tools={','.join(groups)}"
     for groups in chain.from_iterable(combinations(sorted(GROUPS), n) for n in range(1, 6))
 ]
+"""A query for each combination of groups."""
 
 
 def test_the_groups_are_the_folders_of_tools() -> None:
-    assert ALL.groups == GROUPS
+    assert CATALOG.groups == GROUPS
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("", list_names(ALL)),
+        ("", list_names(CATALOG)),
         ("tools=workspaces", {"extract_key_info"}),
         ("tools=workspaces%2C%20workspaces", {"extract_key_info"}),
         ("readonly&tools=tasks", {"list_tasks"}),
@@ -59,13 +61,15 @@ def test_a_query_selects_tools(query: str, expected: set[str]) -> None:
     assert list_names(select(query)) == expected
 
 
-@pytest.mark.parametrize("query", SELECTIONS)
+@pytest.mark.parametrize("query", GROUP_QUERIES)
 def test_a_selection_has_all_tools_of_its_groups(query: str) -> None:
     groups = set(query.removeprefix("tools=").split(","))
-    visible = [tool for tool in tools() if not tool.internal and get_group_name(tool) in groups]
-    assert list_names(select(query)) == {tool.name for tool in visible}
-    reading = {tool.name for tool in visible if tool.effect is Effect.READ}
-    assert list_names(select(f"{query}&readonly")) == reading
+    visible_tools = [
+        tool for tool in tools() if not tool.internal and get_group_name(tool) in groups
+    ]
+    assert list_names(select(query)) == {tool.name for tool in visible_tools}
+    reading_tools = {tool.name for tool in visible_tools if tool.effect is Effect.READ}
+    assert list_names(select(f"{query}&readonly")) == reading_tools
 
 
 @pytest.mark.parametrize(
@@ -82,32 +86,34 @@ def test_a_selection_has_all_tools_of_its_groups(query: str) -> None:
         "%F0%28%8C%28",
     ],
 )
-def test_a_query_that_selects_nothing_says_what_it_may_be(query: str) -> None:
+def test_an_error_for_an_invalid_query_lists_the_groups(query: str) -> None:
     with pytest.raises(InvalidInput, match="extractions,knowledge,tasks,traces,workspaces"):
-        ToolSelection.parse(query, ALL.groups)
+        ToolSelection.parse(query, CATALOG.groups)
 
 
-@pytest.mark.parametrize("query", [*SELECTIONS, "readonly"])
+@pytest.mark.parametrize("query", [*GROUP_QUERIES, "readonly"])
 def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
     catalog = select(query)
-    hidden = set(ALL.names) - set(catalog.names)
-    assert catalog.removed_names == hidden
-    assert hidden.isdisjoint(
-        build_instructions(catalog).replace(".", " ").replace(",", " ").split()
-    )
+    hidden_names = set(CATALOG.names) - set(catalog.names)
+    assert catalog.removed_names == hidden_names
+
+    instruction_words = build_instructions(catalog).replace(".", " ").replace(",", " ").split()
+    assert hidden_names.isdisjoint(instruction_words)
+
     uris = {tool.resource.uri for tool in catalog.list_tools_for(OWNER) if tool.resource}
     links = {tool.links.uri_template for tool in catalog.list_tools_for(OWNER) if tool.links}
     assert links <= uris
-    prompts = [prompt.name for prompt in PROMPTS if catalog.offers_all_in(prompt.example)]
-    assert prompts == ([p.name for p in PROMPTS] if "search_kb" in catalog.names else [])
+
+    prompts = [prompt for prompt in PROMPTS if catalog.offers_all_in(prompt.example)]
+    assert prompts == (list(PROMPTS) if "search_kb" in catalog.names else [])
 
 
 def test_all_tools_have_all_instructions() -> None:
     assert build_instructions(select("")) == INSTRUCTIONS
 
 
-def test_settings_limit_what_addresses_select() -> None:
-    catalog = ALL.apply_settings(Settings(tool_groups=("tasks", "traces"), read_only=True))
+def test_settings_limit_the_tools_that_addresses_select() -> None:
+    catalog = CATALOG.apply_settings(Settings(tool_groups=("tasks", "traces"), read_only=True))
     assert catalog.groups == {"tasks", "traces"}
     assert list_names(catalog) == {"list_tasks", "search_traces", "get_trace", "list_tags"}
     with pytest.raises(InvalidInput, match="one or more of tasks,traces,"):
@@ -116,11 +122,11 @@ def test_settings_limit_what_addresses_select() -> None:
 
 def test_a_setting_with_an_unknown_group_names_the_groups() -> None:
     with pytest.raises(InvalidInput, match="unknown groups: notes"):
-        ALL.apply_settings(Settings(tool_groups=("notes",)))
+        CATALOG.apply_settings(Settings(tool_groups=("notes",)))
 
 
 def test_a_selection_has_one_server() -> None:
-    servers = SelectedServers(ALL, make_pipeline(FakeDispatcher(lambda *_: {})))
+    servers = SelectedServers(CATALOG, make_pipeline(FakeDispatcher(lambda *_: {})))
     assert servers.find("tools=tasks,traces") is servers.find("tools=traces,tasks&")
     assert servers.find("") is not servers.find("readonly")
 

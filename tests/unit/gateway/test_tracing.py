@@ -28,16 +28,16 @@ pytestmark = pytest.mark.anyio
 TRACE = "logging.googleapis.com/trace"
 
 
-def trace(digit: str) -> dict[str, str | None]:
+def make_trace_header(digit: str) -> dict[str, str | None]:
     """Return a header that names a trace of this digit alone."""
     return {"traceparent": f"00-{digit * 32}-{digit * 16}-01"}
 
 
-def handshake(url: str, headers: dict[str, str | None]) -> httpx2.Response:
+def call_with_handshake(url: str, headers: dict[str, str | None]) -> httpx2.Response:
     return post(url, make_call("say", {}), {"mcp-protocol-version": HANDSHAKE[0], **headers})
 
 
-def modern(url: str, headers: dict[str, str | None]) -> httpx2.Response:
+def call_without_handshake(url: str, headers: dict[str, str | None]) -> httpx2.Response:
     return post_modern(url, "tools/call", headers, name="say", arguments={})
 
 
@@ -77,17 +77,24 @@ async def serve_meeting(calls: int) -> AsyncIterator[str]:
         await server_task
 
 
-@pytest.mark.parametrize("send_call", [handshake, modern])
+@pytest.mark.parametrize("send_call", [call_with_handshake, call_without_handshake])
 async def test_calls_at_the_same_time_each_log_their_own_trace(
     send_call: Callable[[str, dict[str, str | None]], httpx2.Response],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    headers: list[dict[str, str | None]] = [trace("a"), trace("b"), {}, {"traceparent": "no trace"}]
+    headers: list[dict[str, str | None]] = [
+        make_trace_header("a"),
+        make_trace_header("b"),
+        {},
+        {"traceparent": "no trace"},
+    ]
     async with serve_meeting(len(headers)) as url:
         replies = await asyncio.gather(
             *(asyncio.to_thread(send_call, url, header) for header in headers)
         )
+
     assert [reply.status_code for reply in replies] == [200] * len(headers)
+
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     traces = sorted(str(line.get(TRACE)) for line in lines if line["message"] == "said")
     names = [f"projects/shelf/traces/{digit * 32}" for digit in "ab"]

@@ -1,4 +1,4 @@
-"""The visitor of a request, over HTTP and over stdio."""
+"""The visitor of a request is its caller: over HTTP from its credential, over stdio the owner."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ class FakeContext:
     lifespan_context: Any
 
 
-def find_visitor(request: Request | None, local_visitor: object) -> Visitor:
+def get_visitor(request: Request | None, local_visitor: object) -> Visitor:
+    """Return the visitor of a request on a server with or without a local visitor."""
     return require_visitor(cast("RequestContext", FakeContext(request, local_visitor)))
 
 
 def make_request(visitor: Visitor | None) -> Request:
+    """Make a request, with a visitor if it is authenticated."""
     scope: dict[str, Any] = {"type": "http"}
     if visitor:
         visitor.attach(scope)
@@ -50,16 +52,16 @@ def test_an_unauthenticated_request_has_no_visitor(
     request_: Request | None, local_visitor: object
 ) -> None:
     with pytest.raises(Unauthorized):
-        find_visitor(request_, local_visitor)
+        get_visitor(request_, local_visitor)
 
 
 def test_an_authenticated_request_has_its_own_visitor() -> None:
-    assert find_visitor(make_request(ANNA), None) is ANNA
-    assert find_visitor(make_request(ANNA), OWNER) is ANNA
+    assert get_visitor(make_request(ANNA), None) is ANNA
+    assert get_visitor(make_request(ANNA), OWNER) is ANNA
 
 
-def test_over_stdio_every_request_has_the_local_visitor() -> None:
-    assert find_visitor(None, OWNER) is OWNER
+def test_a_request_over_stdio_has_the_local_visitor() -> None:
+    assert get_visitor(None, OWNER) is OWNER
 
 
 @pytest.mark.anyio
@@ -67,14 +69,15 @@ def test_over_stdio_every_request_has_the_local_visitor() -> None:
 async def test_a_server_without_a_local_visitor_answers_no_request(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: {})
     async with Client(build_server(CATALOG, make_pipeline(dispatcher)), mode=mode) as client:
-        for ask in (
+        for request in (
             client.list_tools(),
             client.call_tool("get_book", {"book_id": "b"}),
             client.list_resources(),
             client.read_resource("carrel://book/b"),
         ):
             with pytest.raises(MCPError):
-                await ask
+                await request
+
     assert dispatcher.calls == []
 
 

@@ -1,4 +1,8 @@
-"""BM25: the formula, postings and their truncation."""
+"""BM25 scores are those of a reference, also from truncated postings.
+
+The postings of a term list the documents that contain it. An entry packs the term's frequency
+(tf) and the document's length into one integer; df is the number of documents with the term.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +36,17 @@ ENTRIES = LENGTHS.flatmap(lambda length: st.tuples(st.integers(1, length), st.ju
 with_60_examples = settings(max_examples=60)
 
 
-def index(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals]:
+def build_postings(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals]:
+    """Return the postings of each term, and the totals; the documents are d0, d1 ..."""
     entries: dict[str, dict[str, int]] = {}
     for number, document in enumerate(corpus):
         for term, tf in Counter(document).items():
             entries.setdefault(term, {})[f"d{number}"] = pack(tf, len(document))
-    postings = {term: Postings(len(scores), scores) for term, scores in entries.items()}
-    return postings, Totals(len(corpus), sum(map(len, corpus)))
+    postings = {
+        term: Postings(df=len(entries_of_term), entries=entries_of_term)
+        for term, entries_of_term in entries.items()
+    }
+    return postings, Totals(documents=len(corpus), length=sum(map(len, corpus)))
 
 
 @with_60_examples
@@ -48,10 +56,9 @@ def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[
     reference.index(corpus, show_progress=False)
     matching_terms = [term for term in query if any(term in document for document in corpus)]
     expected = reference.get_scores(matching_terms) if matching_terms else [0.0] * len(corpus)
-    scores = score(query, *index(corpus))
-    assert [scores.get(f"d{number}", 0.0) for number in range(len(corpus))] == pytest.approx(
-        list(expected), abs=1e-6
-    )
+    scores = score(query, *build_postings(corpus))
+    scores_in_order = [scores.get(f"d{number}", 0.0) for number in range(len(corpus))]
+    assert scores_in_order == pytest.approx(list(expected), abs=1e-6)
 
 
 @with_60_examples
@@ -59,7 +66,7 @@ def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[
 def test_a_document_scores_the_same_by_terms_and_by_postings(
     corpus: list[list[str]], query: list[str]
 ) -> None:
-    postings, totals = index(corpus)
+    postings, totals = build_postings(corpus)
     scores = score(query, postings, totals)
     for number, document in enumerate(corpus):
         score_by_terms = score_document(query, Counter(document), len(document), postings, totals)
@@ -71,32 +78,38 @@ def test_a_document_scores_the_same_by_terms_and_by_postings(
 def test_only_documents_with_a_term_of_the_query_are_found(
     corpus: list[list[str]], query: list[str]
 ) -> None:
-    scores = score(query, *index(corpus))
-    assert {f"d{n}" for n, document in enumerate(corpus) if set(query) & set(document)} == {*scores}
+    scores = score(query, *build_postings(corpus))
+    matching_documents = {
+        f"d{number}" for number, document in enumerate(corpus) if set(query) & set(document)
+    }
+    assert scores.keys() == matching_documents
     assert all(value > 0 for value in scores.values())
 
 
 def test_truncated_postings_keep_the_weight_of_their_term() -> None:
-    postings, totals = index([["a"], ["a", "b"], ["a", "b", "c"], ["c"]])
-    cut = Postings(postings["a"].df, select_best(postings["a"].entries, totals.average, limit=1))
-    whole_scores = score(["a"], postings, totals)
-    assert score(["a"], {"a": cut}, totals) == {"d0": whole_scores["d0"]}
-    assert score_document(["a"], {"a": 1}, 3, {"a": cut}, totals) == whole_scores["d2"]
+    postings, totals = build_postings([["a"], ["a", "b"], ["a", "b", "c"], ["c"]])
+    best_entries = select_best(postings["a"].entries, totals.average, limit=1)
+    truncated_postings = {"a": Postings(postings["a"].df, best_entries)}
+    scores = score(["a"], postings, totals)
+    assert score(["a"], truncated_postings, totals) == {"d0": scores["d0"]}
+    assert score_document(["a"], {"a": 1}, 3, truncated_postings, totals) == scores["d2"]
 
 
-def test_of_equal_entries_those_of_the_lowest_ids_are_kept() -> None:
-    assert sorted(select_best(dict.fromkeys("cbad", pack(1, 9)), average=5, limit=2)) == ["a", "b"]
+def test_the_lowest_ids_are_kept_among_equal_entries() -> None:
+    equal_entries = dict.fromkeys("cbad", pack(1, 9))
+    assert select_best(equal_entries, average=5, limit=2).keys() == {"a", "b"}
 
 
 def test_a_repeated_term_counts_twice() -> None:
-    postings, totals = index([["a", "b"], ["b"]])
-    once, twice = (score(query, postings, totals)["d0"] for query in (["a"], ["a", "a"]))
-    assert twice == pytest.approx(2 * once)
+    postings, totals = build_postings([["a", "b"], ["b"]])
+    score_of_one = score(["a"], postings, totals)["d0"]
+    score_of_two = score(["a", "a"], postings, totals)["d0"]
+    assert score_of_two == pytest.approx(2 * score_of_one)
 
 
 @pytest.mark.parametrize("query", [[], ["unknown"]])
 def test_a_query_without_known_terms_finds_nothing(query: list[str]) -> None:
-    postings, totals = index([["a"]])
+    postings, totals = build_postings([["a"]])
     assert score(query, postings, totals) == {}
     assert score_document(query, {"a": 1}, 1, postings, totals) == 0
 
@@ -108,7 +121,7 @@ def test_an_empty_corpus_has_a_nonzero_average_length() -> None:
 
 @with_60_examples
 @given(ENTRIES)
-def test_an_entry_unpacks_to_what_was_packed(entry: tuple[int, int]) -> None:
+def test_an_entry_unpacks_to_its_frequency_and_length(entry: tuple[int, int]) -> None:
     assert unpack(pack(*entry)) == entry
 
 
@@ -131,7 +144,7 @@ def test_idf_grows_with_rarity_and_is_never_negative(df: int, documents: int) ->
     assert idf(df, documents) >= idf(df + 1, documents)
 
 
-def test_idf_is_the_formula() -> None:
+def test_idf_follows_the_formula() -> None:
     assert idf(3, 10) == pytest.approx(math.log(1 + (10 - 3 + 0.5) / (3 + 0.5)))
 
 
@@ -148,15 +161,17 @@ def test_impact_grows_with_frequency_and_falls_with_length(
 
 @with_60_examples
 @given(st.dictionaries(st.text(max_size=3), ENTRIES), st.integers(0, 8), st.floats(1, 1e4))
-def test_the_best_entries_are_kept_whatever_the_order(
+def test_the_best_entries_are_kept_in_any_order_of_entries(
     pairs: dict[str, tuple[int, int]], limit: int, average: float
 ) -> None:
     entries = {name: pack(*pair) for name, pair in pairs.items()}
     best_entries = select_best(entries, average, limit)
-    backwards = dict(reversed(entries.items()))
-    assert select_best(backwards, average, limit) == best_entries
+    reversed_entries = dict(reversed(entries.items()))
+    assert select_best(reversed_entries, average, limit) == best_entries
     assert len(best_entries) == min(limit, len(entries))
     assert best_entries.items() <= entries.items()
+
     weights = {name: impact(*pair, average) for name, pair in pairs.items()}
-    lost = [weights[name] for name in entries.keys() - best_entries.keys()]
-    assert max(lost, default=0.0) <= min((weights[name] for name in best_entries), default=1.0)
+    kept_weights = [weights[name] for name in best_entries]
+    dropped_weights = [weights[name] for name in entries.keys() - best_entries.keys()]
+    assert max(dropped_weights, default=0.0) <= min(kept_weights, default=1.0)

@@ -1,4 +1,4 @@
-"""Compact vectors."""
+"""Vectors are stored compactly, as numbers of two bytes, and nearly keep their cosines."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from shared.workspaces.model import WorkspacePassage
 
 
 def make_random_vector(source: random.Random, dimension: int) -> tuple[float, ...]:
+    """Return a random vector of length 1."""
     numbers = [source.gauss(0, 1) for _ in range(dimension)]
     return tuple(number / math.hypot(*numbers) for number in numbers)
 
 
 @pytest.mark.parametrize("dimension", [384, 768])
 def test_cosines_of_compact_vectors_are_nearly_exact(dimension: int) -> None:
+    """The compared vectors reach from a random one to the query itself."""
     source = random.Random(20261123)  # noqa: S311 - no secret
     query = make_random_vector(source, dimension)
-    for share in range(101):
+    for percentage in range(101):
         other_vector = make_random_vector(source, dimension)
-        sum_of_both = [
-            share * a + (100 - share) * b for a, b in zip(query, other_vector, strict=True)
+        mixture = [
+            percentage * a + (100 - percentage) * b
+            for a, b in zip(query, other_vector, strict=True)
         ]
-        vector = [number / math.hypot(*sum_of_both) for number in sum_of_both]
+        vector = [number / math.hypot(*mixture) for number in mixture]
         cosine = sum(a * b for a, b in zip(query, vector, strict=True))
         neighbour = compare(WorkspacePassage("p", ""), query, from_compact(to_compact(vector)))
         assert 1 - neighbour.distance == pytest.approx(cosine, abs=0.0002)

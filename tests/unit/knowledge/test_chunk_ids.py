@@ -1,4 +1,4 @@
-"""Chunk ids and the source ids in them."""
+"""A chunk's id is its source's id, a hash of its text, and a number if the text is repeated."""
 
 from __future__ import annotations
 

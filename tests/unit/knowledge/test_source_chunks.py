@@ -1,4 +1,4 @@
-"""Splitting of a source into chunks."""
+"""A source is split into chunks, the passages that are stored and searched."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ SOURCE = Source(
         Section("Time is but the stream I go a-fishing in."),
     ),
 )
-sections = st.lists(st.text(min_size=1, max_size=12), max_size=5)
+SECTION_TEXTS = st.lists(st.text(min_size=1, max_size=12), max_size=5)
 
 
 def split_by_section(source: Source) -> list[Chunk]:
-    """One chunk for each section."""
+    """Return one chunk for each section."""
     return split_source(source, [[Span(0, len(section.text))] for section in source.sections])
 
 
 def make_source(*texts: str) -> Source:
+    """Return the source with one section for each text."""
     return replace(SOURCE, sections=tuple(Section(text) for text in texts))
 
 
@@ -65,10 +66,11 @@ def test_a_chunk_repeats_the_fields_of_its_source() -> None:
         highlight_url="https://example.com/walden#10",
         highlighted_at=NOON,
     )
+
     assert split_by_section(SOURCE)[0] == expected
 
 
-def test_a_section_without_a_page_leads_to_its_sources() -> None:
+def test_a_section_without_a_readwise_page_has_its_sources_page() -> None:
     assert split_by_section(SOURCE)[1].readwise_url == "https://readwise.io/bookreview/1"
 
 
@@ -78,7 +80,7 @@ def test_positions_count_through_all_sections() -> None:
     assert [chunk.content for chunk in chunks] == ["Simplify,", "simplify.", "Time"]
 
 
-@given(sections, st.data())
+@given(SECTION_TEXTS, st.data())
 def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.DataObject) -> None:
     source = make_source(*texts)
     spans = []
@@ -86,19 +88,20 @@ def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.Data
         start = data.draw(st.integers(0, len(text) - 1))
         spans.append([Span(start, data.draw(st.integers(start + 1, len(text))))])
     chunks = split_source(source, spans)
+
     assert [source.text[chunk.start : chunk.end] for chunk in chunks] == [
         text[span.start : span.end] for text, [span] in zip(texts, spans, strict=True)
     ]
     assert all(chunk.content == source.text[chunk.start : chunk.end] for chunk in chunks)
 
 
-@given(sections)
+@given(SECTION_TEXTS)
 def test_no_two_chunks_share_an_id(texts: list[str]) -> None:
     chunks = split_by_section(make_source(*texts, *texts))
     assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
 
 
-def test_repeats_are_counted() -> None:
+def test_repeated_texts_get_numbered_ids() -> None:
     chunk, _, second_copy, third_copy = split_by_section(
         make_source("Same.", "Other.", "Same.", "Same.")
     )
@@ -106,7 +109,7 @@ def test_repeats_are_counted() -> None:
     assert third_copy.chunk_id == f"{chunk.chunk_id}-3"
 
 
-def test_an_id_survives_edits_elsewhere_in_the_source() -> None:
+def test_an_id_stays_when_other_sections_are_edited() -> None:
     chunk = split_by_section(make_source("One.", "Two."))[1]
     same_chunk = split_by_section(make_source("Something new.", "Or two.", "Two."))[2]
     assert chunk.chunk_id == same_chunk.chunk_id
@@ -123,7 +126,7 @@ def test_the_content_hash_changes_with_the_embedded_text() -> None:
     assert len({variant.content_hash for variant in variants}) == 3
 
 
-def test_the_content_hash_does_not_change_with_anything_else() -> None:
+def test_the_content_hash_ignores_position_tags_and_author() -> None:
     chunk = split_by_section(SOURCE)[0]
     moved_chunk = replace(chunk, start=7, end=26, position=3, total=9, tags=(), author=None)
     assert chunk.content_hash == moved_chunk.content_hash

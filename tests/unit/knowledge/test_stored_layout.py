@@ -1,7 +1,7 @@
-"""The stored layout of sources and chunks. A change would index all knowledge bases again.
+"""The stored layout of sources and chunks stays the same.
 
-These fingerprints stand in bases of users. Where one changes, it must be on purpose, with `LAYOUT`
-of the chunks raised: every base is then written and indexed again.
+The fingerprints below are stored in users' knowledge bases. If you change one on purpose, raise
+`LAYOUT` of the chunks: every base is then written and indexed again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def split_into_chunks(source: Source) -> ChunkedSource:
 
 
 @pytest.mark.parametrize(
-    ("source", "chunks", "content_hash"),
+    ("source", "expected_fingerprints", "content_hash"),
     [
         (
             FULL_SOURCE,
@@ -68,12 +68,13 @@ def split_into_chunks(source: Source) -> ChunkedSource:
     ],
     ids=["full", "bare"],
 )
-def test_fingerprints_stay_as_they_are(
-    source: Source, chunks: list[str], content_hash: str
+def test_fingerprints_do_not_change(
+    source: Source, expected_fingerprints: list[str], content_hash: str
 ) -> None:
-    made = split_into_chunks(source)
-    assert [compute_fingerprint(chunk) for chunk in made.chunks] == chunks
-    assert made.content_hash == content_hash
+    chunked_source = split_into_chunks(source)
+    fingerprints = [compute_fingerprint(chunk) for chunk in chunked_source.chunks]
+    assert fingerprints == expected_fingerprints
+    assert chunked_source.content_hash == content_hash
 
 
 @pytest.mark.parametrize("source", [FULL_SOURCE, BARE_SOURCE], ids=["full", "bare"])
@@ -93,36 +94,35 @@ def test_facets_keep_their_stored_order() -> None:
         knowledge_card=card,
         dated_at=NOON,
     )
-    kinds = [facet.kind.value for facet in chunk.facets]
-    tags = ["tag"] * 3
-    source_kinds = ["source", "title", "category", *tags]
-    assert kinds == [*source_kinds, "cluster", "author", "card", "month", "position"]
+    three_tags = ["tag"] * 3
+
+    assert [facet.kind.value for facet in chunk.facets] == [
+        *("source", "title", "category"),
+        *three_tags,
+        *("cluster", "author", "card", "month", "position"),
+    ]
 
 
 def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:
-    source_without_language, english_source = (
-        split_into_chunks(replace(BARE_SOURCE, language=name)) for name in (None, "En")
-    )
-    assert compute_fingerprint(source_without_language.chunks[0]) != compute_fingerprint(
-        english_source.chunks[0]
-    )
-    assert source_without_language.content_hash != english_source.content_hash
-    added_facets = (
-        english_source.chunks[0].facets.items() - source_without_language.chunks[0].facets.items()
-    )
-    assert {(make_named_facet(Kind.LANGUAGE, "en"), "En")} == added_facets
+    bare_source = split_into_chunks(BARE_SOURCE)
+    english_source = split_into_chunks(replace(BARE_SOURCE, language="En"))
+    assert bare_source.content_hash != english_source.content_hash
+    bare_chunk, english_chunk = bare_source.chunks[0], english_source.chunks[0]
+    assert compute_fingerprint(bare_chunk) != compute_fingerprint(english_chunk)
+    added_facets = english_chunk.facets.items() - bare_chunk.facets.items()
+    assert added_facets == {(make_named_facet(Kind.LANGUAGE, "en"), "En")}
 
 
 @pytest.mark.parametrize("source", [FULL_SOURCE, BARE_SOURCE], ids=["full", "bare"])
-def test_a_chunk_without_a_language_is_stored_as_before(source: Source) -> None:
+def test_a_chunk_without_a_language_stores_no_language_field(source: Source) -> None:
     for chunk in split_into_chunks(source).chunks:
         assert "language" not in build_new_document(chunk, NOON)
 
 
-def test_links_change_the_hash_of_a_source_and_no_chunk() -> None:
-    linking = split_into_chunks(replace(BARE_SOURCE, links_to=("file-other",)))
-    without_links = split_into_chunks(BARE_SOURCE)
-    assert linking.content_hash != without_links.content_hash
-    assert linking.chunks == without_links.chunks
-    assert build_source_document(linking, NOON)["links_to"] == ["file-other"]
-    assert "links_to" not in build_source_document(without_links, NOON)
+def test_links_change_the_hash_of_a_source_but_not_its_chunks() -> None:
+    bare_source = split_into_chunks(BARE_SOURCE)
+    linking_source = split_into_chunks(replace(BARE_SOURCE, links_to=("file-other",)))
+    assert linking_source.content_hash != bare_source.content_hash
+    assert linking_source.chunks == bare_source.chunks
+    assert build_source_document(linking_source, NOON)["links_to"] == ["file-other"]
+    assert "links_to" not in build_source_document(bare_source, NOON)

@@ -1,4 +1,4 @@
-"""Where Java and the emulator are found on a machine, and which is taken."""
+"""Java and the Firestore emulator are found where gcloud, Firebase or Carrel install them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.support.emulator_archives import make_archive, make_java, write_progr
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAME: Final = "cloud-firestore-emulator-v1.jar"
+ARCHIVE_NAME: Final = "cloud-firestore-emulator-v1.jar"
 
 
 def make_sdk(root: Path) -> Path:
-    """Make the parts of gcloud's folder that matter for finding the emulator."""
+    """Make a gcloud folder with the emulator, and return the emulator's archive."""
     write_program(root / "bin" / "gcloud", "#!/bin/sh\nexit 1\n")
     (root / "lib").mkdir()
     (root / "lib" / "gcloud.py").touch()
@@ -26,76 +26,81 @@ def make_sdk(root: Path) -> Path:
 
 
 def make_archive_file(path: Path, required_java: int = 11) -> Path:
+    """Write an emulator that needs this version of Java, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(make_archive(required_java))
     return path
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path) -> dict[str, str]:
     """The environment of a machine with Java 17 alone."""
     write_program(tmp_path / "path" / "java", make_java(17))
     return {"PATH": f"{tmp_path}/path", "HOME": f"{tmp_path}/home"}
 
 
-def test_without_an_emulator_it_is_missing(machine: dict[str, str], tmp_path: Path) -> None:
+def test_a_machine_without_an_emulator_gets_an_error(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     with pytest.raises(EmulatorMissing, match="The Firestore emulator is missing"):
-        find_emulator(machine, tmp_path)
+        find_emulator(environment, tmp_path)
 
 
 def test_gcloud_without_the_component_has_no_emulator(
-    machine: dict[str, str], tmp_path: Path
+    environment: dict[str, str], tmp_path: Path
 ) -> None:
     make_sdk(tmp_path / "sdk").unlink()
     with pytest.raises(EmulatorMissing, match="The Firestore emulator is missing"):
-        find_emulator(machine | {"PATH": f"{machine['PATH']}:{tmp_path}/sdk/bin"}, tmp_path)
+        find_emulator(environment | {"PATH": f"{environment['PATH']}:{tmp_path}/sdk/bin"}, tmp_path)
 
 
-def test_the_emulator_is_found_beside_a_linked_gcloud(
-    machine: dict[str, str], tmp_path: Path
+def test_the_emulator_is_found_next_to_a_linked_gcloud(
+    environment: dict[str, str], tmp_path: Path
 ) -> None:
     archive = make_sdk(tmp_path / "sdk")
     (tmp_path / "path" / "gcloud").symlink_to(tmp_path / "sdk" / "bin" / "gcloud")
-    assert str(archive) in find_emulator(machine, tmp_path)
+    assert str(archive) in find_emulator(environment, tmp_path)
 
 
-def test_a_wrapper_around_gcloud_is_asked_for_its_root(
-    machine: dict[str, str], tmp_path: Path
+def test_the_emulator_is_found_through_a_wrapper_around_gcloud(
+    environment: dict[str, str], tmp_path: Path
 ) -> None:
     archive = make_sdk(tmp_path / "sdk")
     write_program(tmp_path / "path" / "gcloud", f"#!/bin/sh\necho '{tmp_path}/sdk'\n")
-    assert str(archive) in find_emulator(machine, tmp_path)
+    assert str(archive) in find_emulator(environment, tmp_path)
 
 
 def test_the_emulator_of_firebase_comes_before_a_fetched_one(
-    machine: dict[str, str], tmp_path: Path
+    environment: dict[str, str], tmp_path: Path
 ) -> None:
-    fetched = make_archive_file(tmp_path / "programs" / NAME)
-    assert str(fetched) in find_emulator(machine, tmp_path / "programs")
-    archive = make_archive_file(tmp_path / "home" / ".cache" / "firebase" / "emulators" / NAME)
-    assert str(archive) in find_emulator(machine, tmp_path / "programs")
+    fetched = make_archive_file(tmp_path / "programs" / ARCHIVE_NAME)
+    assert str(fetched) in find_emulator(environment, tmp_path / "programs")
+    archive = make_archive_file(
+        tmp_path / "home" / ".cache" / "firebase" / "emulators" / ARCHIVE_NAME
+    )
+    assert str(archive) in find_emulator(environment, tmp_path / "programs")
 
 
-def test_java_home_comes_before_the_path(machine: dict[str, str], tmp_path: Path) -> None:
-    make_archive_file(tmp_path / NAME)
+def test_java_home_comes_before_the_path(environment: dict[str, str], tmp_path: Path) -> None:
+    make_archive_file(tmp_path / ARCHIVE_NAME)
     java = write_program(tmp_path / "jdk" / "bin" / "java", make_java(17))
-    command = find_emulator(machine | {"JAVA_HOME": f"{tmp_path}/jdk"}, tmp_path)
+    command = find_emulator(environment | {"JAVA_HOME": f"{tmp_path}/jdk"}, tmp_path)
     assert command[0] == str(java)
 
 
-def test_an_old_java_home_gives_way_to_a_newer_java(
-    machine: dict[str, str], tmp_path: Path
+def test_a_newer_java_on_the_path_beats_an_old_java_home(
+    environment: dict[str, str], tmp_path: Path
 ) -> None:
-    make_archive_file(tmp_path / NAME)
+    make_archive_file(tmp_path / ARCHIVE_NAME)
     write_program(tmp_path / "jdk" / "bin" / "java", make_java(8))
-    command = find_emulator(machine | {"JAVA_HOME": f"{tmp_path}/jdk"}, tmp_path)
+    command = find_emulator(environment | {"JAVA_HOME": f"{tmp_path}/jdk"}, tmp_path)
     assert command[0] == f"{tmp_path}/path/java"
 
 
 def test_an_emulator_that_needs_a_newer_java_says_so(
-    machine: dict[str, str], tmp_path: Path
+    environment: dict[str, str], tmp_path: Path
 ) -> None:
-    archive = make_archive_file(tmp_path / NAME, required_java=21)
+    archive = make_archive_file(tmp_path / ARCHIVE_NAME, required_java=21)
     with pytest.raises(EmulatorMissing) as failure:
-        find_emulator(machine, tmp_path)
+        find_emulator(environment, tmp_path)
     assert str(failure.value) == f"Java 21 or newer is missing, which {archive} needs."

@@ -1,4 +1,4 @@
-"""Concurrent jobs of an ingest."""
+"""Jobs run while an ingest still reads sources, on the chunks that it has already stored."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 from functions.jobs.embed.job import JOB as EMBED
@@ -31,29 +32,34 @@ class CountedRuns(JobRuns):
 
 
 @pytest.mark.parametrize(("bucket", "run_count"), [(None, 2), ("gs://bucket/folder", 1)])
-async def test_deferred_chunk_does_not_repeat_runs(
+async def test_a_deferred_chunk_does_not_repeat_runs(
     monkeypatch: pytest.MonkeyPatch, bucket: str | None, run_count: int
 ) -> None:
-    """One run meets the chunk and one follows the predecessor, or only the latter in bulk."""
-    settings = Settings(embedding_provider="vertex", bulk_bucket=bucket)
-    polls, is_read = 0, asyncio.Event()
-    if bucket:
-        is_read.set()
+    """A deferred chunk remains after a run; the next run waits for the end of the reading.
 
-    async def read() -> None:
+    With a bucket, embedding is done in bulk, in one run after the reading.
+    """
+    settings = Settings(embedding_provider="vertex", bulk_bucket=bucket)
+    poll_count = 0
+    is_read = asyncio.Event()
+    if bucket:
+        is_read.set()  # with a bucket, nothing polls before the reading has ended
+
+    async def read_sources() -> None:
         await is_read.wait()
 
     async def count_one(_ctx: Context) -> int:
-        nonlocal polls
-        polls += 1
-        if polls == 5:
+        nonlocal poll_count
+        poll_count += 1
+        if poll_count == 5:
             is_read.set()
         return 1
 
     monkeypatch.setattr("infra.local.jobs.POLL_SECONDS", 0.001)
+    progress = Progress(click.progressbar(length=1))
     app = App(settings)
     runs = CountedRuns(app)
-    reading = asyncio.create_task(read())
-    await runs.run_alongside(replace(EMBED, total=count_one), reading, Progress(None))  # type: ignore[arg-type]
+    reading = asyncio.create_task(read_sources())
+    await runs.run_alongside(replace(EMBED, total=count_one), reading, progress)
     await app.aclose()
     assert runs.run_count == run_count

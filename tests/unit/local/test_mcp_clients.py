@@ -1,4 +1,4 @@
-"""The configuration of clients: what `carrel init` writes, and what the document shows."""
+"""`carrel init` writes the configuration of an MCP client, as docs/clients.md shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
 URL: Final = "https://carrel.example.com/mcp"
-PROGRAM: Final = {"command": str(Path(sys.prefix) / "bin" / "carrel"), "args": ["stdio"]}
+PROGRAM_ENTRY: Final = {"command": str(Path(sys.prefix) / "bin" / "carrel"), "args": ["stdio"]}
 OTHER_SERVER: Final = {"command": "other", "args": ["ü"]}
 PARSERS: Final = {"json": json.loads, "toml": tomllib.loads}
 
@@ -31,7 +31,7 @@ every_json_client = pytest.mark.parametrize(
     [client for client in CLIENTS if client.language == "json"],
     ids=[client.name for client in CLIENTS if client.language == "json"],
 )
-by_name: Final = {client.name: client for client in CLIENTS}
+CLIENTS_BY_NAME: Final = {client.name: client for client in CLIENTS}
 
 
 @pytest.fixture(autouse=True)
@@ -44,10 +44,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_init(client: McpClient, *options: str) -> Result:
+    """Run `carrel init` for a client."""
     return CliRunner().invoke(main, ["init", client.name, *options])
 
 
 def find_file(client: McpClient, home: Path) -> Path:
+    """Return the configuration file of a client."""
     return client.path(home, sys.platform, os.environ)
 
 
@@ -58,18 +60,18 @@ def read_entry(client: McpClient, text: str) -> dict[str, Any]:
 
 
 @every_client
-def test_the_client_starts_carrel(client: McpClient, home: Path) -> None:
+def test_a_client_is_configured_to_start_carrel(client: McpClient, home: Path) -> None:
     result = run_init(client)
     assert result.exit_code == 0, result.output
     file = find_file(client, home)
-    assert read_entry(client, file.read_text("utf-8")) == PROGRAM
+    assert read_entry(client, file.read_text("utf-8")) == PROGRAM_ENTRY
     assert str(file) in result.output
     assert file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
 
 
 @every_client
-def test_the_document_shows_what_is_written(client: McpClient) -> None:
+def test_the_document_shows_the_configuration_that_is_written(client: McpClient) -> None:
     document = (ROOT / "docs" / "clients.md").read_text("utf-8")
     section = re.split(rf"^## {client.title}$", document, flags=re.MULTILINE)[1].split("\n## ")[0]
     snippets = re.findall(rf"^```{client.language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
@@ -93,51 +95,56 @@ def test_the_document_shows_what_is_written(client: McpClient) -> None:
 def test_an_address_has_the_form_of_the_client(
     name: str, entry: dict[str, str], home: Path
 ) -> None:
-    client = by_name[name]
+    client = CLIENTS_BY_NAME[name]
     assert run_init(client, "--url", URL).exit_code == 0
     text = find_file(client, home).read_text("utf-8")
     assert PARSERS[client.language](text) == {client.section: {"carrel": entry}}
 
 
 def test_claude_desktop_takes_addresses_in_its_settings(home: Path) -> None:
-    result = run_init(by_name["claude-desktop"], "--url", URL)
+    result = run_init(CLIENTS_BY_NAME["claude-desktop"], "--url", URL)
     assert result.exit_code == 1
     assert f"Add custom connector, and enter {URL}" in result.output
     assert not list(home.iterdir())
 
 
 @every_json_client
-def test_what_is_in_the_file_stays_and_is_copied(client: McpClient, home: Path) -> None:
+def test_the_other_content_of_a_file_stays_and_is_copied(client: McpClient, home: Path) -> None:
     file = find_file(client, home)
     file.parent.mkdir(parents=True, exist_ok=True)
-    former = json.dumps({"theme": "dark", client.section: {"other": OTHER_SERVER}})
-    file.write_text(former, "utf-8")
+    original_text = json.dumps({"theme": "dark", client.section: {"other": OTHER_SERVER}})
+    file.write_text(original_text, "utf-8")
     file.chmod(0o640)
-    run_init(client, *([] if client.url_field is None else ["--url", URL]))
-    once = file.read_text("utf-8")
-    result = run_init(client) if client.url_field else None
-    written = json.loads(file.read_text("utf-8"))
-    assert written["theme"] == "dark"
-    assert written[client.section]["other"] == OTHER_SERVER
-    assert read_entry(client, file.read_text("utf-8")) == PROGRAM
+    first_copy = file.with_name(f"{file.name}.before-carrel-1")
+    second_copy = file.with_name(f"{file.name}.before-carrel-2")
+
+    if client.url_field:  # the client takes addresses, so a second run changes the file again
+        run_init(client, "--url", URL)
+        text_with_address = file.read_text("utf-8")
+        result = run_init(client)
+        assert str(second_copy) in result.output
+        assert second_copy.read_text("utf-8") == text_with_address
+    else:
+        run_init(client)
+
+    configuration = json.loads(file.read_text("utf-8"))
+    assert configuration["theme"] == "dark"
+    assert configuration[client.section]["other"] == OTHER_SERVER
+    assert read_entry(client, file.read_text("utf-8")) == PROGRAM_ENTRY
     assert file.stat().st_mode & 0o777 == 0o640
-    copies = [file.with_name(f"{file.name}.before-carrel-{number}") for number in (1, 2)]
-    assert copies[0].read_text("utf-8") == former
-    if result:
-        assert str(copies[1]) in result.output
-        assert copies[1].read_text("utf-8") == once
+    assert first_copy.read_text("utf-8") == original_text
 
 
 def test_the_text_of_a_toml_file_stays(home: Path) -> None:
     file = home / ".codex" / "config.toml"
     file.parent.mkdir()
     file.write_text("# mine\nmodel = 'x'\n\n[mcp_servers.other]\ncommand = 'ü'\n", "utf-8")
-    former = file.read_text("utf-8")
-    assert run_init(by_name["codex"]).exit_code == 0
-    assert file.read_text("utf-8").startswith(former)
-    assert read_entry(by_name["codex"], file.read_text("utf-8")) == PROGRAM
+    original_text = file.read_text("utf-8")
+    assert run_init(CLIENTS_BY_NAME["codex"]).exit_code == 0
+    assert file.read_text("utf-8").startswith(original_text)
+    assert read_entry(CLIENTS_BY_NAME["codex"], file.read_text("utf-8")) == PROGRAM_ENTRY
     assert tomllib.loads(file.read_text("utf-8"))["mcp_servers"]["other"] == {"command": "ü"}
-    assert file.with_name("config.toml.before-carrel-1").read_text("utf-8") == former
+    assert file.with_name("config.toml.before-carrel-1").read_text("utf-8") == original_text
 
 
 @pytest.mark.parametrize(
@@ -175,24 +182,25 @@ def test_the_text_of_a_toml_file_stays(home: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_cannot_be_changed_stays_and_the_text_is_printed(
+def test_an_unchangeable_file_stays_and_the_entry_is_printed(
     name: str, text: str | bytes, reason: str, home: Path
 ) -> None:
-    client = by_name[name]
+    client = CLIENTS_BY_NAME[name]
     file = find_file(client, home)
     file.parent.mkdir(parents=True)
     content = text.encode() if isinstance(text, str) else text
     file.write_bytes(content)
     result = run_init(client)
+
     assert result.exit_code == 1
     assert f"{file} {reason}" in result.output
-    assert str(PROGRAM["command"]) in result.output
+    assert str(PROGRAM_ENTRY["command"]) in result.output
     assert file.read_bytes() == content
     assert list(file.parent.iterdir()) == [file]
 
 
 @every_client
-def test_a_second_time_nothing_is_written(client: McpClient, home: Path) -> None:
+def test_a_second_init_writes_nothing(client: McpClient, home: Path) -> None:
     run_init(client)
     result = run_init(client)
     file = find_file(client, home)
@@ -200,10 +208,12 @@ def test_a_second_time_nothing_is_written(client: McpClient, home: Path) -> None
     assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
 
 
-def test_printing_writes_nothing(home: Path) -> None:
-    result = run_init(by_name["cursor"], "--print", "--url", URL)
+def test_the_option_print_writes_no_file(home: Path) -> None:
+    result = run_init(CLIENTS_BY_NAME["cursor"], "--print", "--url", URL)
     assert result.output.startswith(f"{home}/.cursor/mcp.json:\n\n")
-    assert read_entry(by_name["cursor"], result.output.partition(":\n\n")[2]) == {"url": URL}
+    assert read_entry(CLIENTS_BY_NAME["cursor"], result.output.partition(":\n\n")[2]) == {
+        "url": URL
+    }
     assert not list(home.iterdir())
 
 
@@ -212,25 +222,25 @@ def test_another_state_folder_is_passed_on(
     name: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CARREL_STATE", '/data/"my" Carrel')
-    client = by_name[name]
+    client = CLIENTS_BY_NAME[name]
     run_init(client)
     entry = read_entry(client, find_file(client, home).read_text("utf-8"))
     assert entry["env"].keys() == {"CARREL_STATE"}
 
 
-def test_a_linked_file_is_changed_where_it_is(home: Path) -> None:
+def test_a_linked_configuration_file_stays_a_link(home: Path) -> None:
     (home / ".cursor").mkdir()
     file = home / "dotfiles.json"
     file.write_text("{}")
     (home / ".cursor" / "mcp.json").symlink_to(file)
-    run_init(by_name["cursor"])
+    run_init(CLIENTS_BY_NAME["cursor"])
     assert (home / ".cursor" / "mcp.json").is_symlink()
-    assert read_entry(by_name["cursor"], file.read_text()) == PROGRAM
+    assert read_entry(CLIENTS_BY_NAME["cursor"], file.read_text()) == PROGRAM_ENTRY
 
 
 @pytest.mark.parametrize("name", ["claude-desktop", "vscode"])
 def test_the_file_of_a_mac_is_in_its_library(name: str, home: Path) -> None:
-    path = by_name[name].path(home, "darwin", {})
+    path = CLIENTS_BY_NAME[name].path(home, "darwin", {})
     assert path.is_relative_to(home / "Library" / "Application Support")
 
 
@@ -246,20 +256,22 @@ def test_the_file_of_a_mac_is_in_its_library(name: str, home: Path) -> None:
 def test_a_client_whose_files_were_moved_is_found(
     name: str, variable: str, file: str, home: Path
 ) -> None:
-    client, moved = by_name[name], home / "moved"
-    assert client.path(home, "linux", {variable: str(moved)}) == moved / file
-    for ignored in ("", "relative", "~/unexpanded"):
-        assert client.path(home, "linux", {variable: ignored}) == client.path(home, "linux", {})
+    client = CLIENTS_BY_NAME[name]
+    folder = home / "moved"
+    assert client.path(home, "linux", {variable: str(folder)}) == folder / file
+    for ignored_value in ("", "relative", "~/unexpanded"):
+        path = client.path(home, "linux", {variable: ignored_value})
+        assert path == client.path(home, "linux", {})
 
 
-def test_the_library_of_a_mac_is_not_moved(home: Path) -> None:
-    client = by_name["vscode"]
-    moved = client.path(home, "darwin", {"XDG_CONFIG_HOME": "/moved"})
-    assert moved == client.path(home, "darwin", {})
+def test_a_mac_ignores_the_variable_of_linux(home: Path) -> None:
+    client = CLIENTS_BY_NAME["vscode"]
+    path = client.path(home, "darwin", {"XDG_CONFIG_HOME": "/moved"})
+    assert path == client.path(home, "darwin", {})
 
 
 def test_an_address_without_a_scheme_is_refused() -> None:
-    result = run_init(by_name["cursor"], "--url", "localhost:8080/mcp")
+    result = run_init(CLIENTS_BY_NAME["cursor"], "--url", "localhost:8080/mcp")
     assert result.exit_code == 2
     assert "is not an address such as http://localhost:8080/mcp" in result.output
 
@@ -267,6 +279,6 @@ def test_an_address_without_a_scheme_is_refused() -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_write_access_is_named(home: Path) -> None:
     home.chmod(0o500)
-    result = run_init(by_name["claude"])
+    result = run_init(CLIENTS_BY_NAME["claude"])
     assert result.exit_code == 1
     assert "carrel init claude --print" in result.output

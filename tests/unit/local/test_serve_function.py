@@ -1,4 +1,4 @@
-"""Functions that are served on this machine."""
+"""A function that is served on this machine keeps idle connections open."""
 
 from __future__ import annotations
 

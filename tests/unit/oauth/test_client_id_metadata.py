@@ -1,4 +1,7 @@
-"""Clients with a metadata document: their identity, and how long it is cached."""
+"""A client may identify itself by the URL of a metadata document, which is fetched and cached.
+
+See the draft "OAuth Client ID Metadata Document".
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ DOCUMENT: dict[str, Any] = {
     "token_endpoint_auth_method": "none",
 }
 """A metadata document like that of Claude Code."""
-INVALID: list[tuple[str, dict[str, Any]]] = [
+INVALID_DOCUMENTS: list[tuple[str, dict[str, Any]]] = [
     ("client_id", {"client_id": f"{DOCUMENT_URL}?"}),
     ("client_id", {"client_id": DOCUMENT_URL.replace("client.example", "Client.example")}),
     ("client_id", {"client_id": None}),
@@ -60,11 +63,12 @@ INVALID: list[tuple[str, dict[str, Any]]] = [
     ("metadata", {"client_name": ["x"]}),
     ("metadata", {"logo_uri": "javascript:alert(1)"}),
 ]
+"""The logged reason of each refusal, and the change that makes the document invalid."""
 
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The time."""
+    """The clock of the cache."""
     return SettableClock()
 
 
@@ -89,19 +93,19 @@ def documents(fetch: SafeFetch, clock: SettableClock) -> ClientDocuments:
 
 
 def make_page(document: object, **headers: str) -> Page:
-    """Return a page with a document."""
+    """Return a page with a document; an underscore in a header's name stands for a hyphen."""
     header_names = {name.replace("_", "-"): value for name, value in headers.items()}
     return Page(json.dumps(document).encode(), headers=header_names)
 
 
-def log_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def read_log_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     """Return the log lines without their time."""
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     return [{key: value for key, value in line.items() if key != "time"} for line in lines]
 
 
 @pytest.mark.anyio
-async def test_client_has_the_fields_of_its_document(documents: ClientDocuments) -> None:
+async def test_a_client_has_the_fields_of_its_document(documents: ClientDocuments) -> None:
     client = await documents.get(DOCUMENT_URL)
     assert client
     assert client.client_name == "Claude Code"
@@ -124,7 +128,7 @@ async def test_default_authentication_method_is_none(
 
 
 @pytest.mark.anyio
-async def test_private_uri_scheme_is_accepted(
+async def test_a_redirect_to_a_private_uri_scheme_is_accepted(
     server: PublicWebServer, documents: ClientDocuments
 ) -> None:
     server.page = make_page(
@@ -134,7 +138,7 @@ async def test_private_uri_scheme_is_accepted(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("reason", "changes"), INVALID)
+@pytest.mark.parametrize(("reason", "changes"), INVALID_DOCUMENTS)
 async def test_invalid_document_is_rejected(
     server: PublicWebServer,
     documents: ClientDocuments,
@@ -145,14 +149,14 @@ async def test_invalid_document_is_rejected(
     server.page = make_page(DOCUMENT | changes)
     assert await documents.get(DOCUMENT_URL) is None
     line = {"severity": "WARNING", "message": "client_document_refused"}
-    assert log_lines(capsys) == [{**line, "host": HOST, "reason": reason}]
+    assert read_log_lines(capsys) == [{**line, "host": HOST, "reason": reason}]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'"x"', b"null", b"\xff\xfe", b"[" * 60_000, b"NaN"]
 )
-async def test_document_that_is_no_json_object_is_rejected(
+async def test_a_document_that_is_not_a_json_object_is_rejected(
     server: PublicWebServer, documents: ClientDocuments, body: bytes
 ) -> None:
     server.page = Page(body)
@@ -165,7 +169,7 @@ async def test_invalid_client_id_is_neither_fetched_nor_quoted(
 ) -> None:
     assert await documents.get("https://169.254.169.254/secret") is None
     line = {"severity": "WARNING", "message": "client_document_refused", "reason": "url"}
-    assert log_lines(capsys) == [line]
+    assert read_log_lines(capsys) == [line]
 
 
 @pytest.mark.anyio
@@ -189,6 +193,7 @@ async def test_cancelled_request_does_not_cancel_a_shared_fetch(
     cancelled_task.cancel()
     server.gate.set()
     client = await other_task
+
     assert client
     assert cancelled_task.cancelled()
     assert len(server.requests) == 1
@@ -200,13 +205,14 @@ async def test_number_of_concurrent_fetches_is_limited(
 ) -> None:
     server.gate.clear()
     tasks = [
-        asyncio.create_task(documents.get(f"{DOCUMENT_URL}?{n}"))
-        for n in range(MAX_CONCURRENT_FETCHES)
+        asyncio.create_task(documents.get(f"{DOCUMENT_URL}?{number}"))
+        for number in range(MAX_CONCURRENT_FETCHES)
     ]
     await asyncio.sleep(0)
     [error] = await asyncio.gather(documents.get(DOCUMENT_URL), return_exceptions=True)
     server.gate.set()
     await asyncio.gather(*tasks)
+
     assert isinstance(error, Unavailable)
     assert "Too many programs are being looked up at the same time." in error.message
     assert error.retry_after == 5
@@ -272,7 +278,7 @@ async def test_failure_is_cached_for_a_minute(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-async def test_server_error_is_temporary(
+async def test_a_server_error_is_cached_for_a_minute(
     server: PublicWebServer, documents: ClientDocuments, clock: SettableClock, status: int
 ) -> None:
     server.page = Page(status=status)
@@ -296,17 +302,14 @@ async def test_slow_server_is_a_temporary_error(server: PublicWebServer, tmp_pat
 
 @pytest.mark.anyio
 async def test_unreachable_server_is_a_temporary_error() -> None:
-    documents = ClientDocuments(
-        SafeFetch(FETCH_RULES, make_resolver(Endpoint("127.0.0.1", find_free_port())))
-    )
+    dead_endpoint = Endpoint("127.0.0.1", find_free_port())
+    documents = ClientDocuments(SafeFetch(FETCH_RULES, make_resolver(dead_endpoint)))
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
         await documents.get(DOCUMENT_URL)
 
 
 @pytest.mark.anyio
-async def test_unknown_host_error_says_to_check_the_address(
-    documents: ClientDocuments,
-) -> None:
+async def test_unknown_host_error_says_to_check_the_address(documents: ClientDocuments) -> None:
     with pytest.raises(Unavailable, match="server of that address does not exist") as caught:
         await documents.get("https://nobody.example/client.json")
     assert "Check the address in the program's settings" in caught.value.message

@@ -1,4 +1,4 @@
-"""The text and the security headers of the consent page, whatever a program claims."""
+"""The consent page describes a program truthfully and safely, whatever the program claims."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-HTTPS = "https://carrel.example"
+HTTPS_URL = "https://carrel.example"
 
 
 async def load_page(
     settings: Settings, path: str = "", **request_fields: object
 ) -> httpx2.Response:
+    """Load a path, or the consent page for an authorization request with these fields."""
     sign_in_app = SignInApp(settings)
     async with sign_in_app.make_client() as browser:
         return await browser.get(
@@ -32,24 +33,23 @@ async def load_page(
         )
 
 
-def read_visible_words(page: httpx2.Response) -> str:
+def read_visible_text(page: httpx2.Response) -> str:
     """Return the visible text of a page."""
     body = page.text.partition("</head>")[2]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
-def parse_policy(page: httpx2.Response) -> dict[str, str]:
+def parse_content_policy(page: httpx2.Response) -> dict[str, str]:
+    """Return the directives of a page's content security policy."""
     parts = page.headers["content-security-policy"].split("; ")
     return dict(part.split(" ", 1) for part in parts)
 
 
-async def test_the_page_names_program_destination_and_scopes(
-    settings: Settings,
-) -> None:
+async def test_the_page_names_program_destination_and_scopes(settings: Settings) -> None:
     page = await load_page(settings)
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    words = read_visible_words(page)
+    words = read_visible_text(page)
     assert "Claude asks for access to Carrel" in words
     assert "Access goes to claude.example If you do not know this site, press Deny." in words
     assert "chose this name itself, and it has not been verified" in words
@@ -57,14 +57,14 @@ async def test_the_page_names_program_destination_and_scopes(
     assert "create, change and delete data on your behalf" in words
 
 
-async def test_only_what_is_asked_for_is_listed(settings: Settings) -> None:
-    words = read_visible_words(await load_page(settings, scopes=frozenset({Scope.READ})))
+async def test_only_the_requested_scopes_are_listed(settings: Settings) -> None:
+    words = read_visible_text(await load_page(settings, scopes=frozenset({Scope.READ})))
     assert "search and read everything that you can read" in words
     assert "write, change" not in words
 
 
 async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Settings) -> None:
-    words = read_visible_words(
+    words = read_visible_text(
         await load_page(settings, client_id="https://claude.example/oauth/client.json")
     )
     assert "claude.example gives this name to the program." in words
@@ -87,13 +87,13 @@ async def test_destination_is_described_for_people(
     settings: Settings, redirect_uri: str, words: str
 ) -> None:
     page = await load_page(settings, redirect_uri=redirect_uri)
-    assert f"Access goes to {words}" in read_visible_words(page)
+    assert f"Access goes to {words}" in read_visible_text(page)
 
 
 async def test_unsafe_redirect_uri_gets_no_page(settings: Settings) -> None:
     page = await load_page(settings, redirect_uri="https://claude.example@evil.example/")
     assert page.status_code == 400
-    assert "an address that is not allowed" in read_visible_words(page)
+    assert "an address that is not allowed" in read_visible_text(page)
     assert "form-action 'none'" in page.headers["content-security-policy"]
 
 
@@ -138,7 +138,7 @@ async def test_program_without_a_name_is_called_unnamed(
     settings: Settings, name: str | None
 ) -> None:
     page = await load_page(settings, client_name=name)
-    assert "An unnamed program asks for access" in read_visible_words(page)
+    assert "An unnamed program asks for access" in read_visible_text(page)
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
@@ -146,7 +146,8 @@ async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
     settings: Settings, path: str
 ) -> None:
     page = await load_page(settings, path)
-    policy = parse_policy(page)
+    policy = parse_content_policy(page)
+
     assert policy.pop("default-src") == "'none'"
     assert policy.pop("base-uri") == "'none'"
     assert policy.pop("frame-ancestors") == "'none'"
@@ -173,7 +174,7 @@ async def test_form_action_policy_allows_the_redirect_uri(
     settings: Settings, redirect_uri: str, sources: str
 ) -> None:
     page = await load_page(settings, redirect_uri=redirect_uri)
-    assert parse_policy(page)["form-action"] == sources
+    assert parse_content_policy(page)["form-action"] == sources
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
@@ -181,8 +182,8 @@ async def test_no_page_shows_backticks(settings: Settings, path: str) -> None:
     assert "`" not in (await load_page(settings, path)).text
 
 
-async def test_over_https_the_cookie_belongs_to_this_host_alone(settings: Settings) -> None:
-    page = await load_page(settings.model_copy(update={"public_url": HTTPS}))
+async def test_a_cookie_over_https_is_bound_to_its_host(settings: Settings) -> None:
+    page = await load_page(settings.model_copy(update={"public_url": HTTPS_URL}))
     name, _, attributes = page.headers["set-cookie"].partition("=")
     assert name == "__Host-carrel"
     assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax", "Secure"]
@@ -204,13 +205,13 @@ async def test_two_open_pages_share_a_csrf_cookie(settings: Settings) -> None:
     assert second_page.headers["set-cookie"] == first_page.headers["set-cookie"]
 
 
-@pytest.mark.parametrize("mark", ["", "short", "a" * 44, '"; Domain=evil.example'])
-async def test_foreign_csrf_cookie_is_replaced(settings: Settings, mark: str) -> None:
+@pytest.mark.parametrize("cookie", ["", "short", "a" * 44, '"; Domain=evil.example'])
+async def test_an_invalid_csrf_cookie_is_replaced(settings: Settings, cookie: str) -> None:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.make_client() as browser:
         page = await browser.get(
-            sign_in_app.make_consent_target(), headers={"cookie": f"carrel={mark}"}
+            sign_in_app.make_consent_target(), headers={"cookie": f"carrel={cookie}"}
         )
     value = page.headers["set-cookie"].partition("=")[2].partition(";")[0]
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", value)
-    assert mark != value
+    assert value != cookie

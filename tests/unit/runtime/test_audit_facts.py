@@ -1,4 +1,4 @@
-"""Audit facts of a call: nothing in them may be content."""
+"""The audit facts of a call, which are logged, are numbers and codes, never content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from shared.runtime.outcome import MAX_LISTED_FACTS, validate_facts
 
-CONTENT = "some private text"
+PRIVATE_TEXT = "some private text"
 
 
 class Code(StrEnum):
@@ -32,29 +32,29 @@ def test_a_tuple_becomes_a_list_and_an_enum_its_value() -> None:
 @pytest.mark.parametrize(
     "fact",
     [
-        CONTENT,
+        PRIVATE_TEXT,
         "ä",
         "a\n",
         "x" * 101,
         math.nan,
         -math.inf,
         2**63,
-        [CONTENT],
+        [PRIVATE_TEXT],
         ["a"] * (MAX_LISTED_FACTS + 1),
     ],
 )
 def test_possible_content_is_refused_and_not_quoted(fact: Any) -> None:
     with pytest.raises(ValueError, match="an audit fact") as caught:
         validate_facts({"fact": fact})
-    assert CONTENT not in str(caught.value)
+    assert PRIVATE_TEXT not in str(caught.value)
 
 
 @pytest.mark.parametrize("fact", [None, b"a", {"a": 1}, [[1]], [None], {1}, 1j])
-def test_other_types_are_refused(fact: Any) -> None:
+def test_a_fact_of_another_type_is_refused(fact: Any) -> None:
     with pytest.raises(TypeError, match="an audit fact is"):
         validate_facts({"fact": fact})
 
 
-def test_a_name_is_checked_as_a_code() -> None:
+def test_the_name_of_a_fact_must_be_a_code() -> None:
     with pytest.raises(ValueError, match="an audit fact is a code"):
-        validate_facts({CONTENT: 1})
+        validate_facts({PRIVATE_TEXT: 1})

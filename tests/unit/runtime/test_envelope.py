@@ -1,4 +1,4 @@
-"""Envelopes: answers in the shape of a tool family."""
+"""An envelope gives the answers of a family of tools the same shape and error codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ FAMILY = Envelope(
 )
 
 
-def make_error(code: str, **details: Any) -> dict[str, Any]:
+def translate_error(code: str, **details: Any) -> dict[str, Any]:
+    """Return an error in the form of the family."""
     return FAMILY.translate_error(WireError(code=code, message="No.", details=details))
 
 
@@ -42,20 +43,20 @@ def test_failure_has_an_error_and_no_data() -> None:
         ([], "bad"),
     ],
 )
-def test_one_invalid_field_has_its_own_code(fields: list[str], code: str) -> None:
-    assert make_error("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"] == code
+def test_an_invalid_field_can_have_a_code_of_its_own(fields: list[str], code: str) -> None:
+    assert translate_error("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"] == code
 
 
 def test_field_codes_are_for_validation_errors_only() -> None:
-    assert make_error("NOT_FOUND", colour="red")["code"] == "gone"
+    assert translate_error("NOT_FOUND", colour="red")["code"] == "gone"
 
 
 def test_another_error_keeps_its_code_as_the_reason() -> None:
-    error = make_error("RATE_LIMITED", tool="a")
+    error = translate_error("RATE_LIMITED", tool="a")
     assert error["code"] == "broken"
     assert error["details"] == {"tool": "a", "reason": "RATE_LIMITED"}
 
 
-def test_retry_after_is_kept() -> None:
+def test_an_errors_retry_after_is_kept() -> None:
     wire = WireError(code="UNAVAILABLE", message="No.", details={}, retry_after=5)
     assert FAMILY.translate_error(wire)["retry_after"] == 5

@@ -1,4 +1,4 @@
-"""Facts about a call: its task and deadline, its price and audit facts."""
+"""A call's receipt has its task, its cost and its audit facts, which the gateway logs."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ ANNA = Caller.of("anna", task="thesis")
 NO_NOTES = Notes(texts=[])
 
 
-async def measure_receipt(
-    app: App, work: Callable[[Context], Outcome[Notes]], caller: Caller
+async def run_handler(
+    app: App, handler: Callable[[Context], Outcome[Notes]], caller: Caller
 ) -> Receipt:
-    """Run a call whose handler is `work`; return its receipt."""
+    """Call a tool with this handler; return the receipt."""
 
     async def run(_args: Nothing, ctx: Context) -> Outcome[Notes]:
-        return work(ctx)
+        return handler(ctx)
 
     tool = replace(READ, run=run)
     return (await invoke(tool, make_call_request(tool, caller, {}), app)).receipt
 
 
-def nothing(_context: Context) -> Outcome[Notes]:
+def return_no_notes(_context: Context) -> Outcome[Notes]:
     return Outcome(NO_NOTES)
 
 
 async def test_a_receipt_has_the_facts_of_the_call(app: App) -> None:
-    def work(_context: Context) -> Outcome[Notes]:
+    def handler(_context: Context) -> Outcome[Notes]:
         return Outcome(NO_NOTES, facts={"passages": 8, "known": False, "scores": (0.5, 0.25)})
 
-    facts = (await measure_receipt(app, work, ANNA)).notes
+    facts = (await run_handler(app, handler, ANNA)).notes
     assert facts == {"passages": 8, "known": False, "scores": [0.5, 0.25]}
 
 
 async def test_a_failure_carries_its_facts(app: App) -> None:
-    def work(_context: Context) -> Outcome[Notes]:
+    def handler(_context: Context) -> Outcome[Notes]:
         failure = Unavailable("The notebook is closed.")
         failure.facts = {"passages": 7}
         raise failure
 
-    receipt = await measure_receipt(app, work, ANNA)
+    receipt = await run_handler(app, handler, ANNA)
     assert receipt.task == "thesis"
     assert receipt.notes == {"passages": 7}
 
@@ -106,49 +106,41 @@ async def test_facts_that_could_be_content_are_refused_before_a_commit() -> None
         Outcome(NO_NOTES, facts={"text": "some private text"})
 
 
-async def test_a_call_works_in_the_task_of_its_credential(
-    app: App,
-) -> None:
-    callers = (ANNA, Caller.of("anna"))
-    tasks = [(await measure_receipt(app, nothing, caller)).task for caller in callers]
-    assert tasks == ["thesis", None]
+async def test_a_call_works_in_the_task_of_its_credential(app: App) -> None:
+    assert (await run_handler(app, return_no_notes, ANNA)).task == "thesis"
+    assert (await run_handler(app, return_no_notes, Caller.of("anna"))).task is None
 
 
-async def test_a_call_knows_its_deadline(app: App, ctx: Context) -> None:
+async def test_a_calls_context_has_its_deadline(app: App, ctx: Context) -> None:
     deadlines: list[float | None] = []
 
-    def work(call_context: Context) -> Outcome[Notes]:
+    def handler(call_context: Context) -> Outcome[Notes]:
         deadlines.append(call_context.deadline)
         return Outcome(NO_NOTES)
 
-    await measure_receipt(app, work, ANNA)
+    await run_handler(app, handler, ANNA)
     [deadline] = deadlines
     assert deadline
     assert time.time() < deadline <= time.time() + 30
     assert ctx.deadline is None
 
 
-async def test_facts_survive_serialization() -> None:
+async def test_facts_keep_their_types_when_serialized() -> None:
     notes = {"known": True, "passages": 7, "score": 0.5, "rounded": 1.0, "ids": ["a", 1]}
     call_answer = CallAnswer(result={}, receipt=Receipt(task="thesis", notes=notes))
-    received = CallAnswer.model_validate_json(call_answer.model_dump_json())
-    assert received == call_answer
-    assert [type(fact) for fact in received.receipt.notes.values()] == [
-        bool,
-        int,
-        float,
-        float,
-        list,
-    ]
+    parsed_answer = CallAnswer.model_validate_json(call_answer.model_dump_json())
+    assert parsed_answer == call_answer
+    fact_types = [type(fact) for fact in parsed_answer.receipt.notes.values()]
+    assert fact_types == [bool, int, float, float, list]
 
 
-async def test_an_old_receipt_has_no_facts_and_no_task() -> None:
+async def test_an_old_receipt_is_read_without_facts_and_task() -> None:
     answer = CallAnswer.model_validate_json('{"result": {}, "receipt": {"documents_read": 3}}')
     assert answer.receipt.notes == {}
     assert answer.receipt.task is None
 
 
-async def test_callers_see_the_cost_without_the_facts() -> None:
+async def test_a_receipts_cost_does_not_include_the_facts() -> None:
     receipt = Receipt(documents_read=3, price=5, task="thesis", notes={"passages": 7})
     cost = {"documents_read": 3, "documents_written": 0, "round_trips": 0, "milliseconds": 0.0}
     assert receipt.cost() == cost | {"price": 5}

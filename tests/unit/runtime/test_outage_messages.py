@@ -1,4 +1,4 @@
-"""Errors of unavailable tools: their advice to the caller."""
+"""The error for an unavailable tool says whether the caller may call it again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_error(effect: Effect, write_state: WriteState, **arguments: Any) -> dic
 
 
 @pytest.mark.parametrize("write_state", WriteState)
-def test_a_read_is_skipped_or_repeated(write_state: WriteState) -> None:
+def test_a_failed_read_may_be_skipped_or_repeated(write_state: WriteState) -> None:
     assert make_error(Effect.READ, write_state) == {
         "code": "UNAVAILABLE",
         "message": "add_note is temporarily unreachable: continue without it, or call it again in"
@@ -41,7 +41,7 @@ def test_a_read_is_skipped_or_repeated(write_state: WriteState) -> None:
 
 
 @pytest.mark.parametrize("effect", [Effect.WRITE, Effect.DESTROY])
-def test_a_write_that_never_began_is_repeated(effect: Effect) -> None:
+def test_a_write_that_never_began_may_be_repeated(effect: Effect) -> None:
     error = make_error(effect, WriteState.NOTHING_DONE, idempotency_key="k")
     assert error["details"] == {"tool": "add_note", "outcome": "nothing_done"}
     assert error["message"] == (
@@ -66,12 +66,13 @@ def test_a_write_with_a_key_may_be_sent_again() -> None:
     )
 
 
-def test_an_idempotent_write_is_repeated() -> None:
+def test_an_idempotent_write_may_be_repeated() -> None:
     request = CallRequest(call_id="c-1", arguments={}, caller=Caller(), deadline=0)
     tool = FakeTool("keep_note", Effect.WRITE, idempotent=True)
     error = make_outage_error(
         tool, request, "keep_note is unreachable", WriteState.UNKNOWN, 7.2
     ).to_wire()
+
     assert error == {
         "code": "UNAVAILABLE",
         "message": "keep_note is unreachable. Call it again in 8 s: what is done stays done.",

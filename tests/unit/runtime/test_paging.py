@@ -1,4 +1,4 @@
-"""Cursors, and the size of pages."""
+"""A cursor encodes the position of the next page, and a page has a limited size in bytes."""
 
 from __future__ import annotations
 
@@ -44,18 +44,17 @@ class Item(Result):
 
 
 def encode_json(value: object) -> str:
+    """Return a cursor whose content is this value."""
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
 @given(st.lists(PARTS, max_size=5))
 def test_a_position_is_decoded_as_it_was_encoded(position: list[Any]) -> None:
-    cursor = encode_cursor(In(), position)
-    assert (
-        decode_cursor(In(), TypeAdapter(CursorText).validate_python(cursor), ANY_LIST) == position
-    )
+    cursor = TypeAdapter(CursorText).validate_python(encode_cursor(In(), position))
+    assert decode_cursor(In(), cursor, ANY_LIST) == position
 
 
-def test_without_a_cursor_there_is_no_position() -> None:
+def test_a_call_without_a_cursor_has_no_position() -> None:
     assert decode_cursor(In(), None, ANY_LIST) is None
 
 
@@ -94,12 +93,12 @@ def test_a_damaged_cursor_is_refused(cursor: str) -> None:
 def test_a_cursor_that_was_copied_wrongly_is_refused() -> None:
     cursor = encode_cursor(In(), [1_718_193_600_000_000, "bread-0123456789ab"])
     for index in range(len(cursor)):
-        changed_cursor = (
-            cursor[:index] + ("A" if cursor[index] != "A" else "B") + cursor[index + 1 :]
-        )
-        for invalid in (changed_cursor, cursor[:index] or "A"):
+        other_character = "A" if cursor[index] != "A" else "B"
+        changed_cursor = cursor[:index] + other_character + cursor[index + 1 :]
+        cut_cursor = cursor[:index] or "A"
+        for invalid_cursor in (changed_cursor, cut_cursor):
             with pytest.raises(InvalidInput, match="damaged"):
-                decode_cursor(In(), invalid, POSITION)
+                decode_cursor(In(), invalid_cursor, POSITION)
 
 
 def test_a_position_of_the_right_shape_is_decoded() -> None:
@@ -132,7 +131,7 @@ def test_items_that_fit_make_one_page() -> None:
 def test_items_beyond_the_limit_are_left_for_the_next_page() -> None:
     items = [Item(text="x" * 10_000) for _ in range(6)]
     page = fit_page(items)
-    assert items[:3] == page
+    assert page == items[:3]
     assert sum(len(item.model_dump_json()) for item in page) <= MAX_PAGE_BYTES
 
 
@@ -141,10 +140,10 @@ def test_the_limit_counts_bytes_not_characters() -> None:
     assert fit_page(items) == items[:1]
 
 
-def test_an_item_too_large_for_any_page_is_a_page_of_its_own() -> None:
+def test_an_item_larger_than_a_page_is_a_page_of_its_own() -> None:
     items = [Item(text="x" * (MAX_PAGE_BYTES + 1)), Item(text="y")]
     assert fit_page(items) == items[:1]
 
 
-def test_no_items_make_an_empty_page() -> None:
+def test_an_empty_list_is_an_empty_page() -> None:
     assert fit_page([]) == []

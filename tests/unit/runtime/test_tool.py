@@ -1,4 +1,4 @@
-"""A tool's declaration as data."""
+"""A tool is declared as data, with its arguments and result as JSON schemas."""
 
 from __future__ import annotations
 
@@ -74,9 +74,10 @@ BOOK = {
 }
 
 
-def make_schema(side: str) -> dict[str, Any]:
-    json_schema: dict[str, Any] = TOOL.declaration()[side]
-    return json_schema
+def get_schema(side: str) -> dict[str, Any]:
+    """Return the published schema of the arguments or of the result."""
+    schema: dict[str, Any] = TOOL.declaration()[side]
+    return schema
 
 
 def test_a_tool_may_need_another_scope_than_its_effect() -> None:
@@ -84,8 +85,9 @@ def test_a_tool_may_need_another_scope_than_its_effect() -> None:
     assert replace(TOOL, required_scope=Scope.CURATE).scope is Scope.CURATE
 
 
-def test_a_declaration_has_all_but_the_handler() -> None:
+def test_a_declaration_has_everything_except_the_handler() -> None:
     declaration = TOOL.declaration()
+
     assert {key: value for key, value in declaration.items() if "Schema" not in key} == {
         "name": "find_books",
         "title": "Find books",
@@ -107,7 +109,7 @@ def test_a_declaration_has_all_but_the_handler() -> None:
 
 
 def test_a_result_is_published_as_names_and_types() -> None:
-    assert make_schema("outputSchema")["properties"] == {
+    assert get_schema("outputSchema")["properties"] == {
         "best": BOOK,
         "others": {"type": "object", "additionalProperties": BOOK},
     }
@@ -115,11 +117,11 @@ def test_a_result_is_published_as_names_and_types() -> None:
 
 def test_limits_of_values_are_checked_but_not_published() -> None:
     assert In.model_json_schema()["properties"]["year"]["anyOf"][0]["minimum"] == 0
-    assert "minimum" not in make_schema("inputSchema")["properties"]["year"]
+    assert "minimum" not in get_schema("inputSchema")["properties"]["year"]
 
 
 def test_a_fields_description_beats_its_types() -> None:
-    assert make_schema("inputSchema")["properties"]["order"] == {
+    assert get_schema("inputSchema")["properties"]["order"] == {
         "type": "string",
         "enum": ["title", "date"],
         "default": "title",
@@ -128,7 +130,7 @@ def test_a_fields_description_beats_its_types() -> None:
 
 
 def test_generated_titles_are_dropped_but_not_fields() -> None:
-    input_schema = make_schema("inputSchema")
+    input_schema = get_schema("inputSchema")
     assert input_schema["properties"]["title"] == {
         "type": "string",
         "description": "Words of the title.",
@@ -138,15 +140,15 @@ def test_generated_titles_are_dropped_but_not_fields() -> None:
 
 
 def test_optional_arguments_are_published_without_null() -> None:
-    assert make_schema("inputSchema")["properties"]["year"] == {
+    assert get_schema("inputSchema")["properties"]["year"] == {
         "type": "integer",
         "description": "When it was published.",
     }
 
 
 def test_each_declaration_is_a_new_object() -> None:
-    make_schema("inputSchema")["properties"].clear()
-    assert set(make_schema("inputSchema")["properties"]) == {"order", "title", "year"}
+    get_schema("inputSchema")["properties"].clear()
+    assert set(get_schema("inputSchema")["properties"]) == {"order", "title", "year"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Screening: secrets and personal data are found by line and kind, and never repeated."""
+"""Screening finds secrets and personal data by line and kind, and never repeats them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.secret_samples import (
 )
 
 KEY = make_tokens()["AWS access key"]
-MAIL = "ida.loaf" + "@" + "gmail.com"
+MAIL = "ida.loaf" + "@" + "gmail.com"  # joined, so that scanners of this repository pass over it
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_secret_is_found_in_its_line(sample: SecretSample) -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS_TEXTS)
-def test_innocent_text_is_not_refused(text: str) -> None:
+def test_harmless_text_has_no_findings(text: str) -> None:
     assert screen_texts({"text": text}) == []
 
 
@@ -63,6 +63,7 @@ def test_findings_are_ordered_without_duplicates() -> None:
         "text": f"a\r\n{MAIL} {KEY} {MAIL}\r\n\r\n{KEY}",
         "tags": "a",
     }
+
     assert screen_texts(texts) == [
         ScreeningFinding("title", 1, "AWS access key"),
         ScreeningFinding("text", 2, "AWS access key"),
@@ -74,11 +75,12 @@ def test_findings_are_ordered_without_duplicates() -> None:
 def test_most_specific_kind_is_reported() -> None:
     token = make_tokens()["GitHub token"]
     text = f"GITHUB_TOKEN={token}\nhttps://ida:{make_random_text(ALNUM, 12)}@acme.io"
-    assert [f.kind for f in screen_texts({"text": text})] == ["GitHub token", "password in a URL"]
+    kinds = [finding.kind for finding in screen_texts({"text": text})]
+    assert kinds == ["GitHub token", "password in a URL"]
 
 
 @pytest.mark.parametrize(
-    "hidden",
+    "disguised_key",
     [
         KEY[:7] + "\u200b" + KEY[7:],
         "\u00ad".join(KEY),
@@ -87,34 +89,35 @@ def test_most_specific_kind_is_reported() -> None:
     ],
     ids=["zero-width space", "soft hyphens", "full-width", "selectors"],
 )
-def test_disguised_secret_is_found_in_its_line(hidden: str) -> None:
-    text = f"\u200bfirst\nsecond\u2028still the second\n{hidden}"
+def test_disguised_secret_is_found_in_its_line(disguised_key: str) -> None:
+    text = f"\u200bfirst\nsecond\u2028still the second\n{disguised_key}"
     assert screen_texts({"text": text}) == [ScreeningFinding("text", 3, "AWS access key")]
 
 
 def test_secret_after_an_escaped_line_break_is_found() -> None:
     text = rf"'one\n{make_tokens()['npm token']}\n{make_json_web_token()}'"
-    assert [f.kind for f in screen_texts({"text": text})] == ["JSON web token", "npm token"]
+    kinds = [finding.kind for finding in screen_texts({"text": text})]
+    assert kinds == ["JSON web token", "npm token"]
 
 
-def test_allowlist_comment_is_ignored() -> None:
+def test_a_secret_with_an_allowlist_comment_is_found() -> None:
     text = f"key = '{KEY}'  # pragma: allowlist secret"
     assert screen_texts({"text": text}) == [ScreeningFinding("text", 1, "AWS access key")]
 
 
-def test_deeply_nested_web_token_is_no_error() -> None:
+def test_a_deeply_nested_web_token_causes_no_error() -> None:
     parts = ['{"alg":"none"}', '{"a":' + "[" * 30_000]
     token = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
     assert screen_texts({"text": token}) == []
 
 
-def test_refusal_lists_lines_kinds_and_next_step() -> None:
+def test_the_error_lists_lines_and_kinds_and_gives_advice() -> None:
     error = make_screening_error(screen_texts({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
     assert error.details == {"text": "line 3: AWS access key; line 5: e-mail address"}
     assert "placeholder" in error.message
 
 
-def test_refusal_lists_at_most_twenty_lines() -> None:
+def test_the_error_lists_at_most_twenty_lines() -> None:
     listing = make_screening_error(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
     assert listing.count("AWS access key") == 20
     assert listing.endswith("line 20: AWS access key; and 5 more")
@@ -142,9 +145,8 @@ def test_any_text_can_be_screened(text: str) -> None:
 
 
 def test_screening_is_thread_safe() -> None:
-    texts = [{"text": planted.text} for planted in make_secrets()] + [
-        {"text": make_random_text(HEX, 40)}
-    ]
-    alone = [screen_texts(text) for text in texts]
+    texts = [{"text": sample.text} for sample in make_secrets()]
+    texts.append({"text": make_random_text(HEX, 40)})
+    expected = [screen_texts(text) for text in texts]
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(screen_texts, texts * 4)) == alone * 4
+        assert list(pool.map(screen_texts, texts * 4)) == expected * 4

@@ -1,4 +1,4 @@
-"""Fusion: one order from similarity and BM25."""
+"""Fusion ranks candidates by a weighted sum of their similarity and BM25 score."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ def test_both_scores_are_normalised_and_added_by_weight() -> None:
     pool = {"a": Scores(0.8, 0.0), "b": Scores(0.4, 10.0), "c": Scores(0.7, 5.0)}
     ranking = fuse(pool, 0.6)
     assert [member for member, _ in ranking] == ["c", "a", "b"]
-    assert [score for _, score in ranking] == pytest.approx([0.6 * 0.75 + 0.4 * 0.5, 0.6, 0.4])
+    # Each score is scaled so that the lowest of the pool becomes 0 and the highest 1.
+    assert dict(ranking) == pytest.approx(
+        {"a": 0.6 * 1 + 0.4 * 0, "b": 0.6 * 0 + 0.4 * 1, "c": 0.6 * 0.75 + 0.4 * 0.5}
+    )
 
 
-def test_an_empty_pool_has_no_order() -> None:
+def test_an_empty_pool_gives_an_empty_ranking() -> None:
     assert fuse({}) == []
 
 
@@ -30,7 +33,9 @@ def test_an_empty_pool_has_no_order() -> None:
     ("scores", "expected"),
     [(Scores(0.3, 2.0), 1.0), (Scores(0.3, 0.0), 0.6), (Scores(0.0, 0.0), 0.0)],
 )
-def test_a_lone_candidate_scores_by_what_found_it(scores: Scores, expected: float) -> None:
+def test_a_lone_candidate_gets_the_weights_of_its_nonzero_scores(
+    scores: Scores, expected: float
+) -> None:
     assert fuse({"a": scores}, dense_weight=0.6) == [("a", expected)]
 
 
@@ -39,7 +44,7 @@ def test_equal_candidates_are_ordered_by_id() -> None:
     assert [member for member, _ in fuse(pool)] == ["a", "b", "c"]
 
 
-def test_equal_scores_leave_the_order_to_the_other_score() -> None:
+def test_candidates_equal_in_one_score_are_ranked_by_the_other() -> None:
     pool = {"a": Scores(0.5, 1.0), "b": Scores(0.5, 3.0), "c": Scores(0.5, 2.0)}
     assert [member for member, _ in fuse(pool)] == ["b", "c", "a"]
 
@@ -61,7 +66,9 @@ def test_every_candidate_is_ranked_once_by_a_score_from_0_to_1(
 
 
 @given(POOLS, WEIGHTS)
-def test_the_order_of_the_pool_does_not_matter(pool: dict[str, Scores], weight: float) -> None:
+def test_the_ranking_does_not_depend_on_the_order_of_the_pool(
+    pool: dict[str, Scores], weight: float
+) -> None:
     assert fuse(dict(reversed(pool.items())), weight) == fuse(pool, weight)
 
 

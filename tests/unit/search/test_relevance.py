@@ -1,4 +1,7 @@
-"""Relevance: whether anything matches."""
+"""A search says that nothing matches if the hits' evidence is below the calibrated thresholds.
+
+The evidence of a hit is its similarity and its coverage, the share of the query's words in it.
+"""
 
 from __future__ import annotations
 
@@ -20,45 +23,46 @@ from shared.search.relevance import (
 
 DOCUMENTS = 1_000
 TOTALS = Totals(DOCUMENTS, 20_000)
-COMMON = {"bread": Postings(200, {}), "oven": Postings(20, {})}
+KNOWN_TERMS = {"bread": Postings(200, {}), "oven": Postings(20, {})}
 CALIBRATION = Calibration(similarity=0.3, together=0.4, words=0.25)
 HITS = st.builds(Evidence, st.none() | st.floats(-1, 1), st.none() | st.floats(0, 1))
 POOLS = st.lists(HITS, max_size=5)
 
 
 def is_match(similarity: float | None, hit_coverage: float | None) -> bool:
+    """Return whether a hit with this evidence, the only one, is a match."""
     return anything_matches([Evidence(similarity, hit_coverage)], CALIBRATION, DOCUMENTS)
 
 
-def test_a_term_counts_its_idf_for_each_repeat() -> None:
-    assert compute_information(["bread", "oven", "bread"], COMMON, TOTALS) == {
+def test_a_repeated_term_counts_its_idf_twice() -> None:
+    assert compute_information(["bread", "oven", "bread"], KNOWN_TERMS, TOTALS) == {
         "bread": 2 * idf(200, DOCUMENTS),
         "oven": idf(20, DOCUMENTS),
     }
 
 
 def test_a_term_in_no_document_has_the_most_information() -> None:
-    information = compute_information(["bread", "oven", "zeppelin"], COMMON, TOTALS)
+    information = compute_information(["bread", "oven", "zeppelin"], KNOWN_TERMS, TOTALS)
     assert max(information, key=information.__getitem__) == "zeppelin"
 
 
 def test_coverage_is_the_share_of_information_in_a_document() -> None:
     information = {"bread": 1.0, "oven": 2.0, "zeppelin": 5.0}
-    assert [
-        compute_coverage(information, document_terms)
-        for document_terms in (set(), {"bread"}, {"bread", "oven"}, set(information))
-    ] == [0.0, 0.125, 0.375, 1.0]
+    assert compute_coverage(information, set()) == 0.0
+    assert compute_coverage(information, {"bread"}) == 1 / 8
+    assert compute_coverage(information, {"bread", "oven"}) == 3 / 8
+    assert compute_coverage(information, set(information)) == 1.0
 
 
-def test_terms_of_the_document_alone_cover_nothing() -> None:
+def test_a_document_without_terms_of_the_query_has_no_coverage() -> None:
     assert compute_coverage({"bread": 1.0}, {"tin", "crust"}) == 0.0
 
 
 def test_a_query_of_stop_words_has_no_coverage() -> None:
-    assert compute_coverage(compute_information([], COMMON, TOTALS), {"bread"}) is None
+    assert compute_coverage(compute_information([], KNOWN_TERMS, TOTALS), {"bread"}) is None
 
 
-def test_without_hits_nothing_matches() -> None:
+def test_an_empty_pool_does_not_match() -> None:
     assert not anything_matches([], MINILM, DOCUMENTS)
 
 
@@ -72,28 +76,31 @@ def test_without_hits_nothing_matches() -> None:
         (-0.1, 0.99, False),
     ],
 )
-def test_similarity_and_words_make_up_for_each_other(
+def test_similarity_and_coverage_compensate_for_each_other(
     similarity: float, hit_coverage: float, *, expected: bool
 ) -> None:
     assert is_match(similarity, hit_coverage) == expected
 
 
 def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
-    information = compute_information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
+    information = compute_information(["oven", "bread", "oven", "tin"], KNOWN_TERMS, TOTALS)
     assert is_match(-1.0, compute_coverage(information, ["tin", "bread", "oven"]))
 
 
-def test_similarity_and_words_of_different_hits_do_not_add_up() -> None:
-    near_hit, wordy_hit = Evidence(0.35, 0.0), Evidence(0.1, 0.9)
-    assert not anything_matches([near_hit, wordy_hit], CALIBRATION, DOCUMENTS)
-    assert anything_matches([near_hit, wordy_hit, Evidence(0.35, 0.9)], CALIBRATION, DOCUMENTS)
+def test_similarity_and_coverage_of_two_hits_do_not_add_up() -> None:
+    similar_hit = Evidence(0.35, 0.0)
+    hit_with_words = Evidence(0.1, 0.9)
+    hit_with_both = Evidence(0.35, 0.9)
+    assert not anything_matches([similar_hit, hit_with_words], CALIBRATION, DOCUMENTS)
+    assert anything_matches([similar_hit, hit_with_words, hit_with_both], CALIBRATION, DOCUMENTS)
 
 
-def test_without_words_similarity_decides_by_its_own_constant() -> None:
-    assert [is_match(similarity, None) for similarity in (0.3, 0.29)] == [True, False]
+def test_a_query_without_words_is_matched_by_similarity_alone() -> None:
+    assert is_match(0.3, None)
+    assert not is_match(0.29, None)
 
 
-def test_without_similarity_coverage_decides() -> None:
+def test_a_hit_without_similarity_is_matched_by_coverage_alone() -> None:
     threshold = compute_min_coverage(DOCUMENTS)
     assert is_match(None, threshold)
     assert not is_match(None, threshold - 0.01)
@@ -106,8 +113,9 @@ def test_a_hit_without_evidence_does_not_match() -> None:
 def test_a_larger_corpus_requires_more_coverage() -> None:
     thresholds = [compute_min_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
     assert thresholds == sorted(thresholds)
-    assert [thresholds[2], thresholds[3]] == pytest.approx([0.17, 0.32], abs=0.005)
     assert thresholds[-1] < 1
+    assert compute_min_coverage(64) == pytest.approx(0.17, abs=0.005)
+    assert compute_min_coverage(5_000) == pytest.approx(0.32, abs=0.005)
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -127,8 +135,10 @@ def test_another_hit_never_undoes_a_match(pool: list[Evidence], hit: Evidence) -
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_higher_scores_never_undo_a_match(
-    similarity: float, hit_coverage: float, nearer: float, wordier: float
+    similarity: float, hit_coverage: float, more_similarity: float, more_coverage: float
 ) -> None:
-    better_hit = Evidence(min(similarity + nearer, 1), min(hit_coverage + wordier, 1))
+    better_hit = Evidence(
+        min(similarity + more_similarity, 1), min(hit_coverage + more_coverage, 1)
+    )
     if anything_matches([Evidence(similarity, hit_coverage)], MINILM, DOCUMENTS):
         assert anything_matches([better_hit], MINILM, DOCUMENTS)

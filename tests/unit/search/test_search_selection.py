@@ -1,4 +1,4 @@
-"""The passages that a selection admits."""
+"""A selection admits the passages that pass its filters and lie in its span of days."""
 
 from __future__ import annotations
 
@@ -67,8 +67,7 @@ def make_day(text: str) -> date:
     ],
 )
 def test_a_passage_must_have_a_facet_of_every_filter(
-    filters: list[FacetFilter],
-    expected: bool,  # noqa: FBT001 - an outcome
+    filters: list[FacetFilter], *, expected: bool
 ) -> None:
     assert Selection(tuple(filters)).admits(make_chunk()) == expected
 
@@ -84,7 +83,7 @@ def test_a_passage_must_have_a_facet_of_every_filter(
         (None, False),
     ],
 )
-def test_a_date_must_lie_in_the_days(moment: datetime | None, expected: bool) -> None:  # noqa: FBT001 - an outcome
+def test_a_passages_date_must_lie_in_the_span(moment: datetime | None, *, expected: bool) -> None:
     selection = Selection(span=DateSpan(NOON.date(), NOON.date()))
     assert selection.admits(make_chunk(dated_at=moment)) == expected
 
@@ -105,7 +104,7 @@ def test_an_undated_passage_passes_without_a_span() -> None:
         ("2024-01-01", "9999-12-31", []),
     ],
 )
-def test_short_spans_have_months(first: str, last: str, expected: list[str]) -> None:
+def test_only_a_short_span_has_months(first: str, last: str, expected: list[str]) -> None:
     selection = Selection(span=DateSpan(make_day(first), make_day(last)))
     assert selection.months == [Facet(Kind.MONTH, name) for name in expected]
 

@@ -1,4 +1,4 @@
-"""The transitions of a task."""
+"""A task, a to-do of a user, can be completed, reopened, deleted and restored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_task_is_open_until_completed() -> None:
     assert completed_task.reopen(ONE_O_CLOCK).status is TaskStatus.OPEN
 
 
-def test_restored_task_is_as_before() -> None:
+def test_a_restored_task_equals_the_task_before_its_deletion() -> None:
     completed_task = TASK.complete(NOON)
     for task in (TASK, completed_task):
         deleted_task = task.delete(NOON)
@@ -39,7 +39,7 @@ def test_restored_task_is_as_before() -> None:
         assert deleted_task.restore(NOON) == task
 
 
-def test_transition_without_change_returns_itself() -> None:
+def test_a_transition_without_a_change_returns_the_same_task() -> None:
     assert TASK.reopen(ONE_O_CLOCK) is TASK
     assert TASK.restore(ONE_O_CLOCK) is TASK
     completed_task, deleted_task = TASK.complete(NOON), TASK.delete(NOON)
@@ -49,11 +49,10 @@ def test_transition_without_change_returns_itself() -> None:
 
 def test_deleted_task_expires_after_the_period() -> None:
     deleted_task = TASK.delete(NOON)
-    end = NOON + RESTORE_PERIOD
-    moment = timedelta(microseconds=1)
-    assert not deleted_task.is_expired(end - moment)
-    assert deleted_task.is_expired(end)
-    assert not TASK.is_expired(end)
+    end_of_period = NOON + RESTORE_PERIOD
+    assert not deleted_task.is_expired(end_of_period - timedelta(microseconds=1))
+    assert deleted_task.is_expired(end_of_period)
+    assert not TASK.is_expired(end_of_period)
 
 
 @pytest.mark.parametrize(

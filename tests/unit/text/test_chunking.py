@@ -1,4 +1,8 @@
-"""Chunking: the boundaries at which texts are split."""
+"""A text is split into chunks at paragraphs, sentences and words, within limits of tokens.
+
+A chunk has about the target number of tokens and at most the maximum; the end of a chunk is
+repeated in the next one, up to the overlap.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +23,21 @@ SCRIPTS = ("他是老师。", "她", "مكتبة ", "؟ ", "क्ष", "ที�
 LAYOUT = ("\n\n", "\r\n\r\n", "\r\n", "\n", "\t", "- item\n", "| a | b |\n", "    return x\n")
 ODDITIES = ("A\xa0.", "e\u0301", "\u0301" * 40, "\ud800", "os.path ", "x" * 50)
 SIGNS = ('"', "(", ")", "\xa0", "\u2029", "\u0301", "\u0600", "\u0d4e")
-# The parts of texts, and what often breaks them.
+# Ordinary parts of texts, and parts that often break the splitting of texts.
 PIECES = PROSE + SCRIPTS + LAYOUT + ODDITIES + SIGNS
 TEXTS = st.text() | st.lists(st.sampled_from(PIECES), min_size=40, max_size=120).map("".join)
 
 
 @st.composite
-def limits(draw: st.DrawFn) -> ChunkLimits:
+def draw_limits(draw: st.DrawFn) -> ChunkLimits:
+    """Draw valid limits."""
     target = draw(st.integers(1, 40))
     maximum = draw(st.integers(target, 2 * target))
     return ChunkLimits(target, maximum, overlap=draw(st.integers(0, target // 2)))
 
 
 def split_text(text: str, limits: ChunkLimits) -> list[str]:
+    """Return the texts of the chunks."""
     return [text[span.start : span.end] for span in split_chunks(text, limits)]
 
 
@@ -39,7 +45,7 @@ def make_sentences(count: int) -> str:
     return " ".join(f"Sentence number {number} of this text ends here." for number in range(count))
 
 
-@given(TEXTS, limits())
+@given(TEXTS, draw_limits())
 def test_chunks_cover_everything_but_white_space(text: str, limits: ChunkLimits) -> None:
     end = 0
     for span in split_chunks(text, limits):
@@ -48,32 +54,32 @@ def test_chunks_cover_everything_but_white_space(text: str, limits: ChunkLimits)
     assert not text[end:].strip()
 
 
-@given(TEXTS, limits())
+@given(TEXTS, draw_limits())
 def test_chunks_neither_start_nor_end_on_white_space(text: str, limits: ChunkLimits) -> None:
     assert all(chunk == chunk.strip() != "" for chunk in split_text(text, limits))
 
 
-@given(TEXTS, limits())
+@given(TEXTS, draw_limits())
 def test_each_chunk_starts_and_ends_after_the_previous(text: str, limits: ChunkLimits) -> None:
     for span, next_span in pairwise(split_chunks(text, limits)):
         assert span.start < next_span.start
         assert span.end < next_span.end
 
 
-@given(TEXTS, limits())
+@given(TEXTS, draw_limits())
 def test_no_chunk_is_over_the_maximum(text: str, limits: ChunkLimits) -> None:
     assert all(count_tokens(chunk) <= limits.maximum for chunk in split_text(text, limits))
 
 
-@given(TEXTS, limits())
+@given(TEXTS, draw_limits())
 def test_chunks_overlap_by_no_more_than_allowed(text: str, limits: ChunkLimits) -> None:
     for span, next_span in pairwise(split_chunks(text, limits)):
         assert count_tokens(text[next_span.start : span.end]) <= limits.overlap
 
 
-@given(TEXTS, limits())
+@given(TEXTS, draw_limits())
 def test_no_word_is_cut_that_fits_a_chunk(text: str, limits: ChunkLimits) -> None:
-    """Chinese is left out: its sentences follow one another without a space."""
+    """Chinese is removed from the texts, as its sentences follow each other without a space."""
     text = regex.sub(r"[\p{Han}。👩👧👦👍🏽]", "", text)
     edges = {edge for span in split_chunks(text, limits) for edge in (span.start, span.end)}
     for word in regex.finditer(r"[^\s\x1c-\x1f]+", text):
@@ -81,7 +87,7 @@ def test_no_word_is_cut_that_fits_a_chunk(text: str, limits: ChunkLimits) -> Non
             assert not any(word.start() < edge < word.end() for edge in edges), word[0]
 
 
-@given(TEXTS, limits())
+@given(TEXTS, draw_limits())
 def test_no_character_is_cut(text: str, limits: ChunkLimits) -> None:
     edges = {edge for span in split_chunks(text, limits) for edge in (span.start, span.end)}
     for cluster in regex.finditer(r"\X", text):
@@ -89,7 +95,7 @@ def test_no_character_is_cut(text: str, limits: ChunkLimits) -> None:
             assert not any(cluster.start() < edge < cluster.end() for edge in edges), cluster[0]
 
 
-@given(TEXTS, TEXTS, limits())
+@given(TEXTS, TEXTS, draw_limits())
 def test_appending_changes_at_most_the_last_two_chunks(
     text: str, appended_text: str, limits: ChunkLimits
 ) -> None:
@@ -97,7 +103,7 @@ def test_appending_changes_at_most_the_last_two_chunks(
     assert split_chunks(text + appended_text, limits)[: len(stable_spans)] == stable_spans
 
 
-@given(TEXTS, limits())
+@given(TEXTS, draw_limits())
 def test_the_same_text_gives_the_same_chunks(text: str, limits: ChunkLimits) -> None:
     assert split_chunks(text, limits) == split_chunks(text, limits)
 
@@ -112,7 +118,7 @@ def test_a_short_text_is_one_chunk(text: str) -> None:
     assert split_chunks(text) == [Span(0, len(text))]
 
 
-def test_white_space_around_a_text_is_left_out() -> None:
+def test_white_space_around_a_text_is_in_no_chunk() -> None:
     assert split_chunks("\n\none\r\n") == [Span(2, 5)]
 
 
@@ -140,9 +146,8 @@ def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
 
 def test_a_paragraph_ends_a_chunk_that_is_half_full() -> None:
     text = f"{make_sentences(2)}\n\n{make_sentences(8)}"
-    assert (
-        split_text(text, ChunkLimits(50, 60, 0))[0] == f"{make_sentences(2)}\n\n{make_sentences(3)}"
-    )
+    first_chunk, *_ = split_text(text, ChunkLimits(50, 60, 0))
+    assert first_chunk == f"{make_sentences(2)}\n\n{make_sentences(3)}"
 
 
 def test_the_overlap_stays_within_the_paragraph() -> None:
@@ -157,11 +162,10 @@ def test_a_sentence_that_crosses_the_target_is_finished() -> None:
     assert split_text(f"{sentence} {sentence}", ChunkLimits(50, 100, 0)) == [sentence, sentence]
 
 
-def test_the_overlap_gives_way_to_a_sentence_that_fills_a_chunk() -> None:
+def test_the_overlap_is_dropped_before_a_sentence_of_a_whole_chunk() -> None:
     short_sentences, long_sentence = "This is short. " * 12, "word " * 95 + "end."
-    assert (
-        long_sentence in split_text(short_sentences + long_sentence, ChunkLimits(50, 100, 25))[-1]
-    )
+    *_, last_chunk = split_text(short_sentences + long_sentence, ChunkLimits(50, 100, 25))
+    assert long_sentence in last_chunk
 
 
 def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
@@ -173,27 +177,23 @@ def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
 
 def test_a_chunk_has_more_than_one_short_sentence() -> None:
     text = "Yes, it is. " + "word " * 150
-    assert [count_tokens(chunk) for chunk in split_text(text, ChunkLimits(50, 60, 0))] == [
-        50,
-        50,
-        55,
-    ]
+    token_counts = [count_tokens(chunk) for chunk in split_text(text, ChunkLimits(50, 60, 0))]
+    assert token_counts == [50, 50, 55]
 
 
 def test_a_word_that_fits_a_chunk_stays_whole_after_a_short_one() -> None:
-    address = "x" * 6 * 100
+    address = "x" * 6 * 100  # 100 tokens
     assert split_text(f"see {address}", ChunkLimits(60, 100, 0)) == ["see", address]
 
 
-def test_a_short_rest_joins_the_chunk_before() -> None:
+def test_a_short_remainder_joins_the_chunk_before() -> None:
     assert len(split_text(make_sentences(13), ChunkLimits(110, 200, 20))) == 1
 
 
-def test_a_short_rest_that_does_not_fit_stays_alone() -> None:
+def test_a_short_remainder_that_does_not_fit_is_a_chunk() -> None:
     words = "word " * 100
-    assert [
-        count_tokens(chunk) for chunk in split_text(words + "a b c d e", ChunkLimits(100, 100, 0))
-    ] == [100, 5]
+    chunks = split_text(words + "a b c d e", ChunkLimits(100, 100, 0))
+    assert [count_tokens(chunk) for chunk in chunks] == [100, 5]
 
 
 def test_german_abbreviations_do_not_end_a_sentence() -> None:
@@ -202,7 +202,7 @@ def test_german_abbreviations_do_not_end_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "ending"),
+    ("sentence", "full_stop"),
     [
         ("他是老师。", "。"),
         ("彼は先生です。", "。"),
@@ -210,43 +210,45 @@ def test_german_abbreviations_do_not_end_a_sentence() -> None:
         ("वह एक शिक्षक है। ", "।"),
     ],
 )
-def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> None:
-    pieces = split_text(sentence * 60, ChunkLimits(60, 90, 15))
-    assert len(pieces) > 3
-    assert {(chunk[0], chunk[-1]) for chunk in pieces} == {(sentence[0], ending)}
+def test_every_script_is_cut_after_its_sentences(sentence: str, full_stop: str) -> None:
+    chunks = split_text(sentence * 60, ChunkLimits(60, 90, 15))
+    assert len(chunks) > 3
+    for chunk in chunks:
+        assert chunk.startswith(sentence[0])
+        assert chunk.endswith(full_stop)
 
 
 def test_a_name_with_dots_does_not_end_a_sentence() -> None:
     text = "call os.Path.Join and then www.Example.Com for more " * 30
-    assert not any(
-        chunk.startswith(("Path", "Join")) for chunk in split_text(text, ChunkLimits(60, 90, 15))
-    )
+    chunks = split_text(text, ChunkLimits(60, 90, 15))
+    assert not any(chunk.startswith(("Path", "Join")) for chunk in chunks)
 
 
 def test_a_table_is_cut_between_rows() -> None:
     table = "\n".join(f"| item {number} | {number}.5 kg |" for number in range(60))
-    assert all(
-        chunk.startswith("| item") and chunk.endswith("kg |")
-        for chunk in split_text(table, ChunkLimits(60, 90, 15))
-    )
+    for chunk in split_text(table, ChunkLimits(60, 90, 15)):
+        assert chunk.startswith("| item")
+        assert chunk.endswith("kg |")
 
 
 def test_code_is_cut_between_lines() -> None:
     lines = [f"    total_{number} = sum(values[{number}:])" for number in range(60)]
-    pieces = split_text("\n".join(lines), ChunkLimits(60, 90, 15))
     code_lines = {line.strip() for line in lines}
-    assert all(code_lines.issuperset(map(str.strip, chunk.splitlines())) for chunk in pieces)
+    for chunk in split_text("\n".join(lines), ChunkLimits(60, 90, 15)):
+        assert {line.strip() for line in chunk.splitlines()} <= code_lines
 
 
 def test_one_line_of_a_million_characters_is_cut_at_the_target() -> None:
-    pieces = split_text("x" * 1_000_000, ChunkLimits())
-    assert {*map(len, pieces[:-1])} == {512 * 6}
-    assert sum(map(len, pieces)) == 1_000_000
+    chunks = split_text("x" * 1_000_000, ChunkLimits())
+    default_target, letters_per_token = 512, 6
+    assert {len(chunk) for chunk in chunks[:-1]} == {default_target * letters_per_token}
+    assert sum(map(len, chunks)) == 1_000_000
 
 
 def test_emoji_in_one_long_word_stay_whole() -> None:
-    pieces = split_text((FAMILY + "👍🏽🇩🇪") * 100, ChunkLimits(50, 50, 10))
-    assert {c for chunk in pieces for c in regex.findall(r"\X", chunk)} == {FAMILY, "👍🏽", "🇩🇪"}
+    chunks = split_text((FAMILY + "👍🏽🇩🇪") * 100, ChunkLimits(50, 50, 10))
+    characters = {character for chunk in chunks for character in regex.findall(r"\X", chunk)}
+    assert characters == {FAMILY, "👍🏽", "🇩🇪"}
 
 
 @pytest.mark.parametrize("values", [(0, 10, 0), (10, 5, 0), (10, 20, 6), (10, 20, -1)])

@@ -1,4 +1,4 @@
-"""The sentences of a text, and its key sentences."""
+"""A text is split into sentences of prose, which are ranked by how central they are."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ BAKING_TEXT = (
 
 
 def rank_texts(text: str, title: str = "") -> Sequence[str]:
+    """Return the sentences of a text, the most central first."""
     return [sentence.text for sentence in rank_sentences(text, title)]
 
 
@@ -47,19 +48,19 @@ def rank_texts(text: str, title: str = "") -> Sequence[str]:
         (" \n\t\n", []),
     ],
 )
-def test_sentences_are_those_of_prose(text: str, expected: list[str]) -> None:
+def test_a_text_is_split_into_the_sentences_of_its_prose(text: str, expected: list[str]) -> None:
     assert split_sentences(text) == expected
 
 
 def test_central_sentences_come_first() -> None:
-    best = rank_texts(BAKING_TEXT)
-    assert best[0] == "A dough needs time more than it needs kneading."
-    assert best.index("My aunt owned a red car.") > best.index(
-        "Time lets the dough rise without much kneading."
-    )
+    ranked_sentences = rank_texts(BAKING_TEXT)
+    assert ranked_sentences[0] == "A dough needs time more than it needs kneading."
+    rank_of_related = ranked_sentences.index("Time lets the dough rise without much kneading.")
+    rank_of_unrelated = ranked_sentences.index("My aunt owned a red car.")
+    assert rank_of_related < rank_of_unrelated
 
 
-def test_similarity_to_the_title_counts() -> None:
+def test_a_sentence_similar_to_the_title_comes_first() -> None:
     assert rank_texts(BAKING_TEXT, "Red cars of aunts")[0] == "My aunt owned a red car."
 
 
@@ -69,14 +70,13 @@ def test_questions_and_introductions_come_last() -> None:
 
 
 def test_a_sentence_has_its_position_and_similarities() -> None:
-    key = rank_sentences("Dough needs much time. Dough needs much water. Dough needs much time.")
-    assert {sentence.position for sentence in key} == {0, 1, 2}
-    first_sentence = next(sentence for sentence in key if sentence.position == 0)
-    assert pytest.approx([first_sentence.similarities[0], first_sentence.similarities[2]]) == [
-        1.0,
-        1.0,
-    ]
-    assert 0 < first_sentence.similarities[1] < 1
+    text = "Dough needs much time. Dough needs much water. Dough needs much time."
+    by_position = {sentence.position: sentence for sentence in rank_sentences(text)}
+    assert by_position.keys() == {0, 1, 2}
+    similarity_to_itself, similarity_to_other, similarity_to_copy = by_position[0].similarities
+    assert similarity_to_itself == pytest.approx(1.0)
+    assert similarity_to_copy == pytest.approx(1.0)
+    assert 0 < similarity_to_other < 1
 
 
 def test_sentences_without_terms_are_left_out() -> None:
@@ -87,13 +87,15 @@ def test_sentences_without_terms_are_left_out() -> None:
 @settings(max_examples=60)
 @given(st.text(max_size=400), st.text(max_size=40))
 def test_any_text_is_accepted(text: str, title: str) -> None:
-    lines = [sentence.text for sentence in rank_sentences(text, title)]
-    assert sorted(set(lines) & set(split_sentences(text)) and lines) == sorted(lines)
-    assert all("\n" not in line for line in lines)
+    ranked_sentences = rank_texts(text, title)
+    assert set(ranked_sentences) <= set(split_sentences(text))
+    assert all("\n" not in sentence for sentence in ranked_sentences)
 
 
 def test_a_long_text_is_fast() -> None:
-    text = " ".join(f"Sentence {n} speaks of dough number {n % 7} at length." for n in range(500))
+    text = " ".join(
+        f"Sentence {number} speaks of dough number {number % 7} at length." for number in range(500)
+    )
     start = time.process_time()
     assert len(rank_sentences(text, "Dough")) == 500
     assert time.process_time() - start < 3

@@ -1,10 +1,8 @@
-"""Texts in Markdown without their marks."""
+"""A text in Markdown becomes plain text: its syntax is removed, and its words stay."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,11 +10,9 @@ from hypothesis import strategies as st
 
 from shared.text.markup import to_plain_line, to_plain_text
 from shared.text.sentences import split_sentences
+from tests.support.profiling import count_calls
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"${', max_size=200)
+TEXTS_WITH_MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"${', max_size=200)
 
 
 @pytest.mark.parametrize(
@@ -73,31 +69,32 @@ MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"${', max_size=200)
         ),
     ],
 )
-def test_marks_are_left_out_and_words_stay(text: str, plain: str) -> None:
+def test_syntax_is_removed_and_words_stay(text: str, plain: str) -> None:
     assert to_plain_text(text) == plain
 
 
-def test_code_stays_as_it_is_without_its_fences() -> None:
+def test_fenced_code_stays_as_it_is_without_its_fences() -> None:
     text = "**a**\n```py\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n```\n**d**"
     assert to_plain_text(text) == "a\n\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n\nd"
 
 
-def test_indented_code_stays_and_paragraphs_of_a_list_do_not() -> None:
+def test_only_indented_code_outside_a_list_stays_as_it_is() -> None:
     text = "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- **a**\n\n    More **b**."
     assert to_plain_text(text) == "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- a\n\n    More b."
 
 
-def test_in_a_fragment_of_code_no_line_counts_as_code() -> None:
+def test_a_plain_line_treats_no_line_as_code() -> None:
     assert to_plain_line("**a**\n```\n**b**") == "a b"
 
 
-def test_sentences_have_no_marks() -> None:
+def test_sentences_have_no_syntax() -> None:
     text = (
         "> [!note] A title\n> It is ==good==.\n\n- [ ] Knead the **dough**\n\n"
         "Where wheat > rye, see [[a|b]].\n#bread #rye/dark\n"
         "A <u>slow</u>&nbsp;rise[^1] is [best][b].<br>Wait.\n\n"
         "[^1]: Twelve hours.\n[b]: https://example.com/best"
     )
+
     assert split_sentences(text) == [
         "It is good.",
         "Knead the dough",
@@ -108,14 +105,14 @@ def test_sentences_have_no_marks() -> None:
     ]
 
 
-@given(MARKS)
-def test_any_text_is_accepted_and_gains_nothing(text: str) -> None:
+@given(TEXTS_WITH_MARKS)
+def test_plain_text_has_no_characters_that_the_text_lacks(text: str) -> None:
     plain = to_plain_text(text)
     assert not Counter(plain.replace(" > ", " ")) - Counter(text) - Counter("\n")
 
 
 @given(st.text(alphabet="ab .,é\n"))
-def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
+def test_a_text_without_syntax_stays_as_it_is(text: str) -> None:
     assert to_plain_text(text) == text
 
 
@@ -128,22 +125,10 @@ def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_hostile_texts_take_linear_time(part: str) -> None:
+    calls = count_calls(lambda: to_plain_text(part * 1_000))
+    calls_for_twice_the_text = count_calls(lambda: to_plain_text(part * 2_000))
     # Linear work makes twice as many calls, quadratic work four times as many.
-    assert count_calls(lambda: to_plain_text(part * 2_000)) <= 20 + 2.5 * count_calls(
-        lambda: to_plain_text(part * 1_000)
-    )
-
-
-def count_calls(work: Callable[[], object]) -> int:
-    """Count the calls of functions, also of C functions, while `work` runs."""
-    events: Counter[str] = Counter()
-    previous_profiler = sys.getprofile()  # coverage may have set one
-    sys.setprofile(lambda _frame, event, _argument: events.update([event]))
-    try:
-        work()
-    finally:
-        sys.setprofile(previous_profiler)
-    return events["call"] + events["c_call"]
+    assert calls_for_twice_the_text <= 20 + 2.5 * calls
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,6 @@
-"""Snippets and excerpts of passages."""
+"""A snippet is the beginning of a passage; an excerpt is the part that matches a query best."""
 
 from __future__ import annotations
-
-import sys
-from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,9 +10,7 @@ from shared.text.excerpts import Excerpt, find_excerpt
 from shared.text.markup import to_plain_line
 from shared.text.snippets import SNIPPET_LENGTH, make_snippet
 from shared.text.terms import MAX_TERM, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.support.profiling import count_calls
 
 PIECES = (
     "whale ",
@@ -29,7 +23,7 @@ PIECES = (
     "e\u0301 ",
     "anchor. ",
 )
-words = st.text(alphabet=st.sampled_from("ab,.\n \té"), max_size=3 * SNIPPET_LENGTH)
+TEXTS = st.text(alphabet=st.sampled_from("ab,.\n \té"), max_size=3 * SNIPPET_LENGTH)
 
 
 def test_a_short_passage_is_its_own_snippet() -> None:
@@ -42,19 +36,21 @@ def test_lines_and_runs_of_white_space_become_one_space() -> None:
 
 
 def test_a_long_passage_ends_with_a_whole_word_and_an_ellipsis() -> None:
-    assert make_snippet("word " * 100) == "word " * 55 + "word…"
+    snippet = make_snippet("word " * 100)
+    assert snippet == "word " * 55 + "word…"
+    assert len(snippet) == SNIPPET_LENGTH
 
 
-@pytest.mark.parametrize("mark", [",", ";", ":", "."])
-def test_no_punctuation_is_left_before_the_ellipsis(mark: str) -> None:
-    assert make_snippet(f"{'a' * 270}{mark} {'b' * 270}") == "a" * 270 + "…"
+@pytest.mark.parametrize("punctuation", [",", ";", ":", "."])
+def test_no_punctuation_is_left_before_the_ellipsis(punctuation: str) -> None:
+    assert make_snippet(f"{'a' * 270}{punctuation} {'b' * 270}") == "a" * 270 + "…"
 
 
 def test_a_word_longer_than_a_snippet_is_cut() -> None:
     assert make_snippet("a" * 300) == "a" * (SNIPPET_LENGTH - 1) + "…"
 
 
-@given(words | st.text(max_size=2 * SNIPPET_LENGTH))
+@given(TEXTS | st.text(max_size=2 * SNIPPET_LENGTH))
 def test_a_snippet_is_the_beginning_on_one_line(content: str) -> None:
     line = to_plain_line(content)
     text = make_snippet(content)
@@ -70,8 +66,9 @@ def test_a_snippet_has_whole_words_only(words_of_passage: list[str]) -> None:
 
 
 def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
-    assert make_snippet("a" * 225 + " " + "b" * 60) == "a" * 225 + "…"
-    assert make_snippet("a" * 200 + " " + "b" * 90) == "a" * 200 + " " + "b" * 78 + "…"
+    """A last word of up to 60 characters is left out as a whole."""
+    assert make_snippet(f"{'a' * 225} {'b' * 60}") == f"{'a' * 225}…"
+    assert make_snippet(f"{'a' * 200} {'b' * 90}") == f"{'a' * 200} {'b' * 78}…"
 
 
 @pytest.mark.parametrize(
@@ -79,8 +76,9 @@ def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
 )
 def test_no_character_is_cut(character: str) -> None:
     for opening in ("", "x", "xy", "xyz", "Some words. "):
-        kept = make_snippet(opening + character * 200).removesuffix("…").removeprefix(opening)
-        assert kept == character * (len(kept) // len(character))
+        snippet = make_snippet(opening + character * 200)
+        characters = snippet.removesuffix("…").removeprefix(opening)
+        assert characters == character * (len(characters) // len(character))
 
 
 def test_a_short_passage_is_shown_whole() -> None:
@@ -89,7 +87,7 @@ def test_a_short_passage_is_shown_whole() -> None:
     )
 
 
-def test_without_a_match_the_excerpt_is_the_snippet() -> None:
+def test_an_excerpt_without_a_match_is_the_snippet() -> None:
     result = find_excerpt("word " * 100, {"dough"})
     assert make_snippet("word " * 100) == result.text
     assert result.matched == []
@@ -114,26 +112,26 @@ def test_matched_words_are_listed_once_as_first_spelled() -> None:
     assert result.matched == ["Ovens", "Doughs"]
 
 
-def test_at_the_end_no_ellipsis_follows() -> None:
+def test_an_excerpt_at_the_end_has_no_ellipsis_after_it() -> None:
     result = find_excerpt("word " * 200 + "the dough.", {"dough"})
     assert result.text.startswith("…word")
     assert result.text.endswith("word the dough.")
 
 
-def test_no_letter_is_lost_at_the_end() -> None:
+def test_an_excerpt_at_the_end_loses_no_letter() -> None:
     for length in range(SNIPPET_LENGTH - 20, SNIPPET_LENGTH + 20):
         content = "w " * 300 + "dough " + "x" * (length % 50) + " end"
         assert find_excerpt(content, {"dough"}).text.endswith(" end")
 
 
-def test_marks_of_markdown_are_left_out_of_snippets_and_excerpts() -> None:
+def test_snippets_and_excerpts_have_no_markdown_syntax() -> None:
     content = "# Dough\n\n- [ ] **Knead** the [dough](https://example.com/rye) well"
     assert make_snippet(content) == "Dough - Knead the dough well"
     result = find_excerpt(content, {"knead", "rye"})
     assert result == Excerpt("Dough - Knead the dough well", ["Knead", "rye"])
 
 
-def test_a_passage_of_nothing_but_marks_is_its_own_snippet() -> None:
+def test_a_passage_of_syntax_alone_is_its_own_snippet() -> None:
     assert make_snippet("* * *\n\n---") == "* * * ---"
 
 
@@ -160,23 +158,11 @@ def test_extremely_long_words_are_cut() -> None:
 def test_repetitions_take_linear_time(content: str) -> None:
     query_terms = set(terms("whale ship 鯨鯨 whalewhale"))
     half_of_content = content[: len(content) // 2]
-    # Linear work would make twice as many calls, quadratic work four times as many.
-    assert count_calls(lambda: find_excerpt(content, query_terms)) < 3 * count_calls(
-        lambda: find_excerpt(half_of_content, query_terms)
-    )
+    calls = count_calls(lambda: find_excerpt(content, query_terms))
+    calls_for_half = count_calls(lambda: find_excerpt(half_of_content, query_terms))
+    # Linear work makes twice as many calls, quadratic work four times as many.
+    assert calls < 3 * calls_for_half
     assert len(find_excerpt(content, query_terms).text) <= SNIPPET_LENGTH
-
-
-def count_calls(work: Callable[[], object]) -> int:
-    """Count the calls of functions, also of C functions, while `work` runs."""
-    events: Counter[str] = Counter()
-    previous_profiler = sys.getprofile()  # coverage may have set one
-    sys.setprofile(lambda _frame, event, _argument: events.update([event]))
-    try:
-        work()
-    finally:
-        sys.setprofile(previous_profiler)
-    return events["call"] + events["c_call"]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=120).map("".join), st.sampled_from(PIECES))
@@ -184,11 +170,15 @@ def test_an_excerpt_has_whole_words_around_a_match(content: str, query: str) -> 
     query_terms = set(terms(query))
     result = find_excerpt(content, query_terms)
     line = " ".join(content.split())
-    inner = result.text.removeprefix("…").removesuffix("…")
+    text_without_ellipses = result.text.removeprefix("…").removesuffix("…")
     assert len(result.text) <= SNIPPET_LENGTH
-    assert inner in line
-    assert result.matched == [] or query_terms & set(terms(inner))
+    assert text_without_ellipses in line
+
     assert all(set(terms(word)) & query_terms for word in result.matched)
-    assert result.text.startswith("…") or line.startswith(inner)
-    if result.text.startswith("…") and line.isascii():
-        assert " " + inner in line
+    if result.matched:
+        assert query_terms & set(terms(text_without_ellipses))
+
+    if not result.text.startswith("…"):
+        assert line.startswith(text_without_ellipses)
+    elif line.isascii():
+        assert f" {text_without_ellipses}" in line

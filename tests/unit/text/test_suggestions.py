@@ -1,4 +1,4 @@
-"""Suggestions for unknown names."""
+"""For an unknown name, the nearest known names are suggested."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_the_number_of_names_is_limited() -> None:
     assert find_nearest_names("tag x", ["tag a", "tag b", "tag c"], limit=2) == ["tag a", "tag b"]
 
 
-def test_without_names_there_are_no_suggestions() -> None:
+def test_an_empty_list_of_names_gives_no_suggestions() -> None:
     assert find_nearest_names("anything", []) == []
 
 
-def test_a_name_keeps_its_spelling() -> None:
+def test_a_suggested_name_keeps_its_spelling() -> None:
     assert find_nearest_names("décisions", ["Décision"]) == ["Décision"]

@@ -1,4 +1,4 @@
-"""The terms of a text."""
+"""The terms of a text are the stems and character pairs by which it is found."""
 
 from __future__ import annotations
 
@@ -46,21 +46,24 @@ TEXTS = st.text() | st.lists(st.sampled_from(LATIN + SCRIPTS + SIGNS), min_size=
     [
         ("", []),
         (" \n👍🏽 ... \u0301 \ud800", []),
-        ("The cells were dividing", ["cell", "divid"]),
+        ("The cells were dividing", ["cell", "divid"]),  # stems, without stop words
+        # An identifier is found by its words and as a whole.
         ("foo_bar v2.1 COVID-19", ["foo", "bar", "v2", "1", "covid", "19", "foo_bar"]),
         ("an_order() is __init__ed", ["ord", "init", "ed", "an_order", "init__ed"]),
         ("Darwin's l\u2019homme, I don't rock'n'roll", ["darwin", "homm", "rock", "roll"]),
+        # A soft hyphen, a ligature and a full-width digit are normalized.
         ("exam\u00adple \ufb01ne \uff12", ["exampl", "fin", "2"]),
-        ("TNF-β, 5 µm", ["tnf", "β", "5", "μm"]),
+        ("TNF-β, 5 µm", ["tnf", "β", "5", "μm"]),  # the micro sign becomes the Greek letter
+        # Scripts without spaces are found by pairs of characters.
         ("東京都に", ["東京", "京都", "都に"]),
         ("GPU训练 2024年", ["gpu", "训练", "2024", "年"]),
-        ("ｶﾞｲﾄﾞ", ["ガイ", "イド"]),
-        ("漢" + "\u0301" * 80, ["漢" + "\u0301" * 63]),
+        ("ｶﾞｲﾄﾞ", ["ガイ", "イド"]),  # half-width letters become full-width
+        ("漢" + "\u0301" * 80, ["漢" + "\u0301" * 63]),  # cut at MAX_TERM
         ("บ้าน", ["บ้า", "าน"]),
         ("학교에서", ["학교", "교에", "에서"]),
     ],
 )
-def test_the_terms_of_a_text(text: str, expected: list[str]) -> None:
+def test_a_text_has_the_expected_terms(text: str, expected: list[str]) -> None:
     assert terms(text) == expected
 
 
@@ -98,11 +101,11 @@ def test_stop_words_are_dropped_in_their_language_only(text: str, expected: list
     assert terms(text) == expected
 
 
-def test_words_of_both_lists_are_ambiguous() -> None:
+def test_stop_words_of_both_languages_are_ambiguous() -> None:
     assert AMBIGUOUS >= ENGLISH & GERMAN
 
 
-def test_repetitions_are_kept() -> None:
+def test_repeated_words_give_repeated_terms() -> None:
     assert terms("Cell, cells; CELL") == ["cell"] * 3
 
 
@@ -115,24 +118,24 @@ def test_terms_are_short_and_have_a_letter_or_a_digit(text: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["είτε", "ίδιο", "ικά", "έστε", "ηκε"])
-def test_a_word_that_stems_to_nothing_stays_a_term(word: str) -> None:
+def test_a_word_with_an_empty_stem_stays_a_term(word: str) -> None:
     [term] = terms(word)
     assert term
 
 
 @given(TEXTS)
-def test_composed_and_decomposed_characters_are_the_same(text: str) -> None:
+def test_composed_and_decomposed_characters_have_the_same_terms(text: str) -> None:
     assert terms(normalize("NFC", text)) == terms(text) == terms(normalize("NFD", text))
 
 
 @given(st.lists(st.sampled_from(LATIN + SCRIPTS)).map(" ".join))
-def test_case_does_not_matter(text: str) -> None:
+def test_a_text_has_the_same_terms_in_upper_and_lower_case(text: str) -> None:
     assert terms(text) == terms(text.upper()) == terms(text.lower())
 
 
 @given(st.lists(st.sampled_from(LATIN + SCRIPTS)))
 def test_query_and_document_give_a_word_the_same_terms(words: list[str]) -> None:
-    """Stop words are left out: which are dropped depends on the other words."""
+    """Stop words are not checked: the other words decide which of them are dropped."""
     all_terms = terms(" ".join(words))
     for word in words:
         if word.casefold() not in ENGLISH | GERMAN:

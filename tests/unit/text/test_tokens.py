@@ -1,4 +1,4 @@
-"""Tokens, estimated without a model's tokenizer."""
+"""Tokens are estimated without a model's tokenizer: words, pieces of long words, characters."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ TEXTS = st.text() | st.lists(st.sampled_from(CHARACTERS + SIGNS), min_size=10).m
 
 
 def estimate_tokens(text: str) -> list[str]:
+    """Return the texts of the tokens."""
     return [text[start:end] for start, end in find_tokens(text)]
 
 
@@ -26,9 +27,9 @@ def estimate_tokens(text: str) -> list[str]:
         ("", []),
         (" \r\n\x1c\xa0\u3000", []),
         ("a chunk, twice", ["a", "chunk", ",", "twice"]),
-        ("Donaudampfschiff", ["Donaud", "ampfsc", "hiff"]),
+        ("Donaudampfschiff", ["Donaud", "ampfsc", "hiff"]),  # six letters each
         ("cafe\u0301s e\u0301te\u0301", ["cafe\u0301s", "e\u0301te\u0301"]),
-        ("漢字かなカナ", list("漢字かなカナ")),
+        ("漢字かなカナ", ["漢", "字", "か", "な", "カ", "ナ"]),
         ("GPU训练", ["GPU", "训", "练"]),
         ("ที่บ้าน", ["ที่", "บ้", "า", "น"]),
         ("한국어", ["한", "국", "어"]),

@@ -1,4 +1,7 @@
-"""Near-duplicates: copies and rewordings are found, similar traces are not."""
+"""Copies and rewordings of a trace are near-duplicates; traces of similar problems are not.
+
+A trace is a solved coding problem that users share: title, context and solution.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ SOLUTION = (
 TRACE = TraceTerms.of(TITLE, CONTEXT, SOLUTION)
 
 
-def trace_terms(trace: dict[str, Any]) -> TraceTerms:
+def find_trace_terms(trace: dict[str, Any]) -> TraceTerms:
+    """Return the terms of a trace of the set."""
     return TraceTerms.of(trace["title"], trace["context_text"], trace["solution_text"])
 
 
@@ -67,7 +71,7 @@ def test_reworded_solution_is_a_near_duplicate() -> None:
     assert is_near_duplicate(TRACE, reworded_trace)
 
 
-def test_another_solution_is_no_near_duplicate() -> None:
+def test_another_solution_is_not_a_near_duplicate() -> None:
     other_solution = (
         "Put the sources first: `pythonpath = ['src']` in the section tool.pytest.ini_options."
     )
@@ -75,7 +79,7 @@ def test_another_solution_is_no_near_duplicate() -> None:
     assert not is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, other_solution))
 
 
-def test_another_problem_is_no_near_duplicate() -> None:
+def test_another_problem_is_not_a_near_duplicate() -> None:
     other_trace = TraceTerms.of(
         "Console script not found",
         "The shell says billing: command not found, though pyproject.toml declares the script.",
@@ -85,7 +89,7 @@ def test_another_problem_is_no_near_duplicate() -> None:
     assert not is_near_duplicate(TRACE, other_trace)
 
 
-def test_common_log_makes_no_near_duplicate() -> None:
+def test_traces_with_a_common_log_are_not_near_duplicates() -> None:
     log = " ".join(f"pod-{number} OOMKilled restart {number}" for number in range(200))
     heap = TraceTerms.of("Pod killed", log, "Set -XX:MaxRAMPercentage=60, for the heap is not all.")
     leak = TraceTerms.of("Pod killed", log, "A map grew without bound; a cache of 10,000 ended it.")
@@ -93,7 +97,7 @@ def test_common_log_makes_no_near_duplicate() -> None:
     assert not is_near_duplicate(heap, leak)
 
 
-def test_two_common_names_make_no_near_duplicate() -> None:
+def test_traces_with_two_common_names_are_not_near_duplicates() -> None:
     """Two names in common can be chance, such as a setting and its file."""
     nginx = TraceTerms.of(
         "413 on uploads", "413 Too Large", "Set client_max_body_size in nginx.conf."
@@ -109,14 +113,14 @@ def test_two_common_names_make_no_near_duplicate() -> None:
 
 
 @pytest.mark.parametrize("solution", ["", "...", "do it"])
-def test_solution_without_terms_is_no_near_duplicate(solution: str) -> None:
+def test_a_solution_without_terms_is_not_a_near_duplicate(solution: str) -> None:
     trace_without_terms = TraceTerms.of(TITLE, CONTEXT, solution)
 
     assert not is_near_duplicate(trace_without_terms, trace_without_terms)
     assert not is_near_duplicate(trace_without_terms, TRACE)
 
 
-def test_problem_without_terms_is_no_near_duplicate() -> None:
+def test_a_problem_without_terms_is_not_a_near_duplicate() -> None:
     assert not is_near_duplicate(TraceTerms.of("?", "...", SOLUTION), TRACE)
 
 
@@ -136,14 +140,14 @@ def test_texts_without_spaces_are_compared() -> None:
 
 
 def test_names_are_found_in_prose() -> None:
-    words = TraceTerms.of(
+    trace = TraceTerms.of(
         "",
         "",
         "Pass --import-mode=importlib, call asyncio.to_thread or setCount, look at E0499 and PATH"
         " in /etc/app.toml; 3 of 10 did. A plain Word is none.",
     )
 
-    assert words.names == {
+    assert trace.names == {
         "import-mode",
         "asyncio.to_thread",
         "setcount",
@@ -153,7 +157,7 @@ def test_names_are_found_in_prose() -> None:
     }
 
 
-def test_resemblance_is_the_common_share() -> None:
+def test_resemblance_is_the_share_of_common_terms() -> None:
     assert compute_resemblance({"a", "b", "c"}, {"b", "c", "d"}) == 0.5
     assert compute_resemblance({"a"}, {"a"}) == 1.0
     assert compute_resemblance({"a"}, set()) == 0.0
@@ -162,12 +166,12 @@ def test_resemblance_is_the_common_share() -> None:
 
 def test_no_confusable_trace_is_a_near_duplicate() -> None:
     data = read_trace_set()
-    traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
+    traces = {trace["id"]: find_trace_terms(trace) for trace in data["traces"]}
 
     duplicates = [
         sibling_trace["id"]
         for sibling_trace in data["siblings"]
-        if is_near_duplicate(trace_terms(sibling_trace), traces[sibling_trace["near"]])
+        if is_near_duplicate(find_trace_terms(sibling_trace), traces[sibling_trace["near"]])
     ]
 
     assert duplicates == []
@@ -175,25 +179,22 @@ def test_no_confusable_trace_is_a_near_duplicate() -> None:
 
 def test_all_copies_and_some_rewordings_are_found() -> None:
     data = read_trace_set()
-    traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
-    pairs = {
-        kind: [
-            is_near_duplicate(trace_terms(copy), traces[copy["of"]])
-            for copy in data["duplicates"]
-            if copy["kind"] == kind
-        ]
-        for kind in ("edited", "reworded")
-    }
+    traces = {trace["id"]: find_trace_terms(trace) for trace in data["traces"]}
+    results: dict[str, list[bool]] = {"edited": [], "reworded": []}
+    for copy in data["duplicates"]:
+        is_found = is_near_duplicate(find_trace_terms(copy), traces[copy["of"]])
+        results[copy["kind"]].append(is_found)
 
-    assert all(pairs["edited"])
-    assert sum(pairs["reworded"]) >= 8
+    assert results["edited"]
+    assert all(results["edited"])
+    assert results["reworded"].count(True) >= 8
 
 
-def test_order_of_arguments_is_ignored() -> None:
+def test_the_comparison_of_two_traces_is_symmetric() -> None:
     data = read_trace_set()
-    traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
+    traces = {trace["id"]: find_trace_terms(trace) for trace in data["traces"]}
     pairs = [
-        (trace_terms(trace), traces[trace["of"] if "of" in trace else trace["near"]])
+        (find_trace_terms(trace), traces[trace["of"] if "of" in trace else trace["near"]])
         for trace in data["duplicates"] + data["siblings"]
     ]
 

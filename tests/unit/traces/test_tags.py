@@ -1,4 +1,4 @@
-"""Normalization of tags."""
+"""Tags are normalized to lower-case names, or rejected."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from hypothesis import strategies as st
 from shared.core.errors import InvalidInput
 from shared.traces.tags import normalize_tags
 
-LEGAL = st.text("abcxyz0189._-", min_size=1, max_size=30)
+VALID_TAGS = st.text("abcxyz0189._-", min_size=1, max_size=30)
 
 
-@given(st.lists(LEGAL, max_size=20))
+@given(st.lists(VALID_TAGS, max_size=20))
 def test_normalized_tags_stay_without_duplicates(tags: list[str]) -> None:
     assert normalize_tags(tags) == tuple(dict.fromkeys(tags))
 
 
-@given(st.lists(LEGAL, max_size=20))
+@given(st.lists(VALID_TAGS, max_size=20))
 def test_case_width_and_outer_space_are_ignored(tags: list[str]) -> None:
-    wide = [tag.upper().translate({code: code + 0xFEE0 for code in range(33, 127)}) for tag in tags]
-    assert normalize_tags(f" \t{tag}\n" for tag in wide) == normalize_tags(tags)
+    full_width = {code: code + 0xFEE0 for code in range(33, 127)}
+    variants = [f" \t{tag.upper().translate(full_width)}\n" for tag in tags]
+    assert normalize_tags(variants) == normalize_tags(tags)
 
 
 @given(st.lists(st.text(max_size=12), max_size=25))
-def test_result_is_valid_and_idempotent(raw_tags: list[str]) -> None:
+def test_normalized_tags_are_valid_and_stay_the_same(raw_tags: list[str]) -> None:
     with suppress(InvalidInput):
         tags = normalize_tags(raw_tags)
         assert len(tags) == len(set(tags)) <= 20

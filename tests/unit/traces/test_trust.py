@@ -1,4 +1,8 @@
-"""Trust in traces, computed from votes."""
+"""Votes decide whether a trace, a shared solution, is pending, validated or flagged.
+
+A trace's trust and doubt are lower bounds of Wilson's interval for the shares of its up- and
+downvotes. Weights of votes are in hundredths of a vote.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +28,16 @@ from shared.traces.trust import (
     wilson,
 )
 
-BEST = NEWCOMER_WEIGHT + MAX_RECORD_BONUS
-"""An upper limit of every weight."""
+MAX_WEIGHT = NEWCOMER_WEIGHT + MAX_RECORD_BONUS
+"""No vote weighs more."""
 
-ballots = st.one_of(
-    st.builds(Vote, st.just(VoteType.UP), st.none(), st.integers(NEWCOMER_WEIGHT, BEST)),
+VOTES = st.one_of(
+    st.builds(Vote, st.just(VoteType.UP), st.none(), st.integers(NEWCOMER_WEIGHT, MAX_WEIGHT)),
     st.builds(
         Vote,
         st.just(VoteType.DOWN),
         st.sampled_from(FeedbackTag),
-        st.integers(NEWCOMER_WEIGHT, BEST),
+        st.integers(NEWCOMER_WEIGHT, MAX_WEIGHT),
     ),
 )
 
@@ -60,7 +64,10 @@ def test_bound_is_z_standard_errors_below_the_share(share: float, total: float) 
     assert math.isclose(share - low, Z * math.sqrt(low * (1 - low) / total), abs_tol=1e-6)
 
 
-def test_ten_of_ten_is_less_than_certain() -> None:
+def test_more_votes_raise_the_bound_of_a_perfect_share() -> None:
+    """For a share of one, the formula becomes total / (total + z²)."""
+    assert wilson(1, 1) == pytest.approx(1 / (1 + Z**2))
+    assert wilson(10, 10) == pytest.approx(10 / (10 + Z**2))
     assert round(wilson(1, 1), 4) == 0.2065
     assert round(wilson(10, 10), 4) == 0.7225
 
@@ -76,20 +83,21 @@ def test_bound_never_exceeds_the_share(share: float, total: float) -> None:
     assert 0 <= wilson(share * total, total) <= share + 1e-9
 
 
-def test_no_votes_are_no_trust_and_no_doubt() -> None:
+def test_a_trace_without_votes_has_no_trust_and_no_doubt() -> None:
     assert VoteTally().trust == 0
     assert VoteTally().doubt == 0
     assert VoteTally().status == TraceStatus.PENDING
 
 
-@given(ballots)
-def test_one_vote_neither_validates_nor_flags(ballot: Vote) -> None:
-    assert make_tally(ballot).status == TraceStatus.PENDING
+@given(VOTES)
+def test_one_vote_neither_validates_nor_flags(vote: Vote) -> None:
+    assert make_tally(vote).status == TraceStatus.PENDING
 
 
 @pytest.mark.parametrize(
     ("votes", "status"),
     [
+        # A newcomer's vote counts half: four are two votes, whose bound is 2 / (2 + z²) = 0.34.
         ([make_upvote()] * 3, TraceStatus.PENDING),
         ([make_upvote()] * 4, TraceStatus.VALIDATED),
         ([make_upvote(83)] * 2, TraceStatus.VALIDATED),
@@ -115,25 +123,27 @@ def test_status_follows_from_the_votes(votes: list[Vote], status: TraceStatus) -
     assert make_tally(*votes).status == status
 
 
-@given(st.lists(ballots, max_size=12), ballots)
-def test_minus_reverses_plus(votes: list[Vote], ballot: Vote) -> None:
-    assert make_tally(*votes).plus(ballot).minus(ballot) == make_tally(*votes)
+@given(st.lists(VOTES, max_size=12), VOTES)
+def test_removing_a_vote_reverses_adding_it(votes: list[Vote], vote: Vote) -> None:
+    assert make_tally(*votes).plus(vote).minus(vote) == make_tally(*votes)
 
 
-@given(st.lists(ballots, max_size=12))
-def test_order_of_votes_does_not_matter(votes: list[Vote]) -> None:
+@given(st.lists(VOTES, max_size=12))
+def test_the_tally_does_not_depend_on_the_order_of_votes(votes: list[Vote]) -> None:
     assert make_tally(*reversed(votes)) == make_tally(*votes)
 
 
-@given(st.lists(ballots, min_size=1, max_size=12))
+@given(st.lists(VOTES, min_size=1, max_size=12))
 def test_trust_is_monotonic_in_votes(votes: list[Vote]) -> None:
-    votes_tally = make_tally(*votes)
-    assert votes_tally.plus(make_upvote()).trust >= votes_tally.trust - 1e-9
-    assert votes_tally.plus(make_downvote()).trust <= votes_tally.trust + 1e-9
+    tally = make_tally(*votes)
+    assert tally.plus(make_upvote()).trust >= tally.trust - 1e-9
+    assert tally.plus(make_downvote()).trust <= tally.trust + 1e-9
 
 
 @given(
-    st.lists(ballots, max_size=12), st.sampled_from(FeedbackTag), st.integers(NEWCOMER_WEIGHT, BEST)
+    st.lists(VOTES, max_size=12),
+    st.sampled_from(FeedbackTag),
+    st.integers(NEWCOMER_WEIGHT, MAX_WEIGHT),
 )
 def test_downvote_never_improves_the_status(
     votes: list[Vote], tag: FeedbackTag, weight: int
@@ -149,19 +159,20 @@ def test_weight_is_half_to_less_than_one_vote(ups: int, downs: int) -> None:
     assert NEWCOMER_WEIGHT <= ContributorRecord(ups, downs).weight < 100
 
 
-def test_good_record_weighs_most() -> None:
+def test_a_voter_with_a_good_record_weighs_most() -> None:
     newcomer = ContributorRecord()
     short_record = ContributorRecord(1)
     bad_record = ContributorRecord(10, 90)
     good_record = ContributorRecord(90, 10)
     assert newcomer.weight < short_record.weight < good_record.weight
     assert bad_record.weight < good_record.weight
-    assert BEST > good_record.weight
+    assert MAX_WEIGHT > good_record.weight
 
 
 def test_two_best_voters_validate_and_one_cannot_flag() -> None:
-    best = ContributorRecord(10**6).weight
-    assert make_tally(make_upvote(best), make_upvote(best)).trust >= VALIDATION_TRUST
-    [alarm] = {make_tally(make_downvote(tag, best)).status for tag in ALARM_TAGS}
-    assert alarm is TraceStatus.PENDING
-    assert wilson(best / 100, best / 100) < FLAGGING_ALARM
+    best_weight = ContributorRecord(10**6).weight  # a million upvotes on own traces
+    assert make_tally(make_upvote(best_weight), make_upvote(best_weight)).trust >= VALIDATION_TRUST
+    assert ALARM_TAGS
+    for tag in ALARM_TAGS:
+        assert make_tally(make_downvote(tag, best_weight)).status is TraceStatus.PENDING
+    assert wilson(best_weight / 100, best_weight / 100) < FLAGGING_ALARM

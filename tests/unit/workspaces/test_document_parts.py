@@ -1,4 +1,4 @@
-"""The parts of a document fit Firestore's limit, and are read back unchanged."""
+"""A workspace's document is stored in parts, which fit Firestore's limit and are read unchanged."""
 
 from __future__ import annotations
 
@@ -39,22 +39,29 @@ def test_each_part_fits_a_firestore_document() -> None:
     assert max(len(part.to_bytes()) for part in parts) < MIB
 
 
-def test_parts_hold_every_span_and_every_word() -> None:
+def test_parts_contain_every_span_and_every_word() -> None:
     passages = make_passages(600, 60)
     parts = [DocumentPart.from_bytes(part.to_bytes()) for part in build_parts(passages)]
     assert len(parts) > 1
-    assert {
-        passage_id: (span.position, span.start, span.end, span.text)
-        for part in parts
-        for passage_id, span in part.iterate_spans()
-    } == {
-        passage.passage_id: (passage.position, passage.start, passage.end, passage.text)
-        for passage in passages
-    }
-    word = next(iter(passages[-1].counts))
+
+    spans = {passage_id: span for part in parts for passage_id, span in part.iterate_spans()}
+    assert spans.keys() == {passage.passage_id for passage in passages}
+
+    for passage in passages:
+        span = spans[passage.passage_id]
+        assert span.position == passage.position
+        assert span.start == passage.start
+        assert span.end == passage.end
+        assert span.text == passage.text
+
+    last_passage = passages[-1]
+    word = next(iter(last_passage.counts))
     postings, totals = collect_postings(parts, [word, "nowhere"])
     assert postings.keys() == {word}
-    assert unpack(postings[word].entries[passages[-1].passage_id]) == (1, 60)
+
+    frequency, length = unpack(postings[word].entries[last_passage.passage_id])
+    assert frequency == 1
+    assert length == 60
     assert totals.documents == 600
     assert totals.length == 600 * 60
 
