@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from shared.core.caller import Role
-from tests.e2e.access.conftest import CLOUD, in_access, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker, run_on_access_store
 from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
@@ -77,9 +77,9 @@ async def chat(local_embedder: LocalEmbedder, log: Path) -> AsyncIterator[Chat]:
     """A gateway with hostile and harmless sources, which allows the page's origin."""
     project = f"apps-{uuid.uuid4().hex[:16]}"
     await fill_project(project, local_embedder, BAKING, SAILING, WIDE, HOSTILE)
-    make_key = key_maker(project)
+    make_key = build_key_maker(project)
     owner_key, reader_key = await asyncio.to_thread(lambda: (make_key("ada"), make_key("rob")))
-    in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
+    run_on_access_store(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     async with serve_host() as origin:
         environment = {"GOOGLE_CLOUD_PROJECT": project, "ALLOWED_ORIGINS": json.dumps([origin])}
         with run_gateway(INLINE_MAIN, {**CLOUD, **environment}, log) as gateway:

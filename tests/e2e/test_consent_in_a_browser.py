@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 import pytest
 
-from tests.e2e.access.conftest import key_maker
+from tests.e2e.access.conftest import build_key_maker
 from tests.support.certificates import write_certificate
 from tests.support.fakes.google import FakeGoogle
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
@@ -351,7 +351,7 @@ async def test_google_sign_in_gives_the_client_its_code(
 async def test_the_flow_from_registration_on_ends_with_a_token(
     browser: Browser, settings: Settings, client: str, log: Path
 ) -> None:
-    key = key_maker(settings.google_cloud_project)("ada")
+    key = build_key_maker(settings.google_cloud_project)("ada")
     verifier = "v" * 43
     callback = f"{client}/cb"
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest())

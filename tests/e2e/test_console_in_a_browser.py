@@ -13,7 +13,7 @@ import pytest
 
 from shared.core.caller import Role
 from shared.knowledge.source import Section, Source
-from tests.e2e.access.conftest import CLOUD, in_access, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker, run_on_access_store
 from tests.support.accessibility import find_violations
 from tests.support.browser import Browser
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
@@ -107,9 +107,9 @@ def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
     """A gateway with hostile and harmless sources."""
     project = f"console-{uuid.uuid4().hex[:16]}"
     asyncio.run(fill_project(project, local_embedder, BAKING, SAILING, WIDE, HOSTILE))
-    make_key = key_maker(project)
+    make_key = build_key_maker(project)
     key, reader_key = make_key("ada"), make_key("rex")
-    in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
+    run_on_access_store(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
         yield Console(gateway.url, key, reader_key, project)
 

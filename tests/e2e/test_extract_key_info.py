@@ -12,7 +12,7 @@ from mcp import Client
 
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
-from tests.e2e.access.conftest import key_maker
+from tests.e2e.access.conftest import build_key_maker
 from tests.support.gateway_process import PRIVATE_WORD
 from tests.support.log_metrics import parse_log_entry
 from tests.support.materials import COMET, TEXT
@@ -139,7 +139,7 @@ async def read_audit(project: str) -> list[dict[str, Any]]:
 def test_the_audit_has_the_workspace_but_no_text(
     private_gateway: RunningGateway, filled_project: FilledProject
 ) -> None:
-    key = key_maker(filled_project.project)("anna")
+    key = build_key_maker(filled_project.project)("anna")
 
     def ask_as(identity: str, **arguments: Any) -> httpx2.Response:
         headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}

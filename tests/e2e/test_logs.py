@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from functions.gateway.calls.call_log import hash_task
 from infra.build.discovery import ROOT
 from shared.accounts.keyring import Keyring
-from tests.e2e.access.conftest import key_maker
+from tests.e2e.access.conftest import build_key_maker
 from tests.support.gateway_process import (
     ACCESS_SECRET,
     INLINE_MAIN,
@@ -82,7 +82,7 @@ def test_no_content_is_logged(request: pytest.FixtureRequest, topology: str) -> 
 def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    text = key_maker(filled_project.project)("ada")
+    text = build_key_maker(filled_project.project)("ada")
     credentials: list[dict[str, str | None]] = [
         {"authorization": f"Bearer {text}"},
         {"x-api-key": text},

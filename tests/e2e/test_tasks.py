@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from tests.e2e.access.conftest import CLOUD, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import assert_matches_schema, make_call, make_request, post
 from tests.support.ports import find_free_port
@@ -115,7 +115,7 @@ async def test_unreachable_database_is_a_processing_error(log: Path) -> None:
 
 def make_credential(project: str, user: str) -> dict[str, str | None]:
     """Store a new key of a user, and return its header."""
-    return {"authorization": f"Bearer {key_maker(project)(user)}"}
+    return {"authorization": f"Bearer {build_key_maker(project)(user)}"}
 
 
 def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:

@@ -16,7 +16,7 @@ from functions.gateway.calls.call_span import hash_account
 from infra.local.processes import serve
 from infra.local.tool_processes import serve_tools
 from shared.accounts.keyring import Keyring
-from tests.e2e.access.conftest import CLOUD, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker
 from tests.e2e.test_logs import read_lines
 from tests.support.fakes.otlp import FakeCollector
 from tests.support.gateway_process import (
@@ -243,7 +243,7 @@ def test_of_a_caller_only_a_hash_is_exported(
 ) -> None:
     """Neither the key, nor the user's id, nor what they write."""
     project = f"spans-{uuid.uuid4().hex[:16]}"
-    key = key_maker(project)("ada-lovelace")
+    key = build_key_maker(project)("ada-lovelace")
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "DEFAULT_ROLE": "owner"}
     calls = [
         make_call(

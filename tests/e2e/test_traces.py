@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.access.conftest import CLOUD, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, make_call, post
 from tests.support.ports import find_free_port
@@ -35,23 +35,23 @@ WRITE_TOOLS: Final = ("amend_trace", "contribute_trace", "vote_trace", "withdraw
 
 
 @pytest.fixture(scope="module")
-def realm() -> str:
+def project() -> str:
     """The Google Cloud project of these tests."""
     return f"traces-{uuid.uuid4().hex[:16]}"
 
 
 @pytest.fixture(scope="module")
-def gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
+def gateway(project: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway with authentication that allows anonymous reads."""
-    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **PUBLIC_ACCESS}
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, **PUBLIC_ACCESS}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="module")
-def keys(realm: str) -> dict[str, str]:
+def keys(project: str) -> dict[str, str]:
     """The keys of three users."""
-    make_key = key_maker(realm)
+    make_key = build_key_maker(project)
     return {user: make_key(user) for user in (ANNA, "ben", "carl")}
 
 

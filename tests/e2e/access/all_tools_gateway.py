@@ -1,4 +1,4 @@
-"""All tools behind a gateway that requires a credential for everything but public tools."""
+"""A client of a gateway with all tools, where anonymous callers may use public tools."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def assert_contains_exactly(result: dict[str, Any], texts: set[str]) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(random_steps, min_size=8, max_size=10))
-def test_an_answer_has_only_texts_of_its_user_and_task(
+def test_an_answer_has_only_texts_of_its_user_and_workspace(
     carrel: Carrel, make_key: MakeKey, log: Path, steps: list[Step]
 ) -> None:
     example = next(example_numbers)

@@ -21,7 +21,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
-from tests.e2e.access.conftest import key_maker
+from tests.e2e.access.conftest import build_key_maker
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.healthy_deployment import FakeGateway
@@ -73,7 +73,7 @@ def key() -> str:
 
 def make_read_only_key(project: str) -> str:
     """Store a key that can only read, and return its text."""
-    return key_maker(project)("smoke", frozenset({Scope.READ}))
+    return build_key_maker(project)("smoke", frozenset({Scope.READ}))
 
 
 def test_a_working_gateway_passes(private_gateway: RunningGateway, key: str) -> None:
