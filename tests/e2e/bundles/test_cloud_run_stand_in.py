@@ -33,7 +33,7 @@ def test_a_fake_cloud_ends_with_its_parent() -> None:
     assert [is_listening(host) for host in hosts] == [False, False]
 
 
-def test_a_dead_part_is_named() -> None:
+def test_a_dead_process_of_the_fake_cloud_is_named() -> None:
     with run_cloud(["get_chunk"], {}) as fake_cloud:
         assert not fake_cloud.find_dead()
         fake_cloud.functions["get_chunk"].kill()

@@ -116,7 +116,7 @@ def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 2])
-def test_uv_installs_where_it_is_on_path_or_else_pip(
+def test_uv_installs_if_it_is_on_path_and_otherwise_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     write_program(tmp_path / "bin" / "uv", FAKE_UV)

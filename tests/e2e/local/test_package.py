@@ -155,7 +155,7 @@ def test_uvx_runs_the_package(wheel: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["deploy"], ["generate"], ["--cloud", "doctor"]])
-def test_what_needs_the_repository_says_so(
+def test_commands_that_need_the_repository_say_so(
     package: Path, bare: dict[str, str], arguments: list[str]
 ) -> None:
     process = subprocess.run(
