@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 QUICK_TOOLS = ("get_chunk", "search_kb")
 """The tools that quick tests deploy. Only slow tests deploy all tools."""
 
-CHEESE = Source(
+CHEESE = Source(  # has letters of several scripts, emoji and markup
     source_id="cheese",
     title="Käse & チーズ 🧀",
     author="Zoë Żółty",
     sections=(Section(text='Der Käse "reift" im Keller: 熟成したチーズ 🧀 <b>\\n</b> 👩🏽‍🍳.'),),
 )
 
-SECRET = Source(
+SECRET = Source(  # has a word in each field that must not be logged or exported
     source_id=f"source-{PRIVATE_WORD}",
     title=f"Title {PRIVATE_WORD}",
     author=f"Author {PRIVATE_WORD}",

@@ -71,7 +71,7 @@ def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: RunningGateway)
     assert "carrel search WORDS" in result.stderr
 
 
-def test_an_id_that_is_not_valid_is_rejected(inline: RunningGateway) -> None:
+def test_an_invalid_id_is_rejected(inline: RunningGateway) -> None:
     result = run_command(inline, "show", "a/b")
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -88,7 +88,7 @@ def test_a_search_prints_hits_with_their_ids(
     assert "2. " not in text
 
 
-def test_the_place_of_a_passage_is_printed(
+def test_the_chapter_and_page_of_a_passage_are_printed(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
     hit = run_and_read_output(
@@ -99,7 +99,7 @@ def test_the_place_of_a_passage_is_printed(
     assert passage.endswith(", Starters, page 12)")
 
 
-def test_a_search_says_that_nothing_answers(inline: RunningGateway) -> None:
+def test_a_search_says_that_nothing_matches_well(inline: RunningGateway) -> None:
     text = run_and_read_output(inline, "search", "quantum chromodynamics of black holes")
     assert text.startswith("Nothing here matches strongly.")
 

@@ -89,7 +89,9 @@ async def test_a_pasted_key_gives_the_client_its_code(
     assert await sign_in_app.count_grants() == 1
 
 
-async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, client: str) -> None:
+async def test_the_enter_key_allows_the_request(
+    browser: Browser, sign_in_app: SignInApp, client: str
+) -> None:
     key, _ = await sign_in_app.make_key()
     await browser.open(
         sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
@@ -99,7 +101,7 @@ async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, cl
     assert "code" in parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
 
 
-async def test_a_client_at_localhost_is_reached(
+async def test_a_client_at_localhost_gets_its_code(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
@@ -187,7 +189,7 @@ async def test_deny_needs_no_key_and_returns_to_the_client(
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
+async def test_scripts_and_other_sites_cannot_use_the_cookie(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     await browser.open(sign_in_app.make_consent_url())
@@ -348,7 +350,7 @@ async def test_google_sign_in_gives_the_client_its_code(
     assert answer.keys() == {"code", "state", "iss"}
 
 
-async def test_the_flow_from_registration_on_ends_with_a_token(
+async def test_a_client_that_registers_itself_gets_a_token(
     browser: Browser, settings: Settings, client: str, log: Path
 ) -> None:
     key = build_key_maker(settings.google_cloud_project)("ada")

@@ -46,7 +46,7 @@ def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: RunningGateway, let
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_a_larger_request_is_told_how_to_send_less(
+def test_a_larger_request_gets_advice_to_send_less(
     inline: RunningGateway, version: str | None
 ) -> None:
     response = post(
@@ -61,7 +61,7 @@ def test_a_larger_request_is_told_how_to_send_less(
     }
 
 
-def test_a_larger_request_may_omit_its_length(inline: RunningGateway) -> None:
+def test_a_larger_request_without_a_length_gets_the_same_advice(inline: RunningGateway) -> None:
     parts = (b"x" * 2**20 for _ in range(MAX_BYTES // 2**20 + 1))
     response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=60)
     assert response.json()["error"]["message"] == TOO_LARGE

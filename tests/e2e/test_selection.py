@@ -69,7 +69,7 @@ async def test_chatgpt_searches_and_fetches(carrel: RunningGateway, mode: str) -
         assert passage["metadata"]["tags"] == "food, dough"
 
 
-async def test_chatgpt_is_told_what_went_wrong(carrel: RunningGateway) -> None:
+async def test_errors_for_chatgpt_name_its_own_tools(carrel: RunningGateway) -> None:
     async with Client(f"{carrel.endpoint}?tools=chatgpt") as client:
         missing = await client.call_tool("fetch", {"id": "no-such-passage"})
         assert missing.is_error

@@ -150,7 +150,7 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_key_outlives_a_database_that_is_then_killed(tmp_path: Path) -> None:
+def test_a_key_survives_a_kill_of_the_database(tmp_path: Path) -> None:
     port = find_free_port()
     environment = make_environment(tmp_path)
     with run_up(port, environment, "--sign-in"):

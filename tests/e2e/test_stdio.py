@@ -72,7 +72,9 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
     assert failed.structured_content is None
 
 
-def test_nothing_but_protocol_is_written_to_standard_output(filled_project: FilledProject) -> None:
+def test_only_protocol_messages_are_written_to_standard_output(
+    filled_project: FilledProject,
+) -> None:
     messages = [
         make_initialize(HANDSHAKE[0]),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},

@@ -45,7 +45,7 @@ async def call_for_data(client: Client, name: str, /, **arguments: Any) -> dict[
     return data
 
 
-async def test_task_passes_through_its_states(client: Client) -> None:
+async def test_a_task_passes_through_its_states(client: Client) -> None:
     word = uuid.uuid4().hex
     new_task = await call_for_data(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
     task_id = new_task["task"]["task_id"]
@@ -61,7 +61,7 @@ async def test_task_passes_through_its_states(client: Client) -> None:
     assert restored["task"]["status"] == "completed"
 
 
-async def test_batch_has_a_result_per_item(client: Client) -> None:
+async def test_a_batch_has_a_result_for_each_item(client: Client) -> None:
     tasks: list[Any] = [{"title": "a"}, {"title": "", "priority": "Low"}, {"title": "c"}]
     results = (await call_for_data(client, "add_task", tasks=tasks))["results"]
     assert [result["success"] for result in results] == [True, False, True]
@@ -87,19 +87,19 @@ async def test_batch_has_a_result_per_item(client: Client) -> None:
         ("restore_task", {"task_id": "999999999"}, "not_found"),
     ],
 )
-async def test_errors_have_their_codes(
+async def test_each_error_has_its_own_code(
     client: Client, name: str, arguments: dict[str, Any], code: str
 ) -> None:
     assert (await call_tool(client, name, **arguments))["error"]["code"] == code
 
 
-async def test_repeated_idempotency_key_returns_the_first_answer(client: Client) -> None:
+async def test_a_repeated_idempotency_key_returns_the_first_answer(client: Client) -> None:
     arguments = {"title": "once", "idempotency_key": uuid.uuid4().hex}
     first, repeated = [await call_for_data(client, "add_task", **arguments) for _ in range(2)]
     assert repeated == first
 
 
-async def test_unreachable_database_is_a_processing_error(log: Path) -> None:
+async def test_an_unreachable_database_is_a_processing_error(log: Path) -> None:
     unreachable = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}",
         "TOOL_TIMEOUTS": json.dumps({"list_tasks": 1.0, "add_task": 1.0}),

@@ -201,9 +201,8 @@ def test_a_failed_first_release_cannot_be_rolled_back(
 def test_a_failed_apply_is_rolled_back(checkout: Checkout) -> None:
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
     bundles_before = checkout.read_running()
-    checkout.write_code(
-        WORKING_CODE | {"embed": "$(kill -9 $PPID)"}
-    )  # kills the shell that deploys it
+    kill_shell = "$(kill -9 $PPID)"
+    checkout.write_code(WORKING_CODE | {"embed": kill_shell})
     with pytest.raises(CommandFailed, match="terraform apply failed"):
         run_steps(checkout.make_cloud(), FULL_DEPLOY)
     assert checkout.read_running() == bundles_before
