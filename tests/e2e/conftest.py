@@ -61,7 +61,7 @@ def filled_project(local_embedder: LocalEmbedder) -> FilledProject:
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that stands for Cloud Logging in this session."""
+    """The file to which all gateways and functions of a session log."""
     return tmp_path_factory.mktemp("e2e") / "functions.log"
 
 
@@ -88,7 +88,7 @@ def small_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def small_functions(small_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
-    """A deployed gateway that reaches two tools, each of which is a function of its own."""
+    """A deployed gateway and two tools, each in a function of its own."""
     with run_deployed_gateway({}, log, small_cloud) as gateway:
         yield gateway
 
@@ -104,7 +104,7 @@ def full_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def functions(full_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
-    """A deployed gateway that reaches all tools, each of which is a function of its own."""
+    """A deployed gateway and all tools, each in a function of its own."""
     with run_deployed_gateway({}, log, full_cloud) as gateway:
         yield gateway
 
@@ -113,7 +113,7 @@ def functions(full_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
     scope="session", params=["inline", pytest.param("functions", marks=pytest.mark.slow)]
 )
 def carrel(request: pytest.FixtureRequest) -> RunningGateway:
-    """Carrel in each topology."""
+    """Carrel in each topology: the tools run in the gateway's process, or in functions."""
     gateway: RunningGateway = request.getfixturevalue(request.param)
     return gateway
 

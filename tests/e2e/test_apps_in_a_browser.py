@@ -35,6 +35,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 QUESTION = {"query": "how do I keep a starter alive?"}
 STARTER = "A sourdough starter needs flour and water every day, or it starves."
+# The host's style variables, with colours that the app itself does not use.
 HOST_COLORS = {
     "--color-background-primary": "rgb(1, 2, 3)",
     "--color-background-secondary": "rgb(4, 5, 6)",

@@ -39,6 +39,7 @@ def get_first_text(result: CallToolResult) -> str:
 
 
 async def get_output_schema(client: Client, name: str) -> dict[str, Any]:
+    """Return the output schema that a listed tool declares."""
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     return schemas[name] or {}
 

@@ -1,4 +1,7 @@
-"""The pages of the console on a laptop, where nobody signs in."""
+"""The console's pages show sources, passages and errors, here on a laptop without sign-in.
+
+The console is the gateway's website. A chip is a link that filters a search, and shows a count.
+"""
 
 from __future__ import annotations
 

@@ -53,10 +53,12 @@ WIDE = Source(  # has words that are wider than a screen
     sections=(Section(text=f"A wide passage {'Z' * 500}"),),
 )
 SCROLL_WIDTH = "document.documentElement.scrollWidth"
+"""A script that returns the width of the page, which exceeds the window's if the page scrolls."""
 IS_IN_VIEW = """element => {
   const {top, bottom} = element.getBoundingClientRect();
   return top >= 0 && bottom <= innerHeight;
 }"""
+"""A script that returns whether an element is visible without scrolling."""
 PATHS = (
     "/",
     "/?q=bread",

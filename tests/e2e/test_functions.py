@@ -1,4 +1,4 @@
-"""Requests to the function of a tool, sent directly instead of by the gateway."""
+"""The function of a tool answers requests, which the tests send instead of the gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gateway's HTTP responses, also to requests that no client library would send."""
+"""The gateway answers HTTP requests, even those that no client library would send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large requests reach their tool; larger ones are rejected with advice."""
+"""A request up to the limit reaches its tool, and a larger one is rejected with advice."""
 
 from __future__ import annotations
 

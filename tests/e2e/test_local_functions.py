@@ -1,4 +1,4 @@
-"""`make run TOPOLOGY=functions` runs each tool in its own process, for the gateway only."""
+"""`make run TOPOLOGY=functions` runs each tool in a process that only the gateway can call."""
 
 from __future__ import annotations
 

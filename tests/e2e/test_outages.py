@@ -71,8 +71,8 @@ def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) 
     assert "get_chunk is temporarily unreachable: continue without it, or call" in error["message"]
     result = post(endpoint, make_call("search_kb", {"query": "bread"})).json()["result"]
     assert result["structuredContent"]["results"]
-    listed = post(endpoint, make_request("tools/list")).json()["result"]["tools"]
-    assert [tool["name"] for tool in listed] == TOOL_NAMES
+    tool_list = post(endpoint, make_request("tools/list")).json()["result"]["tools"]
+    assert [tool["name"] for tool in tool_list] == TOOL_NAMES
     parts = read_degraded_parts(crashed_tool.gateway)
     assert parts["get_chunk"] == "HTTP 503"
     assert parts["search_kb"] == "ok"

@@ -1,4 +1,4 @@
-"""The commands of the README and the documents, run as a new user runs them."""
+"""The commands of the README and the documents work as a new user runs them."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def test_a_chunk_resource_equals_the_result_of_get_chunk(
     client: Client, filled_project: FilledProject
 ) -> None:
     templates = (await client.list_resource_templates()).resource_templates
-    [template] = [item for item in templates if item.uri_template == CHUNK_TEMPLATE]
+    [template] = [t for t in templates if t.uri_template == CHUNK_TEMPLATE]
     assert template.name == "chunk"
     assert template.mime_type == "application/json"
     for chunk in (filled_project.chunks[0], filled_project.chunks[-1]):

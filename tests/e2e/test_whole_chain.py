@@ -1,7 +1,7 @@
-"""A knowledge base from its first file to its copy, with the command line and the official client.
+"""A knowledge base is filled, changed and copied with the command line and the official client.
 
 Files are ingested, a note is saved about one, another is edited, a third is forgotten and restored.
-Then files are deleted and renamed, and the base moves into an empty one by way of an export.
+Then files are deleted and renamed, and an export is ingested into an empty base.
 """
 
 from __future__ import annotations

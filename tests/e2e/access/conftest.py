@@ -64,7 +64,7 @@ def project() -> str:
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that stands for Cloud Logging for these gateways."""
+    """The file to which these gateways log."""
     return tmp_path_factory.mktemp("access") / "gateway.log"
 
 

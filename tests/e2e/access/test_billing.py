@@ -56,6 +56,7 @@ def read_notes(gateway: RunningGateway, key: str) -> list[str]:
 
 
 def read_receipt(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the receipt of a call, which contains its price in millionths of a dollar."""
     receipt: dict[str, Any] = result["_meta"]["carrel/receipt"]
     return receipt
 

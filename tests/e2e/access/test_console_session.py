@@ -29,6 +29,7 @@ PRIVATE_PATHS = ("/", "/?q=x", "/sources", "/sources/x", "/map", "/clusters/x", 
 
 
 def find_session_cookie(person: Person) -> Cookie:
+    """Return the cookie with its attributes."""
     [cookie] = [cookie for cookie in person.http.cookies.jar if cookie.name == SESSION_COOKIE]
     return cookie
 

@@ -1,4 +1,4 @@
-"""Users never read each other's notes, however their ids and the names of notebooks resemble.
+"""Users never read each other's notes, even if the names of users and notebooks resemble.
 
 The tools under test write to a notebook and read it. A user has several notebooks: the text before
 the `@` in the credential names one. Hypothesis chooses the users, the notebooks and the calls.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 USERS = ["a.b", "a", "b", "a@b.example", "a+b@b.example"]
 NOTEBOOKS = [None, "notes", "a.b", "b", "../b", "users", "a/notes", "notes-"]
-"""The texts before the `@` in a credential. Some equal users or resemble paths in the database."""
+"""The texts before the `@` in a credential. Some are also user ids or resemble paths."""
 DEFAULT_NOTEBOOK = "notes"
 """The notebook of a credential that names none."""
 

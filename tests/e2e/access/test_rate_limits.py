@@ -34,6 +34,7 @@ def own_project() -> str:
 
 @pytest.fixture(scope="module")
 def make_key(own_project: str) -> MakeKey:
+    """A function that makes keys for these gateways."""
     return build_key_maker(own_project)
 
 

@@ -1,4 +1,4 @@
-"""Only editors and owners of the knowledge base may call tools that change it, which curate."""
+"""Only editors and owners may call curating tools, which change the knowledge base."""
 
 from __future__ import annotations
 

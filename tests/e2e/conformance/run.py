@@ -1,4 +1,4 @@
-"""The scenarios, and the gateways against which they run."""
+"""Runs the scenarios of the conformance suite against gateways."""
 
 from __future__ import annotations
 
