@@ -74,10 +74,10 @@ def fake() -> Iterator[FakeOpenAI]:
 
 @asynccontextmanager
 async def open_app(
-    fake: FakeOpenAI, project: str, since: timedelta = timedelta(minutes=30), **options: Any
+    fake: FakeOpenAI, project: str, offset: timedelta = timedelta(minutes=30), **options: Any
 ) -> AsyncIterator[App]:
-    """Yield an app whose clock is `since` later, by default past the leases of killed processes."""
-    now = utc_now() + since
+    """Yield an app whose clock is ahead by `offset`, by default past leases of killed processes."""
+    now = utc_now() + offset
     app = App(make_openai_settings(fake, project, **options), clock=lambda: now)
     yield app
     await app.aclose()
@@ -126,6 +126,7 @@ async def test_a_killed_call_can_be_repeated(
         second_answer = await call_tool(undisturbed, FIRST_CALL | {"idempotency_key": "other"})
         expected_documents = await read_workspaces(undisturbed)
     assert answer["considered"] == PARAGRAPH_COUNT
+
     order = {"user": READER.user_id, "arguments": FIRST_CALL}
     for commits in range(0, MAX_COMMITS, step):
         killed_project = f"{project}-{commits}"
@@ -136,15 +137,16 @@ async def test_a_killed_call_can_be_repeated(
             status = await read_stored_status(app)
             if status is not DocumentStatus.READY:
                 await assert_not_found(app, TEXT)
-            stored = await read_texts_with_vectors(app)
+
+            stored_passages = await read_texts_with_vectors(app)
             embedded_count = len(list_embedded_passages(fake))
             repeated = await call_tool(app, FIRST_CALL)
             expected_answer = second_answer if status is DocumentStatus.READY else answer
             assert repeated == expected_answer | {"known": repeated["known"]}
             assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
             newly_embedded = list_embedded_passages(fake)[embedded_count:]
-            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored), commits
-    assert commits > 5
+            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
+    assert commits > 5  # fewer would mean that the kills missed most of the work
 
 
 @SOME_OR_ALL
@@ -157,6 +159,7 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
         await run_ingest(undisturbed)
         answer = await call_tool(undisturbed, CALL_BY_ID)
         expected_documents = await read_workspaces(undisturbed)
+
     order = {"user": READER.user_id, "arguments": FIRST_CALL}
     for commits in range(0, MAX_COMMITS, step):
         killed_project = f"{project}-{commits}"
@@ -167,6 +170,7 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
             is_waiting = await read_stored_status(app) is DocumentStatus.WAITING
             if not is_waiting:
                 await assert_not_found(app, TEXT)
+
             embedded_count = len(list_embedded_passages(fake))
             repeated = await call_tool(app, FIRST_CALL)
             # A repeated call with the same key returns the first answer: pending.
@@ -178,7 +182,7 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
             assert await call_tool(app, CALL_BY_ID) == answer
             assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
             assert sorted(list_embedded_passages(fake)[embedded_count:]) == sorted(PASSAGES)
-    assert commits > 5
+    assert commits > 5  # fewer would mean that the kills missed most of the work
 
 
 @SOME_OR_ALL
@@ -189,6 +193,7 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
         await call_tool(undisturbed, FIRST_CALL)
         answer = await call_tool(undisturbed, CALL_BY_ID)
         expected_documents = await read_workspaces(undisturbed)
+
     order = {"user": READER.user_id, "arguments": CALL_BY_ID}
     for commits in range(0, MAX_COMMITS, step):
         killed_project = f"{project}-{commits}"
@@ -197,12 +202,13 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
             fields = make_openai_fields(fake, killed_project, **LOW_LIMIT)
             if await finishes_before_kill(killable, fields, commits, **order):
                 break
-            stored = await read_texts_with_vectors(app)
+
+            stored_passages = await read_texts_with_vectors(app)
             embedded_count = len(list_embedded_passages(fake))
             assert await call_tool(app, CALL_BY_ID) == answer
             assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
             newly_embedded = list_embedded_passages(fake)[embedded_count:]
-            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored), commits
+            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
     assert commits > 3
 
 
@@ -222,12 +228,13 @@ async def test_a_killed_job_is_continued_by_the_next_run(
             fields = make_openai_fields(fake, killed_project, **LOW_LIMIT)
             if await finishes_before_kill(killable, fields, commits, job="ingest_materials"):
                 break
-            stored = await read_texts_with_vectors(app)
+
+            stored_passages = await read_texts_with_vectors(app)
             embedded_count = len(list_embedded_passages(fake))
             report = await run_ingest(app)
             assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
             newly_embedded = list_embedded_passages(fake)[embedded_count:]
-            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored), commits
+            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
             assert report.counts["embedded"] == len(newly_embedded)
             assert await call_tool(app, CALL_BY_ID) == answer
     assert commits >= 3
