@@ -63,7 +63,7 @@ class Deployment:
     project: str
     environment: dict[str, str]
 
-    def ask(self, key: str, gateway: int = 0, /, **arguments: Any) -> dict[str, Any]:
+    def extract(self, key: str, gateway: int = 0, /, **arguments: Any) -> dict[str, Any]:
         """Call `extract_key_info` at the gateway of this index; return the result."""
         headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
         request = make_call("extract_key_info", {"query": QUERY, **arguments})
@@ -72,11 +72,11 @@ class Deployment:
         ]
         return result
 
-    def ask_concurrently(self, key: str, **arguments: Any) -> list[dict[str, Any]]:
+    def extract_concurrently(self, key: str, **arguments: Any) -> list[dict[str, Any]]:
         """Send a call four times at once, alternating between two gateways; return the results."""
         with ThreadPoolExecutor(4) as threads:
             futures = [
-                threads.submit(self.ask, key, number % 2, **arguments) for number in range(4)
+                threads.submit(self.extract, key, number % 2, **arguments) for number in range(4)
             ]
         return [future.result() for future in futures]
 
@@ -157,8 +157,8 @@ def read_outcome(result: dict[str, Any]) -> Outcome:
 
 def test_each_answer_costs_the_price(deployment: Deployment, make_key: MakeKey) -> None:
     key = make_key("materials.each")
-    assert read_outcome(deployment.ask(key, materials=TEXT)) == Outcome("ready", PRICE)
-    assert read_outcome(deployment.ask(key, materials=TEXT)) == Outcome("ready", PRICE)
+    assert read_outcome(deployment.extract(key, materials=TEXT)) == Outcome("ready", PRICE)
+    assert read_outcome(deployment.extract(key, materials=TEXT)) == Outcome("ready", PRICE)
     assert deployment.read_balance("materials.each") == FUNDS - 2 * PRICE
 
 
@@ -169,12 +169,12 @@ def test_a_call_costs_nothing_while_the_model_is_down(
     deployment.fake.script.append(Reply())  # the first request succeeds, the next ones fail
     deployment.fake.usual = make_error_reply(429, retry_after="60")
     arguments = {"materials": TEXT, "idempotency_key": "k"}
-    assert read_outcome(deployment.ask(key, materials=TEXT)) == Outcome("UNAVAILABLE")
-    assert read_outcome(deployment.ask(key, **arguments)) == Outcome("UNAVAILABLE")
+    assert read_outcome(deployment.extract(key, materials=TEXT)) == Outcome("UNAVAILABLE")
+    assert read_outcome(deployment.extract(key, **arguments)) == Outcome("UNAVAILABLE")
     assert deployment.read_balance("materials.down") == FUNDS
 
     deployment.fake.usual = Reply()
-    assert read_outcome(deployment.ask(key, **arguments)) == Outcome("ready", PRICE)
+    assert read_outcome(deployment.extract(key, **arguments)) == Outcome("ready", PRICE)
     assert deployment.read_balance("materials.down") == FUNDS - PRICE
 
 
@@ -184,7 +184,7 @@ def test_a_call_with_rejected_materials_costs_nothing(
     key = make_key("materials.refused")
     deployment.fake.rejected_words = make_paragraph(3)
     for arguments in ({"materials": TEXT}, {"materials": " "}, {"document": "0" * 32}, {}):
-        outcome = read_outcome(deployment.ask(key, **arguments))
+        outcome = read_outcome(deployment.extract(key, **arguments))
         assert outcome.status in ("VALIDATION_ERROR", "NOT_FOUND")
     assert deployment.read_balance("materials.refused") == FUNDS
 
@@ -196,7 +196,7 @@ def test_a_call_without_funds_does_no_work(deployment: Deployment, make_key: Mak
         deployment.project, lambda store: store.accounts.credit(user, PRICE - 1 - FUNDS, utc_now())
     )
     before = len(deployment.fake.calls)
-    assert read_outcome(deployment.ask(key, materials=TEXT)) == Outcome("PAYMENT_REQUIRED")
+    assert read_outcome(deployment.extract(key, materials=TEXT)) == Outcome("PAYMENT_REQUIRED")
     assert len(deployment.fake.calls) == before
     assert deployment.read_materials(user) == {}
     assert deployment.read_balance(user) == PRICE - 1
@@ -206,16 +206,16 @@ def test_a_pending_call_is_paid_and_its_first_answer_is_free(
     deployment: Deployment, make_key: MakeKey
 ) -> None:
     key = make_key("materials.pending")
-    pending = deployment.ask(key, materials=LONG_TEXT)
+    pending = deployment.extract(key, materials=LONG_TEXT)
     assert read_outcome(pending) == Outcome("pending", PRICE)
     document = pending["structuredContent"]["document"]
     deployment.fake.usual = make_error_reply(429, retry_after="60")
-    assert read_outcome(deployment.ask(key, document=document)) == Outcome("UNAVAILABLE")
+    assert read_outcome(deployment.extract(key, document=document)) == Outcome("UNAVAILABLE")
     assert deployment.read_balance("materials.pending") == FUNDS - PRICE
     deployment.fake.usual = Reply()
-    assert read_outcome(deployment.ask(key, document=document)) == Outcome("ready", 0)
+    assert read_outcome(deployment.extract(key, document=document)) == Outcome("ready", 0)
     assert deployment.read_balance("materials.pending") == FUNDS - PRICE
-    assert read_outcome(deployment.ask(key, document=document)) == Outcome("ready", PRICE)
+    assert read_outcome(deployment.extract(key, document=document)) == Outcome("ready", PRICE)
     assert deployment.read_balance("materials.pending") == FUNDS - 2 * PRICE
 
 
@@ -224,7 +224,7 @@ def test_concurrent_repeats_of_a_call_are_charged_once(
     two_gateways: Deployment, make_key: MakeKey
 ) -> None:
     key = make_key("materials.once")
-    results = two_gateways.ask_concurrently(key, materials=TEXT, idempotency_key="k")
+    results = two_gateways.extract_concurrently(key, materials=TEXT, idempotency_key="k")
     contexts = [result["structuredContent"]["contexts"] for result in results]
     assert contexts == [contexts[0]] * 4
     assert two_gateways.read_balance("materials.once") == FUNDS - PRICE
@@ -235,7 +235,7 @@ def test_concurrent_calls_without_a_key_are_each_charged(
     two_gateways: Deployment, make_key: MakeKey
 ) -> None:
     key = make_key("materials.many")
-    results = two_gateways.ask_concurrently(key, materials=TEXT)
+    results = two_gateways.extract_concurrently(key, materials=TEXT)
     assert [read_outcome(result) for result in results] == [Outcome("ready", PRICE)] * 4
     assert two_gateways.read_balance("materials.many") == FUNDS - 4 * PRICE
 
@@ -243,8 +243,8 @@ def test_concurrent_calls_without_a_key_are_each_charged(
 @pytest.mark.slow
 def test_a_prepaid_answer_is_free_only_once(two_gateways: Deployment, make_key: MakeKey) -> None:
     key = make_key("materials.prepaid")
-    document = two_gateways.ask(key, materials=LONG_TEXT)["structuredContent"]["document"]
-    results = two_gateways.ask_concurrently(key, document=document)
+    document = two_gateways.extract(key, materials=LONG_TEXT)["structuredContent"]["document"]
+    results = two_gateways.extract_concurrently(key, document=document)
     ready_count = [read_outcome(result).status for result in results].count("ready")
     assert ready_count  # one call embeds; the others are answered as pending, free of charge
     assert two_gateways.read_balance("materials.prepaid") == FUNDS - ready_count * PRICE

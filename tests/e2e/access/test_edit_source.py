@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def call_tool(carrel: Carrel, key: str, tool: str, **arguments: Any) -> dict[str, Any]:
     """Call a tool; return the result, which may be an error."""
-    response = carrel.ask(key, tool, **arguments)
+    response = carrel.call_tool(key, tool, **arguments)
     assert response.status_code == 200, response.text
     result: dict[str, Any] = response.json()["result"]
     return result
@@ -59,6 +59,6 @@ def test_an_editor_edits_only_their_own_notes(
 def test_an_edit_needs_the_scope_curate(carrel: Carrel, make_key: MakeKey, project: str) -> None:
     make_key_with_role(make_key, project, "edits.writer", Role.OWNER)
     key = make_key("edits.writer", FULL_ACCESS - {Scope.CURATE})
-    response = carrel.ask(key, "edit_source", source_id="baking", revision=0, title="Loaves")
+    response = carrel.call_tool(key, "edit_source", source_id="baking", revision=0, title="Loaves")
     assert response.status_code == 403
     assert "carrel:curate" in response.headers["www-authenticate"]

@@ -16,7 +16,7 @@ TEXT = "The spare key of the boat house hangs behind the third oar."
 
 def save_note(carrel: Carrel, key: str, **arguments: Any) -> dict[str, Any]:
     """Call `save_note`; return the result, which may be an error."""
-    response = carrel.ask(key, "save_note", **arguments)
+    response = carrel.call_tool(key, "save_note", **arguments)
     assert response.status_code == 200, response.text
     result: dict[str, Any] = response.json()["result"]
     return result
@@ -47,6 +47,6 @@ def test_only_the_author_and_an_owner_can_change_a_note(
 
 
 def test_a_reader_cannot_save_a_note(carrel: Carrel, make_key: MakeKey) -> None:
-    response = carrel.ask(make_key("notes.reader"), "save_note", text=TEXT)
+    response = carrel.call_tool(make_key("notes.reader"), "save_note", text=TEXT)
     assert "needs the role editor" in response.text
-    assert carrel.ask(None, "save_note", text=TEXT).status_code == 401
+    assert carrel.call_tool(None, "save_note", text=TEXT).status_code == 401

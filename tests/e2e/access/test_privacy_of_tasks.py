@@ -123,7 +123,7 @@ class Server:
 
     def call(self, user: User, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool; assert that the response contains no word of another user."""
-        response = self.carrel.ask(user.key, tool, **arguments)
+        response = self.carrel.call_tool(user.key, tool, **arguments)
         assert response.status_code == 200, response.text
         words = [other.word for other in self.users if other is not user]
         assert [word for word in words if word in response.text] == []

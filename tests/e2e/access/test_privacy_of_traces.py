@@ -128,7 +128,7 @@ class Server:
 
     def call(self, caller: int, tool: str, /, **arguments: Any) -> httpx2.Response:
         """Call a tool; assert that the response discloses no user and no withdrawn trace."""
-        response = self.carrel.ask(self.keys[caller], tool, **arguments)
+        response = self.carrel.call_tool(self.keys[caller], tool, **arguments)
         body_and_headers = (response.text + str(response.headers)).lower()
         assert [part for part in USER_ID_PARTS if part in body_and_headers] == []
         hidden_traces = [t for t in self.traces if t.withdrawn and t.owner != caller]
@@ -278,7 +278,9 @@ def assert_logs_name_only_callers(logged: str) -> None:
 
 def list_tools(carrel: Carrel, key: str | None) -> set[str]:
     """Return the names of the tools that a caller sees."""
-    return {tool["name"] for tool in carrel.send(key, "tools/list").json()["result"]["tools"]}
+    return {
+        tool["name"] for tool in carrel.send_request(key, "tools/list").json()["result"]["tools"]
+    }
 
 
 def test_a_read_only_key_sees_and_calls_no_writing_tool(carrel: Carrel, make_key: MakeKey) -> None:
@@ -287,10 +289,10 @@ def test_a_read_only_key_sees_and_calls_no_writing_tool(carrel: Carrel, make_key
 
     # A curating tool would be refused anyway, because the user is a reader.
     names = WRITE_TOOLS - CURATING_TOOLS
-    statuses = {name: carrel.ask(key, name).status_code for name in names}
+    statuses = {name: carrel.call_tool(key, name).status_code for name in names}
     assert statuses == dict.fromkeys(names, 403)
 
-    result = carrel.ask(key, "list_tasks").json()["result"]["structuredContent"]
+    result = carrel.call_tool(key, "list_tasks").json()["result"]["structuredContent"]
     assert result["success"] is True
     assert result["error"] is None
 
@@ -300,6 +302,6 @@ def test_an_anonymous_caller_sees_only_public_tools(carrel: Carrel) -> None:
     assert not WRITE_TOOLS & PUBLIC_TOOLS
     assert [name for name in PUBLIC_TOOLS if "task" in name] == []
     private = {tool.name for tool in VISIBLE_TOOLS} - PUBLIC_TOOLS
-    statuses = {name: carrel.ask(None, name).status_code for name in private}
+    statuses = {name: carrel.call_tool(None, name).status_code for name in private}
     assert statuses == dict.fromkeys(private, 401)
-    assert read_code(carrel.ask(None, "list_tags")) == "ok"
+    assert read_code(carrel.call_tool(None, "list_tags")) == "ok"

@@ -21,7 +21,7 @@ CURATING_TOOLS = {
 
 def list_tools(carrel: Carrel, key: str) -> set[str]:
     """Return the names of the tools that a user sees."""
-    response = carrel.send(key, "tools/list")
+    response = carrel.send_request(key, "tools/list")
     return {tool["name"] for tool in response.json()["result"]["tools"]}
 
 
@@ -31,7 +31,7 @@ def test_a_reader_cannot_curate_and_learns_which_role_is_needed(
 ) -> None:
     key = make_key("roles.reader")
     assert tool not in list_tools(carrel, key)
-    error = carrel.ask(key, tool).json()["error"]
+    error = carrel.call_tool(key, tool).json()["error"]
     assert error["data"]["code"] == "FORBIDDEN"
     assert "carrel accounts role roles.reader editor" in error["message"]
 
@@ -42,9 +42,11 @@ def test_a_reader_cannot_change_a_source_whose_id_they_guess(
     """Errors do not even say whether an id exists: they are the same for a note and for "none"."""
     author = make_key_with_role(make_key, project, "roles.author", Role.EDITOR)
     reader = make_key("roles.guessing")
-    response = carrel.ask(author, "save_note", text="The harbour master keeps the lamp oil.")
+    response = carrel.call_tool(author, "save_note", text="The harbour master keeps the lamp oil.")
     note = response.json()["result"]["structuredContent"]
-    before = carrel.ask(reader, "get_source", source_id=note["source_id"], detail="full").json()
+    before = carrel.call_tool(
+        reader, "get_source", source_id=note["source_id"], detail="full"
+    ).json()
 
     errors = set()
     for source_id, chunk_id in ((note["source_id"], note["chunk_ids"][0]), ("none", "none-1")):
@@ -60,14 +62,16 @@ def test_a_reader_cannot_change_a_source_whose_id_they_guess(
             ("forget", {"chunk_id": chunk_id, "forgotten": False}),
         ]
         for tool, arguments in attempts:
-            error = carrel.ask(reader, tool, **arguments).json()["error"]
+            error = carrel.call_tool(reader, tool, **arguments).json()["error"]
             assert error["data"]["code"] == "FORBIDDEN"
             errors.add((tool, error["message"]))
-            assert carrel.ask(None, tool, **arguments).status_code == 401
+            assert carrel.call_tool(None, tool, **arguments).status_code == 401
     tools_of_errors = sorted(tool for tool, _ in errors)
     assert tools_of_errors == ["edit_source", "forget", "save_link", "save_note"]  # one error each
 
-    after = carrel.ask(reader, "get_source", source_id=note["source_id"], detail="full").json()
+    after = carrel.call_tool(
+        reader, "get_source", source_id=note["source_id"], detail="full"
+    ).json()
     assert after["result"]["structuredContent"] == before["result"]["structuredContent"]
 
 
@@ -86,6 +90,6 @@ def test_an_owner_without_the_scope_curate_must_request_it(
 ) -> None:
     make_key_with_role(make_key, project, "roles.owner", Role.OWNER)
     key = make_key("roles.owner", FULL_ACCESS - {Scope.CURATE})
-    response = carrel.ask(key, "forget", source_id="baking")
+    response = carrel.call_tool(key, "forget", source_id="baking")
     assert response.status_code == 403
     assert "carrel:curate" in response.headers["www-authenticate"]
