@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 QUICK_TOOLS = ("get_chunk", "search_kb")
 """The tools that quick tests deploy. Only slow tests deploy all tools."""
 
-CHEESE = Source(
+CHEESE = Source(  # has letters of several scripts, emoji and markup
     source_id="cheese",
     title="Käse & チーズ 🧀",
     author="Zoë Żółty",
@@ -42,7 +42,7 @@ CHEESE = Source(
 )
 """A source whose texts must survive JSON and HTML: quotes, escapes, tags and four scripts."""
 
-SECRET = Source(
+SECRET = Source(  # has a word in each field that must not be logged or exported
     source_id=f"source-{PRIVATE_WORD}",
     title=f"Title {PRIVATE_WORD}",
     author=f"Author {PRIVATE_WORD}",

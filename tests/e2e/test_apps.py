@@ -1,4 +1,4 @@
-"""The official clients get MCP Apps if they declare the extension."""
+"""The official clients get the pages of MCP Apps if they declare that they can show them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from tests.support.typescript_clients import run_client
 if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
 
-SETTINGS: Final = {"mimeTypes": [MIME_TYPE]}
-APPS: Final = {
+EXTENSION_SETTINGS: Final = {"mimeTypes": [MIME_TYPE]}
+UI_BY_TOOL: Final = {
     "get_map": {"visibility": ["app"]},
     "list_clusters": {"resourceUri": "ui://carrel/map"},
     "search_kb": {"resourceUri": "ui://carrel/hits"},
 }
+"""The metadata of the tools that have an app, or are only for one."""
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])
 async def test_the_python_client_gets_tools_with_apps(inline: RunningGateway, mode: str) -> None:
-    extensions = [advertise(EXTENSION, SETTINGS)]
+    extensions = [advertise(EXTENSION, EXTENSION_SETTINGS)]
     async with Client(inline.endpoint, mode=mode, extensions=extensions) as client:
         tools = (await client.list_tools()).tools
-        assert {tool.name: tool.meta["ui"] for tool in tools if tool.meta} == APPS
+        assert {tool.name: tool.meta["ui"] for tool in tools if tool.meta} == UI_BY_TOOL
         for uri in ("ui://carrel/hits", "ui://carrel/map"):
             [page] = (await client.read_resource(uri)).contents
             assert isinstance(page, TextResourceContents)
-            assert (page.mime_type, page.uri) == (MIME_TYPE, uri)
+            assert page.mime_type == MIME_TYPE
+            assert page.uri == uri
         result = await client.call_tool("get_map", {})
         assert result.structured_content is not None
     async with Client(inline.endpoint, mode=mode) as client:
@@ -49,9 +51,9 @@ async def test_the_python_client_gets_tools_with_apps(inline: RunningGateway, mo
     ["auto", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("2026-07-28", "v1"))],
 )
 def test_a_typescript_client_gets_tools_with_apps(inline: RunningGateway, client: str) -> None:
-    capabilities = json.dumps({"extensions": {EXTENSION: SETTINGS}})
+    capabilities = json.dumps({"extensions": {EXTENSION: EXTENSION_SETTINGS}})
     report = run_client("client.mjs", inline.endpoint, client, {"CAPABILITIES": capabilities})
     tools = {tool["name"]: tool.get("_meta") for tool in report["tools"]}
-    assert {name: meta["ui"] for name, meta in tools.items() if meta} == APPS
-    assert sorted(tools.keys() - APPS.keys()) == sorted(set(TOOL_NAMES) - APPS.keys())
+    assert {name: meta["ui"] for name, meta in tools.items() if meta} == UI_BY_TOOL
+    assert sorted(tools.keys() - UI_BY_TOOL.keys()) == sorted(set(TOOL_NAMES) - UI_BY_TOOL.keys())
     assert report["search"]["structuredContent"]["results"]

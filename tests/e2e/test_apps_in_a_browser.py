@@ -1,4 +1,8 @@
-"""MCP Apps in headless Chromium, in a page that is the host: the official client and bridge."""
+"""The app of `search_kb` shows hits and passages in a chat, in headless Chromium.
+
+An MCP App is a page that a chat client, its host, shows in a frame for the result of a tool. Here,
+the host is a page with the official client and the official bridge to the frame.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from shared.core.caller import Role
-from tests.e2e.access.conftest import CLOUD, in_access, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker, run_on_access_store
 from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
@@ -31,6 +35,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 QUESTION = {"query": "how do I keep a starter alive?"}
 STARTER = "A sourdough starter needs flour and water every day, or it starves."
+# The host's style variables, with colours that the app itself does not use.
 HOST_COLORS = {
     "--color-background-primary": "rgb(1, 2, 3)",
     "--color-background-secondary": "rgb(4, 5, 6)",
@@ -77,26 +82,26 @@ async def chat(local_embedder: LocalEmbedder, log: Path) -> AsyncIterator[Chat]:
     """A gateway with hostile and harmless sources, which allows the page's origin."""
     project = f"apps-{uuid.uuid4().hex[:16]}"
     await fill_project(project, local_embedder, BAKING, SAILING, WIDE, HOSTILE)
-    make_key = key_maker(project)
+    make_key = build_key_maker(project)
     owner_key, reader_key = await asyncio.to_thread(lambda: (make_key("ada"), make_key("rob")))
-    in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
+    run_on_access_store(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     async with serve_host() as origin:
         environment = {"GOOGLE_CLOUD_PROJECT": project, "ALLOWED_ORIGINS": json.dumps([origin])}
         with run_gateway(INLINE_MAIN, {**CLOUD, **environment}, log) as gateway:
             yield Chat(origin, gateway.endpoint, owner_key, reader_key)
 
 
-def list_requests_of_the_app(browser: Browser, chat: Chat) -> list[str]:
-    """Return the addresses that neither the host page nor its client asks for."""
+def list_app_requests(browser: Browser, chat: Chat) -> list[str]:
+    """Return the addresses that the app requested, without those of the host and its client."""
     other_addresses = (f"{chat.origin}/", chat.endpoint, "about:srcdoc")
     return [url for url in browser.requests if not url.startswith(other_addresses)]
 
 
-@pytest.mark.parametrize(("mode", "complaints"), [("auto", 0), ("legacy", 1)])
-async def test_one_reads_a_hit_notes_a_thought_and_opens_the_origin(
-    browser: Browser, chat: Chat, mode: str, complaints: int
+@pytest.mark.parametrize(("mode", "error_count"), [("auto", 0), ("legacy", 1)])
+async def test_a_user_reads_a_hit_saves_a_note_and_opens_the_origin(
+    browser: Browser, chat: Chat, mode: str, error_count: int
 ) -> None:
-    """Before 2026-07-28, the client also tries to open a stream, which no server here has."""
+    """A legacy client also tries to open a stream, which the gateway rejects with status 405."""
     host = await chat.open(browser, mode=mode)
     resource = await host.show_app("search_kb", QUESTION)
     assert len(resource["text"].encode()) < 150_000
@@ -138,8 +143,9 @@ async def test_one_reads_a_hit_notes_a_thought_and_opens_the_origin(
         *("ui/notifications/tool-input", "ui/notifications/tool-result", "tools/call"),
         *("ui/open-link", "ui/message", "ui/resource-teardown"),
     }
-    assert list_requests_of_the_app(browser, chat) == []
-    assert ["405" in error for error in browser.console_errors] == [True] * complaints
+    assert list_app_requests(browser, chat) == []
+    assert len(browser.console_errors) == error_count
+    assert all("405" in error for error in browser.console_errors)
 
 
 async def find_chunk_ids(host: AppHost) -> list[str]:
@@ -149,7 +155,7 @@ async def find_chunk_ids(host: AppHost) -> list[str]:
     return [params["arguments"]["chunk_id"] for params in calls if params["name"] == "get_chunk"]
 
 
-async def test_keys_lead_to_a_passage_and_back(browser: Browser, chat: Chat) -> None:
+async def test_the_keyboard_opens_a_passage_and_returns(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
     await host.show_app("search_kb", QUESTION)
     titles = host.app.locator(".hit button")
@@ -159,6 +165,8 @@ async def test_keys_lead_to_a_passage_and_back(browser: Browser, chat: Chat) -> 
     back = host.app.get_by_role("button", name="Back")
     await host.app.get_by_role("article").wait_for()
     assert await back.evaluate("button => button === document.activeElement")
+
+    # A related passage opens above the first one, and Escape returns from each.
     await host.app.locator("aside button").first.click()
     await host.app.get_by_role("article").wait_for()
     await browser.page.keyboard.press("Escape")
@@ -167,7 +175,7 @@ async def test_keys_lead_to_a_passage_and_back(browser: Browser, chat: Chat) -> 
     assert await titles.nth(1).evaluate("title => title === document.activeElement")
 
 
-async def test_more_passages_follow_below(browser: Browser, chat: Chat) -> None:
+async def test_a_button_loads_more_passages(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
     await host.show_app("search_kb", {**QUESTION, "limit": 2})
     assert await host.app.locator(".hit").count() == 2
@@ -177,13 +185,14 @@ async def test_more_passages_follow_below(browser: Browser, chat: Chat) -> None:
     assert await third.locator("button").evaluate("title => title === document.activeElement")
 
 
-async def test_what_the_host_refuses_is_said_in_words(browser: Browser, chat: Chat) -> None:
+async def test_a_refusal_of_the_host_is_explained(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
     await host.show_app("search_kb", QUESTION)
     await host.refuse_requests("The user said no.")
     await host.app.locator(".hit button").first.click()
     await host.app.get_by_text("Reading this did not work: The user said no.").wait_for()
-    await host.refuse_requests(None)
+
+    await host.refuse_requests(None)  # accept requests again
     await host.app.get_by_role("button", name="Try again").click()
     article = host.app.get_by_role("article")
     await article.get_by_text("Add a note").click()
@@ -201,7 +210,9 @@ async def test_what_the_host_refuses_is_said_in_words(browser: Browser, chat: Ch
     assert browser.console_errors == []
 
 
-async def test_who_may_not_write_is_told_what_is_missing(browser: Browser, chat: Chat) -> None:
+async def test_a_reader_gets_a_reason_when_saving_a_note_is_refused(
+    browser: Browser, chat: Chat
+) -> None:
     host = await chat.open(browser, key=chat.reader_key)
     await host.show_app("search_kb", QUESTION)
     await host.app.locator(".hit button").first.click()
@@ -230,21 +241,21 @@ async def post_to_app(browser: Browser, method: str, **params: Any) -> None:
     await browser.page.evaluate(script, message)
 
 
-async def test_what_arrives_late_does_not_replace_the_answer(browser: Browser, chat: Chat) -> None:
+async def test_late_notifications_do_not_replace_the_hits(browser: Browser, chat: Chat) -> None:
     host = await chat.open(browser)
     await host.show_app("search_kb", QUESTION)
     status = host.app.locator("section > [role=status]")
     await host.app.locator(".hit").first.wait_for()
-    answer = await status.inner_text()
+    status_before = await status.inner_text()
     await post_to_app(browser, "tool-input", arguments=QUESTION)
     await post_to_app(browser, "tool-cancelled", reason="Too late.")
     await post_to_app(browser, "host-context-changed", theme="dark")
     await host.app.locator("html[style*=dark]").wait_for()
-    assert await status.inner_text() == answer
+    assert await status.inner_text() == status_before
 
 
 @pytest.mark.parametrize("matches", [True, False])
-async def test_an_empty_answer_does_not_speak_of_passages_below(
+async def test_an_empty_result_says_that_nothing_was_found(
     browser: Browser, chat: Chat, *, matches: bool
 ) -> None:
     host = await chat.open(browser)
@@ -254,7 +265,7 @@ async def test_an_empty_answer_does_not_speak_of_passages_below(
     await host.app.get_by_text("No passages were found.").wait_for()
 
 
-async def test_more_passages_of_an_unknown_call_repeat_its_query(
+async def test_a_result_of_an_unknown_call_can_load_more_passages(
     browser: Browser, chat: Chat
 ) -> None:
     host = await chat.open(browser)
@@ -269,7 +280,7 @@ async def test_more_passages_of_an_unknown_call_repeat_its_query(
     assert page["arguments"] == {**QUESTION, "cursor": "c"}
 
 
-async def test_nothing_runs_that_a_source_contains(browser: Browser, chat: Chat) -> None:
+async def test_code_in_a_source_does_not_run(browser: Browser, chat: Chat) -> None:
     dialogs: list[str] = []
     browser.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     host = await chat.open(browser)
@@ -288,15 +299,14 @@ async def test_nothing_runs_that_a_source_contains(browser: Browser, chat: Chat)
     opened = await host.read_variable("opened")
     assert opened
     assert {url.partition(":")[0] for url in opened} <= {"http", "https"}
-    assert list_requests_of_the_app(browser, chat) == []
-    assert (dialogs, browser.console_errors) == ([], [])
+    assert list_app_requests(browser, chat) == []
+    assert dialogs == []
+    assert browser.console_errors == []
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-async def test_nothing_runs_that_a_result_contains(
-    browser: Browser, chat: Chat, payload: str
-) -> None:
-    """Each text of a hit is a payload, as if a tool had been taken over."""
+async def test_code_in_a_result_does_not_run(browser: Browser, chat: Chat, payload: str) -> None:
+    """Each text of a hit is a payload, as if an attacker controlled the tool."""
     names = ("chunk_id", "source_id", "title", "author", "snippet", "chapter", "date", "page")
     hit: dict[str, Any] = dict.fromkeys(names, payload)
     hit |= {"tags": [payload], "matched_terms": [payload], "found_by": [payload]}
@@ -309,11 +319,12 @@ async def test_nothing_runs_that_a_result_contains(
     await host.app.locator(".hit button").click()
     await host.app.get_by_text("Reading this did not work").wait_for()
     assert await host.app.locator("script").count() == 1
-    assert list_requests_of_the_app(browser, chat) == []
+    assert list_app_requests(browser, chat) == []
     assert browser.console_errors == []
 
 
 async def read_color(host: AppHost, name: str) -> str:
+    """Return a computed colour of the app's page, such as its `backgroundColor`."""
     color: str = await host.app.locator("body").evaluate(
         "(body, name) => getComputedStyle(body)[name]", name
     )
@@ -321,7 +332,7 @@ async def read_color(host: AppHost, name: str) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_the_theme_is_that_of_the_host(
+async def test_the_app_uses_the_theme_of_the_host(
     browsers: Browsers, chat: Chat, scheme: Literal["light", "dark"]
 ) -> None:
     """The theme of the operating system counts only where the host names none."""
@@ -341,21 +352,19 @@ async def test_the_theme_is_that_of_the_host(
 
 
 @pytest.mark.parametrize("width", [280, 390, 1024])
-async def test_no_app_scrolls_sideways_or_in_itself(
-    browsers: Browsers, chat: Chat, width: int
-) -> None:
+async def test_the_app_fits_its_frame(browsers: Browsers, chat: Chat, width: int) -> None:
     async with browsers.open_window(width=width) as browser:
         host = await chat.open(browser)
         await host.show_app("search_kb", {"query": "a wide passage or a hostile one", "limit": 50})
         await assert_fits(host)
-        await host.app.get_by_role("button", name="W" * 180).first.click()
+        await host.app.get_by_role("button", name=WIDE.title).first.click()
         await host.app.get_by_role("article").wait_for()
         await host.app.get_by_text("Add a note").click()
         await assert_fits(host)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_axe_finds_nothing(
+async def test_axe_finds_no_violations(
     browser: Browser, chat: Chat, axe: str, theme: Literal["light", "dark"]
 ) -> None:
     host = await chat.open(browser)
@@ -369,7 +378,7 @@ async def test_axe_finds_nothing(
 
 
 async def assert_fits(host: AppHost) -> None:
-    """Wait until the frame is as high as the page of the app, and check that it is as wide."""
+    """Wait until the frame is as high as the page of the app; assert that it is as wide."""
     page = host.app.locator("html")
     await host.browser.page.wait_for_function(
         "() => { const frame = document.querySelector('iframe');"

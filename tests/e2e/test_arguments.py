@@ -1,4 +1,4 @@
-"""Invalid arguments: the result says what to correct, and no document is read."""
+"""If arguments are invalid, the error says what to correct, and no document is read."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
 
 INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
+"""Error codes of JSON-RPC."""
 INFINITE = "1e999"
 """A JSON number that overflows to infinity. No client library would write it."""
 PARSER_DEPTH = 190
@@ -34,6 +35,7 @@ PARSER_DEPTH = 190
 
 VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
 
+# For each invalid field of the arguments, the last item contains words of its error.
 INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("search_kb", {}, {"query": "required"}),
     ("search_kb", {"query": ""}, {"query": "at least 1 character"}),
@@ -106,10 +108,8 @@ def test_an_unknown_tool_is_a_short_protocol_error(carrel: RunningGateway) -> No
 
 
 def test_a_whole_number_may_have_a_decimal_point(carrel: RunningGateway) -> None:
-    result = post(carrel.endpoint, make_call("search_kb", {"query": "q", "limit": 2.0})).json()[
-        "result"
-    ]
-    assert not result.get("isError")
+    response = post(carrel.endpoint, make_call("search_kb", {"query": "q", "limit": 2.0}))
+    assert not response.json()["result"].get("isError")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def post_call(gateway: RunningGateway, version: str, tool: str, arguments: str) 
     return post(gateway.endpoint, body.encode(), headers)
 
 
-def call_result(gateway: RunningGateway, version: str, tool: str, arguments: str) -> dict[str, Any]:
+def call_tool(gateway: RunningGateway, version: str, tool: str, arguments: str) -> dict[str, Any]:
     """Return the result of a call with raw arguments, without its receipt."""
     result: dict[str, Any] = post_call(gateway, version, tool, arguments).json()["result"]
     del result["_meta"]
@@ -162,11 +162,11 @@ def test_every_tool_rejects_non_finite_and_deep_arguments(
     carrel: RunningGateway, tool: Tool[Any, Any], version: str
 ) -> None:
     fields = list(tool.declaration()["inputSchema"]["properties"]) or ["any"]
-    deep = make_nested_lists(PARSER_DEPTH)
-    for value in (INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', deep):
-        arguments = f"{{{', '.join(f'{json.dumps(field)}: {value}' for field in fields)}}}"
-        answer = call_result(carrel, version, tool.name, arguments)
-        error = json.loads(answer["content"][0]["text"])["error"]
+    deep_value = make_nested_lists(PARSER_DEPTH)
+    for value in (INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', deep_value):
+        members = ", ".join(f"{json.dumps(field)}: {value}" for field in fields)
+        result = call_tool(carrel, version, tool.name, f"{{{members}}}")
+        error = json.loads(result["content"][0]["text"])["error"]
         assert fields == [name.partition(".")[0] for name in error["details"]]
 
 
@@ -210,5 +210,5 @@ def test_both_topologies_treat_unusual_arguments_alike(
 ) -> None:
     functions = request.getfixturevalue(topology)
     for version in (MODERN, HANDSHAKE[0]):
-        expected = call_result(inline, version, tool, arguments)
-        assert call_result(functions, version, tool, arguments) == expected
+        expected = call_tool(inline, version, tool, arguments)
+        assert call_tool(functions, version, tool, arguments) == expected

@@ -1,4 +1,4 @@
-"""`carrel show`, `search` and `sources`: what they print, and their errors."""
+"""`carrel show`, `search` and `sources` print passages and sources, or say what is wrong."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: RunningGateway)
     assert "carrel search WORDS" in result.stderr
 
 
-def test_an_id_that_is_not_valid_is_rejected(inline: RunningGateway) -> None:
+def test_an_invalid_id_is_rejected(inline: RunningGateway) -> None:
     result = run_command(inline, "show", "a/b")
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -88,26 +88,23 @@ def test_a_search_prints_hits_with_their_ids(
     assert "2. " not in text
 
 
-def test_the_place_of_a_passage_is_printed(
+def test_the_chapter_and_page_of_a_passage_are_printed(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    hit = run_and_read_output(
-        inline, "search", "sourdough", "starter", "--limit", "1"
-    ).splitlines()[0]
-    passage = run_and_read_output(inline, "show", filled_project.chunks[1].chunk_id).splitlines()[0]
-    assert hit.endswith(", Starters, page 12)")
-    assert passage.endswith(", Starters, page 12)")
+    hits = run_and_read_output(inline, "search", "sourdough", "starter", "--limit", "1")
+    passage = run_and_read_output(inline, "show", filled_project.chunks[1].chunk_id)
+    for text in (hits, passage):
+        assert text.splitlines()[0].endswith(", Starters, page 12)")
 
 
-def test_a_search_says_that_nothing_answers(inline: RunningGateway) -> None:
+def test_a_search_says_that_nothing_matches_well(inline: RunningGateway) -> None:
     text = run_and_read_output(inline, "search", "quantum chromodynamics of black holes")
     assert text.startswith("Nothing here matches strongly.")
 
 
 def test_filters_list_passages_without_a_query(inline: RunningGateway) -> None:
-    for option, value in {
-        "tag": "dough", "author": "Ida Loaf", "source": "baking", "category": "books"
-    }.items():  # fmt: skip
+    filters = {"tag": "dough", "author": "Ida Loaf", "source": "baking", "category": "books"}
+    for option, value in filters.items():
         text = run_and_read_output(inline, "search", f"--{option}", value)
         assert BAKING.title in text
         assert SAILING.title not in text
@@ -120,16 +117,18 @@ def test_a_search_needs_words_or_a_filter() -> None:
 
 
 def test_sources_are_listed_in_pages(inline: RunningGateway) -> None:
-    first = run_command(inline, "sources", "--limit", "2", "--order", "title")
-    header, *rows = first.stdout.splitlines()
+    command = ("sources", "--limit", "2", "--order", "title")
+    first_page = run_command(inline, *command)
+    header, *rows = first_page.stdout.splitlines()
     assert header.split() == ["ID", "TITLE", "AUTHOR", "CATEGORY", "PASSAGES", "CHANGED"]
     assert rows[0].startswith("baking")
     assert len(rows) == 2
-    cursor = first.stderr.split("--cursor ")[1].strip()
-    second = run_command(inline, "sources", "--limit", "2", "--order", "title", "--cursor", cursor)
-    assert "sailing" in second.stdout
-    assert "baking" not in second.stdout
-    assert second.stderr == ""
+
+    cursor = first_page.stderr.split("--cursor ")[1].strip()
+    second_page = run_command(inline, *command, "--cursor", cursor)
+    assert "sailing" in second_page.stdout
+    assert "baking" not in second_page.stdout
+    assert second_page.stderr == ""
 
 
 def test_a_page_has_at_most_50_sources(inline: RunningGateway) -> None:
@@ -143,7 +142,11 @@ def test_an_empty_list_says_why(inline: RunningGateway) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [([], LOCAL_URL), (["--cloud"], "https://kb.example/mcp"), (["--url", "http://a"], "http://a")],
+    [
+        (["show", "baking"], LOCAL_URL),
+        (["--cloud", "show", "baking"], "https://kb.example/mcp"),
+        (["show", "baking", "--url", "http://a"], "http://a"),
+    ],
 )
 def test_the_gateway_is_the_local_or_the_deployed_one(
     arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
@@ -160,13 +163,11 @@ def test_the_gateway_is_the_local_or_the_deployed_one(
         return "text"
 
     monkeypatch.setattr("infra.cli.tools._run", record_url)
-    cloud = [word for word in arguments if word == "--cloud"]
-    options = [word for word in arguments if word != "--cloud"]
-    result = CliRunner().invoke(main, [*cloud, "show", "baking", *options])
+    result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert urls == [expected]
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    """Strangers may have written the traces that are printed."""
+    """Strangers may have written a trace that is printed."""
     assert make_printable("a\x1b[2Jb\x9b\u202ec\n\td") == "a[2Jbc\n\td"

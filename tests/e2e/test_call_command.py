@@ -1,4 +1,4 @@
-"""`carrel call`: output and exit codes."""
+"""`carrel call` calls a tool, and prints its result or an error that says what to do."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ def test_a_key_comes_from_the_environment(private_gateway: RunningGateway, key: 
     assert result_without_key.stdout == ""
     for words in ("Sign in first", "carrel keys create", "CARREL_KEY"):
         assert words in result_without_key.stderr
+
     result = CliRunner(env={"CARREL_KEY": key}).invoke(
         main, ["call", "get_stats", "--url", private_gateway.endpoint]
     )

@@ -1,4 +1,8 @@
-"""The official Python client, with and without a handshake, in both topologies."""
+"""The official Python client lists and calls tools.
+
+It runs with the newest revision and with a handshake. The tools run in the gateway's process and in
+functions of their own.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +32,14 @@ LATEST_HANDSHAKE = "2025-11-25"
 
 
 def get_first_text(result: CallToolResult) -> str:
+    """Return the first block of a result, which must be a text."""
     block = result.content[0]
     assert block.type == "text"
     return block.text
 
 
 async def get_output_schema(client: Client, name: str) -> dict[str, Any]:
+    """Return the output schema that a listed tool declares."""
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     return schemas[name] or {}
 
@@ -45,9 +51,7 @@ async def search(client: Client, **arguments: Any) -> dict[str, Any]:
     return dict(result.structured_content or {})
 
 
-async def test_negotiation_leads_to_the_newest_revision(
-    carrel: RunningGateway,
-) -> None:
+async def test_negotiation_leads_to_the_newest_revision(carrel: RunningGateway) -> None:
     async with Client(carrel.endpoint) as client:
         assert client.protocol_version == MODERN
 
@@ -57,23 +61,21 @@ async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
 ) -> None:
     async with Client(carrel.endpoint, mode="legacy") as client:
         assert client.protocol_version == LATEST_HANDSHAKE
-        assert (client.server_info and client.server_info.name) == "carrel"
+        assert client.server_info
+        assert client.server_info.name == "carrel"
         assert client.instructions == INSTRUCTIONS
 
 
 async def test_the_tools_are_the_generated_catalogue_in_order(client: Client) -> None:
-    catalogue = [
-        declaration
+    declarations = {
+        declaration["name"]: declaration
         for declaration in json.loads(PATH.read_text("utf-8"))
         if not declaration["internal"]
-    ]
-    listed = (await client.list_tools()).tools
-    assert [tool.name for tool in listed] == sorted(
-        declaration["name"] for declaration in catalogue
-    )
-    by_name = {declaration["name"]: declaration for declaration in catalogue}
-    for tool in listed:
-        declared = by_name[tool.name]
+    }
+    tools = (await client.list_tools()).tools
+    assert [tool.name for tool in tools] == sorted(declarations)
+    for tool in tools:
+        declared = declarations[tool.name]
         assert tool.title == declared["title"]
         assert tool.description == declared["description"]
         assert tool.input_schema == declared["inputSchema"]
@@ -95,9 +97,7 @@ async def test_annotations_say_what_a_tool_does_to_data(client: Client) -> None:
     assert hints["search_kb"] == read_only
 
 
-async def test_listings_can_be_cached_privately_for_five_minutes(
-    carrel: RunningGateway,
-) -> None:
+async def test_listings_can_be_cached_privately_for_five_minutes(carrel: RunningGateway) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
         for listing in (await client.list_tools(), await client.list_prompts()):
             assert listing.ttl_ms == 300_000
@@ -108,10 +108,10 @@ async def test_a_question_leads_to_a_passage_and_its_whole_text(
     client: Client, filled_project: FilledProject
 ) -> None:
     page = await search(client, query="when should one reduce sail?", limit=2)
-    first_hit = page["results"][0]
-    result = await client.call_tool("get_chunk", {"chunk_id": first_hit["chunk_id"]})
-    chunk = result.structured_content or {}
     assert len(page["results"]) == 2
+    best_hit = page["results"][0]
+    result = await client.call_tool("get_chunk", {"chunk_id": best_hit["chunk_id"]})
+    chunk = result.structured_content or {}
     assert chunk["chunk_id"] == filled_project.chunks[3].chunk_id
     assert chunk["content"] == SAILING.sections[0].text
     assert chunk["title"] == SAILING.title
@@ -142,8 +142,12 @@ async def test_a_result_has_a_receipt(client: Client, filled_project: FilledProj
     result = await client.call_tool("get_chunk", arguments)
     receipt = dict((result.meta or {})[RECEIPT])
     assert receipt.pop("milliseconds") > 0
-    # The passage, its notes and its neighbours.
-    assert receipt == {"documents_read": 1 + 1 + 3, "documents_written": 0, "round_trips": 2}
+    passage, notes, neighbours = 1, 1, 3
+    assert receipt == {
+        "documents_read": passage + notes + neighbours,
+        "documents_written": 0,
+        "round_trips": 2,
+    }
 
 
 async def test_other_scripts_and_emoji_survive_both_ways(
@@ -155,6 +159,7 @@ async def test_other_scripts_and_emoji_survive_both_ways(
     assert page["query"] == query
     assert page["results"][0]["title"] == cheese.title
     assert page["results"][0]["author"] == cheese.author
+
     result = await client.call_tool("get_chunk", {"chunk_id": cheese.chunk_id})
     assert cheese.content == (result.structured_content or {})["content"]
     assert "🧀" in get_first_text(result)

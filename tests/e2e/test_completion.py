@@ -1,4 +1,7 @@
-"""Completion, with the official Python client at both eras of the protocol."""
+"""Clients get completions for arguments of prompts and resource templates.
+
+The official Python client runs with the newest revision and with a handshake, as before 2026.
+"""
 
 from __future__ import annotations
 

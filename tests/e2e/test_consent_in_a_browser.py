@@ -1,4 +1,4 @@
-"""The consent page in headless Chromium."""
+"""Users allow or deny a client's request on the consent page, in headless Chromium."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 import pytest
 
-from tests.e2e.access.conftest import key_maker
+from tests.e2e.access.conftest import build_key_maker
 from tests.support.certificates import write_certificate
 from tests.support.fakes.google import FakeGoogle
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
@@ -40,13 +40,13 @@ LONG_REQUEST = make_authorization_request(
 @asynccontextmanager
 async def serve_sign_in(settings: Settings) -> AsyncIterator[SignInApp]:
     """Serve the sign-in pages at their public URL."""
-    apps: list[SignInApp] = []
+    apps: list[SignInApp] = []  # the app is made when its URL is known
 
-    def app_at(url: str) -> Starlette:
+    def make_app(url: str) -> Starlette:
         apps.append(SignInApp(settings.model_copy(update={"public_url": url})))
         return apps[0].app
 
-    async with serve_app(app_at):
+    async with serve_app(make_app):
         yield apps[0]
     await apps[0].connection.aclose()
 
@@ -69,18 +69,18 @@ def parse_query_parameters(url: str) -> dict[str, list[str]]:
     return parse_qs(urlsplit(url).query)
 
 
+async def open_consent_page(browser: Browser, app: SignInApp, redirect_uri: str) -> None:
+    """Open the consent page for a request of a client with this redirect URI."""
+    request = make_authorization_request(redirect_uri=redirect_uri)
+    assert await browser.open(app.make_consent_url(request)) == 200
+
+
 async def test_a_pasted_key_gives_the_client_its_code(
     browsers: Browsers, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
     async with browsers.open_window(scripts=False) as browser:
-        assert (
-            await browser.open(
-                sign_in_app.make_consent_url(
-                    make_authorization_request(redirect_uri=f"{client}/cb")
-                )
-            )
-        ) == 200
+        await open_consent_page(browser, sign_in_app, f"{client}/cb")
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         answer = parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
@@ -89,27 +89,25 @@ async def test_a_pasted_key_gives_the_client_its_code(
     assert await sign_in_app.count_grants() == 1
 
 
-async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, client: str) -> None:
+async def test_the_enter_key_allows_the_request(
+    browser: Browser, sign_in_app: SignInApp, client: str
+) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(
-        sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
-    )
+    await open_consent_page(browser, sign_in_app, f"{client}/cb")
     await browser.fill("Your access key", key)
     await browser.page.keyboard.press("Enter")
     assert "code" in parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
 
 
-async def test_a_client_at_localhost_is_reached(
+async def test_a_client_at_localhost_gets_its_code(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    by_name = client.replace("127.0.0.1", "localhost")
-    await browser.open(
-        sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{by_name}/cb"))
-    )
+    client_by_name = client.replace("127.0.0.1", "localhost")
+    await open_consent_page(browser, sign_in_app, f"{client_by_name}/cb")
     await browser.fill("Your access key", key)
     await browser.press("Allow")
-    await browser.wait_for_url(f"{by_name}/cb?code=")
+    await browser.wait_for_url(f"{client_by_name}/cb?code=")
     assert browser.console_errors == []
 
 
@@ -124,9 +122,7 @@ async def test_a_client_may_redirect_the_browser_again(
         serve_app(lambda _: make_redirecting_site(f"{home}/done"), certificate=certificate) as site,
         browsers.open_window() as browser,
     ):
-        await browser.open(
-            sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{site}/cb"))
-        )
+        await open_consent_page(browser, sign_in_app, f"{site}/cb")
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         await browser.wait_for_url(f"{home}/done")
@@ -135,11 +131,7 @@ async def test_a_client_may_redirect_the_browser_again(
 
 async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app: SignInApp) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(
-        sign_in_app.make_consent_url(
-            make_authorization_request(redirect_uri="cursor://anysphere/cb")
-        )
-    )
+    await open_consent_page(browser, sign_in_app, "cursor://anysphere/cb")
     await browser.fill("Your access key", key)
     async with browser.page.expect_event("requestfailed") as failed:  # there is no such app here
         await browser.press("Allow")
@@ -151,9 +143,7 @@ async def test_an_invalid_key_can_be_corrected(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(
-        sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
-    )
+    await open_consent_page(browser, sign_in_app, f"{client}/cb")
     await browser.fill("Your access key", "carrel_wrong")
     await browser.press("Allow")
     await browser.wait_for_text("This key is not valid")
@@ -161,6 +151,7 @@ async def test_an_invalid_key_can_be_corrected(
     assert await field.input_value() == ""
     assert await field.evaluate("field => field === document.activeElement")
     assert await browser.page.locator("#error").get_attribute("role") == "alert"
+
     await browser.fill("Your access key", key)
     await browser.press("Allow")
     await browser.wait_for_url(f"{client}/cb?code=")
@@ -178,23 +169,21 @@ async def test_without_a_key_the_browser_sends_nothing(
 async def test_deny_needs_no_key_and_returns_to_the_client(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
-    await browser.open(
-        sign_in_app.make_consent_url(make_authorization_request(redirect_uri=f"{client}/cb"))
-    )
+    await open_consent_page(browser, sign_in_app, f"{client}/cb")
     await browser.press("Deny")
     answer = parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
     assert answer["error"] == ["access_denied"]
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
+async def test_scripts_and_other_sites_cannot_use_the_cookie(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     await browser.open(sign_in_app.make_consent_url())
     cookie = (await browser.read_cookies())["carrel"]
     assert cookie["httpOnly"] is True
     assert cookie["sameSite"] == "Lax"
-    assert cookie["expires"] == -1
+    assert cookie["expires"] == -1  # when the browser is closed
 
 
 async def test_other_sites_cannot_frame_the_page(browser: Browser, sign_in_app: SignInApp) -> None:
@@ -210,12 +199,9 @@ async def test_a_form_that_another_site_submits_is_rejected(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     async with sign_in_app.make_client() as attacker:
-        fields = parse_hidden_fields(await attacker.get(sign_in_app.make_consent_target())) | {
-            "decision": "allow"
-        }
-    inputs = "".join(
-        f'<input name="{name}" value="{value}">' for name, value in {**fields, "key": key}.items()
-    )
+        page = await attacker.get(sign_in_app.make_consent_target())
+    fields = {**parse_hidden_fields(page), "decision": "allow", "key": key}
+    inputs = "".join(f'<input name="{name}" value="{value}">' for name, value in fields.items())
     action = f"{sign_in_app.settings.public_url}/consent"
     form = f'<form method="post" action="{action}">{inputs}<button>A prize</button></form>'
     await browser.open(sign_in_app.make_consent_url())
@@ -257,6 +243,8 @@ CONTRASTS_SCRIPT = """() => {
     });
 }"""
 """A script that returns each text of the page with its contrast ratio (WCAG 2.2, 1.4.3)."""
+MIN_CONTRAST = 4.5
+"""The lowest contrast ratio for text of normal size (WCAG 2.2, level AA)."""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -270,7 +258,7 @@ async def test_text_has_enough_contrast_in_light_and_dark(
         await browser.wait_for_text("This key is not valid")
         contrasts = await browser.page.evaluate(CONTRASTS_SCRIPT)
     assert len(contrasts) > 10
-    assert [(text, ratio) for text, ratio in contrasts if ratio < 4.5] == []
+    assert [(text, ratio) for text, ratio in contrasts if ratio < MIN_CONTRAST] == []
 
 
 @pytest.mark.parametrize(("width", "height"), [(320, 640), (390, 844), (1024, 800), (1280, 800)])
@@ -295,6 +283,7 @@ async def test_buttons_are_visible_without_scrolling_on_a_laptop(
 
 
 async def assert_in_view(browser: Browser, *buttons: str) -> None:
+    """Assert that these buttons are visible without scrolling."""
     size = browser.page.viewport_size
     assert size
     for name in buttons:
@@ -316,7 +305,7 @@ async def test_the_page_works_with_screen_reader_and_keyboard(
     for _ in range(3):
         await browser.page.keyboard.press("Tab")
         focus_order.append(await browser.page.evaluate("document.activeElement.innerText"))
-    assert focus_order == ["", "Allow", "Deny"]
+    assert focus_order == ["", "Allow", "Deny"]  # the field of the key has no text
 
 
 async def test_an_expired_request_says_to_start_again(
@@ -336,11 +325,7 @@ async def test_google_sign_in_gives_the_client_its_code(
             serve_sign_in(make_google_settings(settings, google)) as sign_in_app,
             browsers.open_window(scripts=False) as browser,
         ):
-            await browser.open(
-                sign_in_app.make_consent_url(
-                    make_authorization_request(redirect_uri=f"{client}/cb")
-                )
-            )
+            await open_consent_page(browser, sign_in_app, f"{client}/cb")
             await browser.press("Continue with Google")
             answer = parse_query_parameters(await browser.wait_for_url(f"{client}/cb?"))
             assert browser.console_errors == []
@@ -348,10 +333,10 @@ async def test_google_sign_in_gives_the_client_its_code(
     assert answer.keys() == {"code", "state", "iss"}
 
 
-async def test_the_flow_from_registration_on_ends_with_a_token(
+async def test_a_client_that_registers_itself_gets_a_token(
     browser: Browser, settings: Settings, client: str, log: Path
 ) -> None:
-    key = key_maker(settings.google_cloud_project)("ada")
+    key = build_key_maker(settings.google_cloud_project)("ada")
     verifier = "v" * 43
     callback = f"{client}/cb"
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest())
@@ -385,13 +370,14 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
     assert response.json()["token_type"] == "Bearer"
 
 
-async def register(gateway: str, callback: str) -> dict[str, str]:
+async def register(gateway_url: str, callback: str) -> dict[str, str]:
+    """Register a client with this redirect URI; return the registration."""
     metadata = {
         "client_name": "Notes on a train",
         "redirect_uris": [callback],
         "token_endpoint_auth_method": "none",
     }
     async with httpx2.AsyncClient() as sender:
-        answer = await sender.post(f"{gateway}/register", json=metadata)
-    registration: dict[str, str] = answer.json()
+        response = await sender.post(f"{gateway_url}/register", json=metadata)
+    registration: dict[str, str] = response.json()
     return registration

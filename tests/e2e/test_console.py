@@ -1,8 +1,11 @@
-"""The pages of the console on a laptop, where nobody signs in."""
+"""The console's pages show sources, passages and errors, here on a laptop without sign-in.
+
+The console is the gateway's website. A chip is a link that filters a search, and shows a count.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -18,20 +21,23 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import FilledProject, RunningGateway
 
 MAX_PAGE_BYTES = 60_000
+"""The limit of a page with its scripts and styles, as transferred."""
 PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map", "/forgotten")
 
 
 def get(gateway: RunningGateway, path: str, **headers: str) -> httpx2.Response:
+    """Request a page, whatever the status."""
     return httpx2.get(gateway.url + path, headers=headers, timeout=60)
 
 
 def get_page(gateway: RunningGateway, path: str) -> HtmlElement:
+    """Request a page that must exist; return its parsed HTML."""
     response = get(gateway, path)
     assert response.status_code == 200, response.text
     return parse_page(response)
 
 
-def test_home_has_the_box_the_counts_and_the_recent_sources(inline: RunningGateway) -> None:
+def test_home_shows_a_search_box_counts_and_recent_sources(inline: RunningGateway) -> None:
     page = get_page(inline, "/")
     [box] = select(page, "input[type=search]")
     assert "autofocus" in box.attrib
@@ -55,7 +61,7 @@ def test_hits_show_words_and_why_they_were_found(inline: RunningGateway) -> None
 
 
 def test_a_query_that_is_too_long_says_the_limit(inline: RunningGateway) -> None:
-    query = "x" * 2_001
+    query = "x" * 2_001  # too long by one
     response = get(inline, f"/?q={query}")
     page = parse_page(response)
     assert response.status_code == 400
@@ -66,10 +72,11 @@ def test_a_query_that_is_too_long_says_the_limit(inline: RunningGateway) -> None
 
 
 def test_a_hit_opens_the_reader_at_its_passage(inline: RunningGateway) -> None:
-    [first, *_] = select(get_page(inline, "/?q=sourdough+starter"), "[data-hit]")
-    page = get_page(inline, first.attrib["href"].partition("#")[0])
+    [link, *_] = select(get_page(inline, "/?q=sourdough+starter"), "[data-hit]")
+    path, _, chunk_id = link.attrib["href"].partition("#")
+    page = get_page(inline, path)
     [passage] = select(page, ".passage.open")
-    assert passage.attrib["id"] == first.attrib["href"].partition("#")[2]
+    assert passage.attrib["id"] == chunk_id
     assert "A sourdough starter needs flour" in read_text(passage)
     assert len(select(page, ".passage")) == 3
     assert len(select(page, "#related .row")) > 2
@@ -88,30 +95,34 @@ def test_a_passage_leads_to_its_source(
     assert response.headers["location"] == location
 
 
-def test_a_chip_narrows_a_search_and_leaves_it(inline: RunningGateway) -> None:
+def test_a_chip_filters_a_search_and_can_be_removed(inline: RunningGateway) -> None:
     page = get_page(inline, "/?q=warm")
     chips = {read_text(chip): chip.attrib["href"] for chip in select(page, ".chip")}
     [path] = [path for label, path in chips.items() if label.startswith("Ida Loaf")]
-    narrowed = get_page(inline, path)
-    assert {read_text(row)[:8] for row in select(narrowed, ".hit")} == {"Ida Loaf"}
-    [active] = select(narrowed, ".chip.on")
-    assert read_text(active) == "author: Ida Loaf \N{MULTIPLICATION SIGN}(remove)"
-    assert active.attrib["href"] == "/?q=warm"
-    hidden = select(narrowed, "input[type=hidden]")
-    assert [(field.name, field.value) for field in hidden] == [("author", "Ida Loaf")]
+    filtered_page = get_page(inline, path)
+    hits = select(filtered_page, ".hit")
+    assert hits
+    assert all(read_text(hit).startswith("Ida Loaf") for hit in hits)
+    [active_chip] = select(filtered_page, ".chip.on")
+    assert read_text(active_chip) == "author: Ida Loaf \N{MULTIPLICATION SIGN}(remove)"
+    assert active_chip.attrib["href"] == "/?q=warm"
+    [hidden_field] = select(filtered_page, "input[type=hidden]")
+    assert hidden_field.name == "author"
+    assert hidden_field.value == "Ida Loaf"
 
 
 def test_chips_say_what_they_count(inline: RunningGateway) -> None:
     home = get_page(inline, "/")
     assert "Numbers count passages." in read_texts(home, "aside p")
-    path = next(c.attrib["href"] for c in select(home, ".chip") if read_text(c) == "food 3")
-    assert len(select(get_page(inline, path), ".hit")) == 3
+    [food_chip] = [chip for chip in select(home, ".chip") if read_text(chip) == "food 3"]
+    assert len(select(get_page(inline, food_chip.attrib["href"]), ".hit")) == 3
+
     results = get_page(inline, "/?q=warm")
-    hits = len(select(results, ".hit"))
-    assert f"Numbers count the {hits} passages on this page." in read_texts(results, "aside p")
-    chips = dict(text.rsplit(" ", 1) for text in read_texts(results, ".chip"))
-    authors = [author for author in read_texts(results, ".hit p") if author.startswith("Ida Loaf")]
-    assert int(chips["Ida Loaf"]) == len(authors)
+    hit_count = len(select(results, ".hit"))
+    assert f"Numbers count the {hit_count} passages on this page." in read_texts(results, "aside p")
+    counts = dict(text.rsplit(" ", 1) for text in read_texts(results, ".chip"))
+    lines = [line for line in read_texts(results, ".hit p") if line.startswith("Ida Loaf")]
+    assert int(counts["Ida Loaf"]) == len(lines)
 
 
 def test_filters_without_words_list_passages_by_date(inline: RunningGateway) -> None:
@@ -120,7 +131,7 @@ def test_filters_without_words_list_passages_by_date(inline: RunningGateway) -> 
     assert select(page, ".hit mark") == []
 
 
-def test_a_search_without_an_answer_says_so(inline: RunningGateway) -> None:
+def test_a_search_without_a_good_match_says_so(inline: RunningGateway) -> None:
     page = get_page(inline, "/?q=quarterly+tax+return+of+a+zoo")
     [notice] = read_texts(page, ".notice")
     assert notice
@@ -133,20 +144,22 @@ def test_sources_are_listed_by_title_and_author(inline: RunningGateway) -> None:
     assert read_texts(page, ".chip.on") == ["author: Ida Loaf \N{MULTIPLICATION SIGN}(remove)"]
 
 
-def test_without_clusters_the_table_says_what_makes_them(inline: RunningGateway) -> None:
+def test_the_map_page_without_clusters_names_the_job_to_run(inline: RunningGateway) -> None:
     page = get_page(inline, "/map")
     assert select(page, "table") == []
     assert "The job cluster creates them" in read_text(page).replace("`", "")
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_is_small_and_asks_no_other_host(inline: RunningGateway, path: str) -> None:
+def test_a_page_is_small_and_loads_nothing_from_other_hosts(
+    inline: RunningGateway, path: str
+) -> None:
     response = get(inline, path)
     page = parse_page(response)
     elements = [*select(page, "link"), *select(page, "script")]
-    parts = [element.attrib.get("src") or element.attrib["href"] for element in elements]
-    assert all(part.startswith("/static/") for part in parts)
-    files = [get(inline, part) for part in parts]
+    addresses = [element.attrib.get("src") or element.attrib["href"] for element in elements]
+    assert all(address.startswith("/static/") for address in addresses)
+    files = [get(inline, address) for address in addresses]
     assert {file.status_code for file in files} == {200}
     assert sum(file.num_bytes_downloaded for file in [response, *files]) < MAX_PAGE_BYTES
     assert all("immutable" in file.headers["cache-control"] for file in files)
@@ -159,7 +172,9 @@ def test_a_file_of_another_version_is_not_cached(inline: RunningGateway, query: 
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/sources/unknown", "/sources/a/b", "/static/nothing"])
-def test_no_page_is_stored_framed_or_scripted(inline: RunningGateway, path: str) -> None:
+def test_pages_forbid_caching_framing_and_foreign_scripts(
+    inline: RunningGateway, path: str
+) -> None:
     headers = get(inline, path).headers
     assert headers["cache-control"] == "no-store"
     policy = headers["content-security-policy"]
@@ -205,7 +220,7 @@ def test_an_error_is_a_page_that_says_what_is_wrong(
         ({"x-forwarded-for": "203.0.113.7"}, 401),
     ],
 )
-def test_other_hosts_origins_and_proxies_see_no_page(
+def test_other_hosts_origins_and_proxies_are_rejected(
     inline: RunningGateway, path: str, headers: dict[str, str], status: int
 ) -> None:
     response = get(inline, path, **headers)
@@ -213,13 +228,13 @@ def test_other_hosts_origins_and_proxies_see_no_page(
     assert "Bread" not in response.text
 
 
-def test_an_address_outside_the_console_stays_json(inline: RunningGateway) -> None:
+def test_an_error_outside_the_console_is_json(inline: RunningGateway) -> None:
     response = get(inline, "/nothing")
     assert response.status_code == 404
     assert "ends with /mcp" in response.json()["error"]["message"]
 
 
-def test_a_program_that_posts_to_the_first_page_learns_the_address(inline: RunningGateway) -> None:
+def test_a_post_to_the_root_path_names_the_mcp_endpoint(inline: RunningGateway) -> None:
     response = httpx2.post(f"{inline.url}/", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert response.status_code == 404
     assert "ends with /mcp" in response.json()["error"]["message"]
@@ -227,25 +242,22 @@ def test_a_program_that_posts_to_the_first_page_learns_the_address(inline: Runni
 
 
 def test_pages_leave_no_private_text_in_the_log(inline: RunningGateway) -> None:
-    before = inline.log.stat().st_size
+    size_before = inline.log.stat().st_size
     get(inline, f"/?q={PRIVATE_WORD}&tag={PRIVATE_WORD}")
     get(inline, f"/sources/source-{PRIVATE_WORD}")
-    written: Any = inline.log.read_bytes()[before:].decode()
-    assert "search_kb" in written
-    assert PRIVATE_WORD not in written
+    logged = inline.log.read_bytes()[size_before:].decode()
+    assert "search_kb" in logged
+    assert PRIVATE_WORD not in logged
 
 
 def test_the_console_can_be_switched_off(filled_project: FilledProject, log: Path) -> None:
-    with run_gateway(
-        INLINE_MAIN, {**filled_project.environment, "CONSOLE": "false"}, log
-    ) as gateway:
+    environment = {**filled_project.environment, "CONSOLE": "false"}
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         assert get(gateway, "/").status_code == 404
         assert get(gateway, "/static/console.js").status_code == 404
 
 
-def test_a_deployed_gateway_shows_which_tools_it_reaches(
-    small_functions: RunningGateway,
-) -> None:
+def test_a_deployed_gateway_shows_which_tools_it_reaches(small_functions: RunningGateway) -> None:
     """Its bundle has the templates, and two tools are deployed: search_kb and get_chunk."""
     page = get_page(small_functions, "/?q=sourdough+starter")
     assert "Bread at Home" in read_texts(page, ".hit h2")

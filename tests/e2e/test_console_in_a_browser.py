@@ -1,4 +1,7 @@
-"""The console in headless Chromium."""
+"""Users search, read, edit and manage keys in the console, in headless Chromium.
+
+The console is the gateway's website. It works without scripts. Its page of a source is the reader.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pytest
 
 from shared.core.caller import Role
 from shared.knowledge.source import Section, Source
-from tests.e2e.access.conftest import CLOUD, in_access, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker, run_on_access_store
 from tests.support.accessibility import find_violations
 from tests.support.browser import Browser
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-HOSTILE = Source(
+HOSTILE = Source(  # each field contains code that would run in a page that does not escape it
     source_id="hostile",
     title=PAYLOADS[1],
     author=PAYLOADS[3],
@@ -42,7 +45,7 @@ HOSTILE = Source(
         Section(text=f"A hostile passage: {payload}", highlight_url=payload) for payload in PAYLOADS
     ),
 )
-WIDE = Source(
+WIDE = Source(  # has words that are wider than a screen
     source_id="wide",
     title="W" * 180,
     author="X" * 180,
@@ -50,11 +53,13 @@ WIDE = Source(
     sections=(Section(text=f"A wide passage {'Z' * 500}"),),
 )
 SCROLL_WIDTH = "document.documentElement.scrollWidth"
+"""A script that returns the width of the page, which exceeds the window's if the page scrolls."""
 IS_IN_VIEW = """element => {
   const {top, bottom} = element.getBoundingClientRect();
   return top >= 0 && bottom <= innerHeight;
 }"""
-PAGES = (
+"""A script that returns whether an element is visible without scrolling."""
+PATHS = (
     "/",
     "/?q=bread",
     "/?tag=food",
@@ -73,7 +78,7 @@ class Console:
 
     Attributes:
         url: Its URL.
-        key: The key of its owner.
+        key: The key of the user who signs in, by default an owner.
         reader_key: The key of a reader.
         project: The Google Cloud project of its database.
     """
@@ -107,14 +112,14 @@ def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
     """A gateway with hostile and harmless sources."""
     project = f"console-{uuid.uuid4().hex[:16]}"
     asyncio.run(fill_project(project, local_embedder, BAKING, SAILING, WIDE, HOSTILE))
-    make_key = key_maker(project)
+    make_key = build_key_maker(project)
     key, reader_key = make_key("ada"), make_key("rex")
-    in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
+    run_on_access_store(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
         yield Console(gateway.url, key, reader_key, project)
 
 
-async def test_one_searches_reads_corrects_and_leaves_without_scripts(
+async def test_a_user_searches_reads_and_edits_without_scripts(
     browsers: Browsers, console: Console
 ) -> None:
     async with browsers.open_window(scripts=False) as browser:
@@ -123,11 +128,13 @@ async def test_one_searches_reads_corrects_and_leaves_without_scripts(
         await browser.press("Search")
         await browser.page.locator(".hit [data-hit]").first.click()
         await browser.wait_for_text("A sourdough starter needs flour and water every day")
+
         await browser.page.get_by_text("Edit", exact=True).click()
         await browser.fill("Tags, one on each line", "food\nsourdough")
         await browser.press("Save")
         await browser.wait_for_text("Changed the tags")
         assert await browser.page.locator(".source .tag").all_inner_texts() == ["food", "sourdough"]
+
         await browser.page.get_by_text("Add a note", exact=True).click()
         await browser.fill("Your thought about this passage", "Feed it on Sundays.")
         await browser.press("Save the note")
@@ -135,6 +142,7 @@ async def test_one_searches_reads_corrects_and_leaves_without_scripts(
         notice = browser.page.get_by_role("status")
         assert await notice.evaluate(IS_IN_VIEW)
         assert "Feed it on Sundays." in await browser.page.locator("#related").inner_text()
+
         await browser.page.get_by_text("Forget this passage", exact=True).click()
         await browser.press("Forget the passage")
         await browser.wait_for_text("Forgot a passage of")
@@ -142,23 +150,26 @@ async def test_one_searches_reads_corrects_and_leaves_without_scripts(
         await browser.press("Undo")
         await browser.wait_for_text("Restored a passage of")
         assert await browser.page.locator(".passage").count() == 3
+
         await browser.page.locator("#related a").filter(has_text="Feed it").first.click()
         await browser.page.get_by_text("Edit", exact=True).click()
         await browser.fill("Text", "Feed it on Mondays.")
         await browser.press("Save")
         await browser.wait_for_text("Changed the title and text.")
+
         await browser.page.get_by_text("Forget", exact=True).click()
         await browser.press("Forget the source")
         await browser.page.get_by_role("link", name="All that is forgotten").click()
         await browser.press("Restore Feed it on Mondays.")
         await browser.wait_for_text("Restored “Feed it on Mondays.”")
         assert await browser.page.locator(".row").count() == 0
+
         await browser.press("Sign out")
         await browser.wait_for_text("Your access key")
         assert browser.console_errors == []
 
 
-async def test_one_who_may_only_read_finds_nothing_to_change(
+async def test_a_reader_sees_no_forms_that_change_a_source(
     browser: Browser, console: Console
 ) -> None:
     await replace(console, key=console.reader_key).sign_in(browser, "/?q=bread")
@@ -171,7 +182,7 @@ async def test_one_who_may_only_read_finds_nothing_to_change(
     await browser.wait_for_text("Search what you have read")
 
 
-async def test_an_expired_session_leads_back_after_sign_in(
+async def test_sign_in_after_an_expired_session_returns_to_the_page(
     browser: Browser, console: Console
 ) -> None:
     await console.sign_in(browser, "/sources/baking")
@@ -192,12 +203,13 @@ async def test_after_a_conflict_the_message_and_the_form_are_in_view(
         await console.sign_in(browser, "/sources/sailing")
         await browser.page.get_by_role("link", name="Related").last.click()
         await browser.page.get_by_text("Edit", exact=True).click()
-        other = Browser(await browser.page.context.new_page())
-        await other.open(browser.page.url)
-        await other.page.get_by_text("Edit", exact=True).click()
-        for window, title in ((other, "Sailing at night"), (browser, "Sailing by day")):
-            await window.fill("Title", title)
-            await window.press("Save")
+        other_tab = Browser(await browser.page.context.new_page())
+        await other_tab.open(browser.page.url)
+        await other_tab.page.get_by_text("Edit", exact=True).click()
+        for tab, title in ((other_tab, "Sailing at night"), (browser, "Sailing by day")):
+            await tab.fill("Title", title)
+            await tab.press("Save")
+
         await browser.wait_for_text("Somebody changed this since you opened the page")
         assert await browser.page.get_by_role("alert").evaluate(IS_IN_VIEW)
         title_field = browser.page.get_by_label("Title")
@@ -205,12 +217,14 @@ async def test_after_a_conflict_the_message_and_the_form_are_in_view(
         assert await title_field.input_value() == "Sailing by day"
 
 
-async def test_a_limit_says_when_to_go_on(browser: Browser, console: Console, log: Path) -> None:
+async def test_a_rate_limit_says_when_to_try_again(
+    browser: Browser, console: Console, log: Path
+) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": console.project, **CLOUD, "READS_PER_MINUTE": "6"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await replace(console, url=gateway.url).sign_in(browser, "/?q=bread")
         while await browser.open(f"{gateway.url}/?q=bread") == 200:
-            pass
+            pass  # until the limit is reached
         alert = await browser.page.get_by_role("alert").inner_text()
         assert re.fullmatch(
             r"You have reached the limit .* in a minute\. Try again in \d+ s\.", alert
@@ -218,7 +232,7 @@ async def test_a_limit_says_when_to_go_on(browser: Browser, console: Console, lo
         assert await browser.page.get_by_role("searchbox").input_value() == "bread"
 
 
-async def test_a_tool_that_is_down_says_so_and_the_page_stands(
+async def test_a_page_reports_a_disabled_tool_and_shows_the_rest(
     browser: Browser, console: Console, log: Path
 ) -> None:
     environment = {
@@ -233,14 +247,17 @@ async def test_a_tool_that_is_down_says_so_and_the_page_stands(
         await browser.page.locator(".passage").first.wait_for()
 
 
-async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: Console) -> None:
+async def test_the_keyboard_leads_from_the_search_box_to_a_passage(
+    browser: Browser, console: Console
+) -> None:
     await console.sign_in(browser)
     assert await browser.page.evaluate("document.activeElement.id") == "q"
     await browser.page.keyboard.type("bread")
     await browser.page.keyboard.press("Enter")
     await browser.wait_for_url(f"{console.url}/?q=bread")
+
     keyboard = browser.page.keyboard
-    await keyboard.press("/")
+    await keyboard.press("/")  # returns to the search box
     assert await browser.page.evaluate("document.activeElement.id") == "q"
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowDown"):
         await keyboard.press(key)
@@ -251,9 +268,7 @@ async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: C
     assert browser.console_errors == []
 
 
-async def test_one_makes_a_key_which_going_back_does_not_show(
-    browser: Browser, console: Console
-) -> None:
+async def test_going_back_does_not_show_a_new_key_again(browser: Browser, console: Console) -> None:
     await console.sign_in(browser, "/you")
     await browser.page.get_by_text("Make a key", exact=True).click()
     await browser.fill("Name", "Backup script")
@@ -266,28 +281,30 @@ async def test_one_makes_a_key_which_going_back_does_not_show(
     await browser.fill("Your access key", console.key)
     await browser.press("Make the key")
     await browser.wait_for_text("It is not shown again.")
-    text = await browser.page.locator(".secret").inner_text()
-    assert text.startswith("carrel_")
+    key = await browser.page.locator(".secret").inner_text()
+    assert key.startswith("carrel_")
+
     await browser.page.get_by_role("link", name="I have copied it").click()
     await browser.wait_for_text("Backup script")
-    assert text not in await browser.page.content()
+    assert key not in await browser.page.content()
     await browser.page.go_back()
     await browser.wait_for_text("Carrel")
-    assert text not in await browser.page.content()
+    assert key not in await browser.page.content()
+
     await browser.open(f"{console.url}/you")
     row = browser.page.locator(".row").filter(has_text="Backup script")
     await row.get_by_role("button", name="Revoke").click()
     await browser.wait_for_text("Revoked the key “Backup script”")
 
 
-async def test_numbers_and_dates_follow_the_locale(browsers: Browsers, console: Console) -> None:
+async def test_dates_follow_the_locale(browsers: Browsers, console: Console) -> None:
     async with browsers.open_window(locale="de-DE") as browser:
         await console.sign_in(browser, "/sources/baking")
         [day, *_] = await browser.page.locator("header time").all_inner_texts()
     assert re.fullmatch(r"\d\d\.\d\d\.\d{4}", day)
 
 
-async def test_nothing_runs_that_a_source_contains(browser: Browser, console: Console) -> None:
+async def test_code_in_a_source_does_not_run(browser: Browser, console: Console) -> None:
     dialogs: list[str] = []
     browser.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     await console.sign_in(browser)
@@ -333,17 +350,17 @@ async def test_a_form_that_another_site_submits_changes_nothing(
 async def test_no_page_scrolls_sideways(browsers: Browsers, console: Console, width: int) -> None:
     async with browsers.open_window(width=width) as browser:
         await console.sign_in(browser)
-        for path in (*PAGES, "/?q=wide+passage", "/sources/wide", "/sources/hostile"):
+        for path in (*PATHS, "/?q=wide+passage", "/sources/wide", "/sources/hostile"):
             await browser.open(console.url + path)
             for summary in await browser.page.locator("summary").all():
                 await summary.click()
-            assert (path, await browser.page.evaluate(SCROLL_WIDTH)) == (path, width)
+            assert await browser.page.evaluate(SCROLL_WIDTH) == width, path
         await console.make_key(browser, f"Width {width}")
         assert await browser.page.evaluate(SCROLL_WIDTH) == width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing(
+async def test_axe_finds_no_violations(
     browsers: Browsers, console: Console, axe: str, scheme: Literal["light", "dark"]
 ) -> None:
     violations: dict[str, Any] = {}
@@ -351,7 +368,7 @@ async def test_axe_finds_nothing(
         await browser.open(console.url)
         violations["sign in"] = await find_violations(browser.page, axe)
         await console.sign_in(browser)
-        for path in PAGES:
+        for path in PATHS:
             await browser.open(console.url + path)
             for summary in await browser.page.locator("summary").all():
                 await summary.click()

@@ -1,4 +1,4 @@
-"""A gateway with disabled tools."""
+"""A gateway hides the tools that the setting `DISABLED_TOOLS` names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from infra.build.discovery import tools
+from infra.build import discovery
 from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
 from tests.support.mcp_wire import TOOL_NAMES, make_call, make_request, post
 from tests.support.ports import find_free_port
@@ -21,31 +21,29 @@ if TYPE_CHECKING:
 
     from tests.support.gateway_process import FilledProject, RunningGateway
 
-    Run = Callable[[Mapping[str, str], Path], AbstractContextManager[RunningGateway]]
+    RunGateway = Callable[[Mapping[str, str], Path], AbstractContextManager[RunningGateway]]
 
 DISABLED = ("get_chunk", "complete_name")
-inline = partial(run_gateway, INLINE_MAIN)
+run_inline_gateway = partial(run_gateway, INLINE_MAIN)
 SETTING = {"DISABLED_TOOLS": json.dumps(DISABLED)}
 
 
 @pytest.mark.parametrize(
     "run",
-    [inline, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],
+    [run_inline_gateway, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],
     ids=["inline", "functions"],
 )
 def test_a_disabled_tool_looks_like_an_unknown_one(
-    filled_project: FilledProject, log: Path, run: Run
+    filled_project: FilledProject, log: Path, run: RunGateway
 ) -> None:
     with run({**filled_project.environment, **SETTING}, log) as gateway:
-        listed = post(gateway.endpoint, make_request("tools/list")).json()["result"]["tools"]
-        assert [name for name in TOOL_NAMES if name not in DISABLED] == [
-            tool["name"] for tool in listed
-        ]
+        tools = post(gateway.endpoint, make_request("tools/list")).json()["result"]["tools"]
         disabled, unknown = [
             post(gateway.endpoint, make_call(name, {})).json()["error"]
             for name in (DISABLED[0], "get_chump")
         ]
-    assert f"{unknown}".replace("get_chump", DISABLED[0]) == f"{disabled}"
+    assert [tool["name"] for tool in tools] == [name for name in TOOL_NAMES if name not in DISABLED]
+    assert str(disabled) == str(unknown).replace("get_chump", DISABLED[0])
 
 
 def test_health_ignores_disabled_tools(log: Path) -> None:
@@ -53,4 +51,4 @@ def test_health_ignores_disabled_tools(log: Path) -> None:
     urls = {"TOOL_URLS": json.dumps(dict.fromkeys([*DISABLED, "search_kb"], nowhere))}
     with run_deployed_gateway(SETTING | urls, log) as gateway:
         parts = httpx2.get(f"{gateway.url}/health").json()["parts"]
-    assert {tool.name for tool in tools()} - set(DISABLED) == parts.keys()
+    assert parts.keys() == {tool.name for tool in discovery.tools()} - set(DISABLED)

@@ -1,4 +1,8 @@
-"""`extract_key_info` through the gateway: the official client, the log and the audit."""
+"""`extract_key_info` finds the passages of a text that answer a question.
+
+The caller uploads the text, the `materials`, to a workspace: all texts under one `task_id`. The
+tests use the official client, and check that no log and no audit record contains texts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from mcp import Client
 
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
-from tests.e2e.access.conftest import key_maker
+from tests.e2e.access.conftest import build_key_maker
 from tests.support.gateway_process import PRIVATE_WORD
 from tests.support.log_metrics import parse_log_entry
 from tests.support.materials import COMET, TEXT
@@ -21,38 +25,41 @@ from tests.support.mcp_wire import MODERN, assert_matches_schema, make_call, pos
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import httpx2
-
     from tests.support.gateway_process import FilledProject, RunningGateway
 
 pytestmark = pytest.mark.anyio
-NAME = "extract_key_info"
+TOOL = "extract_key_info"
 
 
-async def ask(client: Client, **arguments: Any) -> dict[str, Any]:
-    """Call the tool; assert that both forms of the result agree and fit the schema."""
+async def call_tool(client: Client, **arguments: Any) -> dict[str, Any]:
+    """Call the tool; assert that the result fits the schema and equals its text; return it."""
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
-    result = await client.call_tool(NAME, arguments)
+    result = await client.call_tool(TOOL, arguments)
     assert not result.is_error, result.content
-    answer = dict(result.structured_content or {})
-    assert_matches_schema(answer, schemas[NAME] or {})
+    content = dict(result.structured_content or {})
+    assert_matches_schema(content, schemas[TOOL] or {})
     block = result.content[0]
     assert block.type == "text"
-    assert json.loads(block.text) == answer
-    return answer
+    assert json.loads(block.text) == content
+    return content
 
 
 async def test_structured_and_text_results_agree_with_the_schema(client: Client) -> None:
+    question = "Where does a comet's tail point?"
+    upload = await call_tool(client, query=question, materials=TEXT)
+    assert upload["contexts"][0] == COMET
+    assert upload["status"] == "ready"
+
+    by_document = await call_tool(client, query=question, document=upload["document"])
+    assert by_document == upload | {"known": True}
+
     task = uuid.uuid4().hex
-    first = await ask(client, query="Where does a comet's tail point?", materials=TEXT)
-    assert first["contexts"][0] == COMET
-    assert first["status"] == "ready"
-    result = await ask(client, query="Where does a comet's tail point?", document=first["document"])
-    assert result == first | {"known": True}
-    single = await ask(client, query="comet", materials=TEXT, topK=1, task_id=task)
-    assert len(single["contexts"]) == 1
-    assert single["task_id"] == task
-    assert (await ask(client, query="comet", scope="task", task_id=task))["considered"] == 4
+    in_task = await call_tool(client, query="comet", materials=TEXT, topK=1, task_id=task)
+    assert len(in_task["contexts"]) == 1
+    assert in_task["task_id"] == task
+
+    whole_task = await call_tool(client, query="comet", scope="task", task_id=task)
+    assert whole_task["considered"] == 4  # the passages of the text
 
 
 async def test_invalid_arguments_are_named(client: Client) -> None:
@@ -68,7 +75,7 @@ async def test_invalid_arguments_are_named(client: Client) -> None:
         ("document", {"query": "comet", "document": "x"}),
     ]
     for field, arguments in invalid:
-        result = await client.call_tool(NAME, arguments)
+        result = await client.call_tool(TOOL, arguments)
         block = result.content[0]
         assert block.type == "text"
         assert result.is_error, block.text
@@ -80,20 +87,20 @@ async def test_any_text_survives_the_wire(client: Client) -> None:
         "Der Käse \x00\x1b[0m 熟成 👩🏽\u200d🍳 e\u0301\r\n\t\u202eabc\u2028 <b>\\n</b> \ufeff\x7f."
     )
     text = f"👍🏽 before\n\n{passage}\n\nafter"
-    result = await ask(client, query="Käse 熟成", materials=text)
-    span = result["passages"][0]
+    result = await call_tool(client, query="Käse 熟成", materials=text)
+    best = result["passages"][0]
     assert result["contexts"][0] == passage
-    assert text[span["start"] : span["end"]] == passage
+    assert text[best["start"] : best["end"]] == passage
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_half_an_emoji_is_rejected(inline: RunningGateway, version: str | None) -> None:
-    """JavaScript sends half an emoji after cutting a text with `slice`."""
-    body = json.dumps(make_call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
+def test_half_of_a_surrogate_pair_is_rejected(inline: RunningGateway, version: str | None) -> None:
+    """JavaScript sends half an emoji if it cuts a text with `slice`."""
+    body = json.dumps(make_call(TOOL, {"query": "comet", "materials": "A comet\ud83d"})).encode()
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     error = response.json()["error"]
     assert response.status_code == 400
-    assert error["code"] == -32600
+    assert error["code"] == -32600  # invalid request
     assert "half of a surrogate pair" in error["message"]
     assert "Cut it between characters" in error["message"]
 
@@ -106,15 +113,16 @@ async def test_the_log_has_sizes_and_hashes_but_no_text(inline: RunningGateway, 
         "task_id": f"mine {uuid.uuid4().hex}",
     }
     async with Client(inline.endpoint) as client:
-        result = await ask(client, **arguments)
-        await client.call_tool(NAME, arguments | {"top_k": PRIVATE_WORD})
-        await client.call_tool(NAME, arguments | {PRIVATE_WORD: PRIVATE_WORD, "materials": 5})
+        result = await call_tool(client, **arguments)
+        await client.call_tool(TOOL, arguments | {"top_k": PRIVATE_WORD})
+        await client.call_tool(TOOL, arguments | {PRIVATE_WORD: PRIVATE_WORD, "materials": 5})
         await client.call_tool(
-            NAME, {"query": PRIVATE_WORD, "scope": "task", "task_id": "nothing there"}
+            TOOL, {"query": PRIVATE_WORD, "scope": "task", "task_id": "nothing there"}
         )
+
     logged = log.read_text("utf-8")[size_before:]  # noqa: ASYNC240 - a test may wait
     lines = [parse_log_entry(line)["jsonPayload"] for line in logged.splitlines()]
-    fields = next(line for line in lines if line.get("tool") == NAME)
+    fields = next(line for line in lines if line.get("tool") == TOOL)
     assert PRIVATE_WORD not in logged.lower()
     assert result["task_id"] not in logged
     assert len(fields["task"]) == 16
@@ -139,27 +147,28 @@ async def read_audit(project: str) -> list[dict[str, Any]]:
 def test_the_audit_has_the_workspace_but_no_text(
     private_gateway: RunningGateway, filled_project: FilledProject
 ) -> None:
-    key = key_maker(filled_project.project)("anna")
-
-    def ask_as(identity: str, **arguments: Any) -> httpx2.Response:
-        headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}
-        return post(private_gateway.endpoint, make_call(NAME, arguments), headers)
+    key = build_key_maker(filled_project.project)("anna")
 
     text = f"The {PRIVATE_WORD} is here.\n\nA comet."
-    by_key = ask_as("essay@", query=f"Where is {PRIVATE_WORD}?", materials=text).json()["result"]
-    by_argument = ask_as("essay@", query=PRIVATE_WORD, materials=text, task_id="thesis").json()[
-        "result"
-    ]
-    by_default = ask_as("", query=PRIVATE_WORD, materials=text).json()["result"]
-    answers = [answer["structuredContent"] for answer in (by_key, by_argument, by_default)]
-    assert [answer["task_id"] for answer in answers] == ["essay", "thesis", "default"]
+
+    def upload(credential: str, **arguments: Any) -> str:
+        """Upload the text; return the task that the result names."""
+        headers: dict[str, str | None] = {"authorization": f"Bearer {credential}"}
+        request = make_call(TOOL, {"query": PRIVATE_WORD, "materials": text, **arguments})
+        response = post(private_gateway.endpoint, request, headers)
+        return str(response.json()["result"]["structuredContent"]["task_id"])
+
+    assert upload(f"essay@{key}") == "essay"
+    assert upload(f"essay@{key}", task_id="thesis") == "thesis"
+    assert upload(key) == "default"
+
     records = [
         record
         for record in asyncio.run(read_audit(filled_project.project))
         if record["user_id"] == "anna"
     ]
     assert {record["task"] for record in records} == {"essay", "thesis", "default"}
-    assert {(record["user_id"], record["tool"]) for record in records} == {("anna", NAME)}
+    assert {record["tool"] for record in records} == {TOOL}
     assert PRIVATE_WORD not in repr(records).lower()
     assert {record["notes"]["passages"] for record in records} == {2}
     assert {record["arguments"]["materials"] for record in records} == {len(json.dumps(text))}

@@ -1,4 +1,4 @@
-"""Requests to the function of a tool, sent directly instead of by the gateway."""
+"""The function of a tool answers requests, which the tests send instead of the gateway."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import FilledProject, RunningGateway
 
 
-def request(**changes: Any) -> dict[str, Any]:
-    """Return a call request as the gateway sends it."""
+def make_call_request(**changes: Any) -> dict[str, Any]:
+    """Make a call request as the gateway sends it, with some fields changed."""
     caller = {"user_id": None, "tier": "public"}
     defaults = {"call_id": "c-1", "arguments": {}, "caller": caller, "deadline": time.time() + 60}
     return {**defaults, **changes}
@@ -33,7 +33,7 @@ def test_a_call_request_gets_a_result_and_a_receipt(
 ) -> None:
     chunk = filled_project.chunks[0]
     arguments = {"chunk_id": chunk.chunk_id, "include_related": False}
-    response = httpx2.post(url, json=request(arguments=arguments), timeout=60)
+    response = httpx2.post(url, json=make_call_request(arguments=arguments), timeout=60)
     answer = response.json()
     assert response.status_code == 200
     assert answer["result"]["content"] == chunk.content
@@ -46,8 +46,8 @@ def test_a_call_reaches_a_tool_through_the_gateway(small_functions: RunningGatew
     response = post(
         small_functions.endpoint, make_call("search_kb", {"query": "a sourdough starter"})
     )
-    [first, *_] = response.json()["result"]["structuredContent"]["results"]
-    assert "A sourdough starter needs flour" in first["snippet"]
+    hits = response.json()["result"]["structuredContent"]["results"]
+    assert "A sourdough starter needs flour" in hits[0]["snippet"]
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_invalid_requests_get_a_json_error(url: str, body: bytes) -> None:
 def test_an_error_code_has_its_http_status(
     url: str, arguments: dict[str, Any], status: int, code: str
 ) -> None:
-    response = httpx2.post(url, json=request(arguments=arguments), timeout=60)
+    response = httpx2.post(url, json=make_call_request(arguments=arguments), timeout=60)
     assert response.status_code == status
     assert response.json()["error"]["code"] == code
     assert response.json()["result"] is None
 
 
 def test_a_call_past_its_deadline_is_not_run(url: str) -> None:
-    late = request(arguments={"chunk_id": "a"}, deadline=time.time() - 1)
-    response = httpx2.post(url, json=late, timeout=60)
+    late_request = make_call_request(arguments={"chunk_id": "a"}, deadline=time.time() - 1)
+    response = httpx2.post(url, json=late_request, timeout=60)
     assert response.status_code == 503
     assert response.json()["error"]["code"] == "UNAVAILABLE"
     assert response.json()["receipt"]["documents_read"] == 0
@@ -87,8 +87,9 @@ def test_a_get_request_returns_the_health(url: str) -> None:
     assert response.json() == {"name": "get_chunk", "status": "ok"}
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_content_types_of_web_forms_are_rejected(url: str, kind: str) -> None:
-    body = json.dumps(request(arguments={"chunk_id": "a"}))
-    response = httpx2.post(url, content=body, headers={"content-type": kind}, timeout=60)
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_content_types_of_web_forms_are_rejected(url: str, content_type: str) -> None:
+    body = json.dumps(make_call_request(arguments={"chunk_id": "a"}))
+    headers = {"content-type": content_type}
+    response = httpx2.post(url, content=body, headers=headers, timeout=60)
     assert response.status_code == 400

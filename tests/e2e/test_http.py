@@ -1,4 +1,4 @@
-"""The gateway's HTTP responses, also to requests that no client library would send."""
+"""The gateway answers HTTP requests, even those that no client library would send."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PING = make_request("ping")
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 HEADER_MISMATCH = -32020
+"""An error code of MCP. The others are those of JSON-RPC."""
 
 
 def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
@@ -44,27 +45,28 @@ def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_every_revision_with_a_handshake_is_supported(inline: RunningGateway, version: str) -> None:
-    headers: dict[str, str | None] = {"mcp-protocol-version": version}
     handshake = post(inline.endpoint, make_initialize(version)).json()["result"]
-    notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert handshake["protocolVersion"] == version
     assert handshake["serverInfo"]["name"] == "carrel"
     assert handshake["instructions"] == INSTRUCTIONS
+
+    headers: dict[str, str | None] = {"mcp-protocol-version": version}
+    notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     response = post(inline.endpoint, notification, headers)
     assert response.status_code == 202
     assert response.content == b""
-    assert post(inline.endpoint, PING, headers).json()["result"] == {}
-    listed = post(inline.endpoint, make_request("tools/list"), headers).json()["result"]["tools"]
-    assert [tool["name"] for tool in listed] == TOOL_NAMES
-    result = post(inline.endpoint, make_call("search_kb", {"query": "bread"}), headers).json()[
-        "result"
-    ]
+
+    def get_result(request: dict[str, Any]) -> dict[str, Any]:
+        return dict(post(inline.endpoint, request, headers).json()["result"])
+
+    assert get_result(PING) == {}
+    tools = get_result(make_request("tools/list"))["tools"]
+    assert [tool["name"] for tool in tools] == TOOL_NAMES
+    result = get_result(make_call("search_kb", {"query": "bread"}))
     assert result["structuredContent"]["results"]
 
 
-def test_an_unknown_revision_gets_the_newest_with_a_handshake(
-    inline: RunningGateway,
-) -> None:
+def test_an_unknown_revision_gets_the_newest_with_a_handshake(inline: RunningGateway) -> None:
     handshake = post(inline.endpoint, make_initialize("1999-01-01")).json()["result"]
     assert handshake["protocolVersion"] == HANDSHAKE[0]
 
@@ -206,12 +208,12 @@ def test_no_redirect_quotes_a_host(carrel: RunningGateway) -> None:
 
 def test_an_unknown_method_is_a_method_not_found_error(carrel: RunningGateway) -> None:
     legacy = post(carrel.endpoint, make_request("tools/invent"))
-    modern = post_modern(carrel.endpoint, "tools/invent")
-    assert [get_rpc_error(response)["code"] for response in (legacy, modern)] == [
-        METHOD_NOT_FOUND
-    ] * 2
     assert legacy.status_code == 200
+    assert get_rpc_error(legacy)["code"] == METHOD_NOT_FOUND
+
+    modern = post_modern(carrel.endpoint, "tools/invent")
     assert modern.status_code == 404
+    assert get_rpc_error(modern)["code"] == METHOD_NOT_FOUND
 
 
 def test_headers_that_contradict_the_message_are_rejected(inline: RunningGateway) -> None:
@@ -239,13 +241,13 @@ def test_header_values_may_have_white_space_around_them(
     }
     body = make_request("tools/call", name="get_stats", arguments={}, _meta=CLIENT_META)
     connection = HTTPConnection(host, timeout=60)  # httpx2 would remove the white space
-    padded = {name: f"\t {value} \t" for name, value in headers.items()}
-    connection.request("POST", "/mcp", json.dumps(body), padded)
+    padded_headers = {name: f"\t {value} \t" for name, value in headers.items()}
+    connection.request("POST", "/mcp", json.dumps(body), padded_headers)
     response = connection.getresponse()
-    answer = json.loads(response.read())
+    message = json.loads(response.read())
     connection.close()
     assert response.status == 200
-    assert answer["result"]["structuredContent"]
+    assert message["result"]["structuredContent"]
 
 
 def test_an_unknown_path_is_not_found(carrel: RunningGateway) -> None:
@@ -255,9 +257,8 @@ def test_an_unknown_path_is_not_found(carrel: RunningGateway) -> None:
 @pytest.fixture(scope="module")
 def small_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
     """A gateway that accepts requests of at most 500 bytes."""
-    with run_gateway(
-        INLINE_MAIN, {**filled_project.environment, "MAX_REQUEST_BYTES": "500"}, log
-    ) as gateway:
+    environment = {**filled_project.environment, "MAX_REQUEST_BYTES": "500"}
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         yield gateway
 
 
@@ -272,9 +273,8 @@ def test_a_body_over_the_limit_is_rejected(
 
 
 @pytest.mark.slow
-def test_a_body_over_the_limit_without_a_length_is_rejected(
-    small_gateway: RunningGateway,
-) -> None:
+def test_a_body_over_the_limit_without_a_length_is_rejected(small_gateway: RunningGateway) -> None:
+    # An iterator is sent in chunks, without the header Content-Length.
     parts = iter([b'{"jsonrpc": "2.0", "filler": "', b"x" * 500, b'"}'])
     headers = {"content-type": "application/json", "accept": "application/json"}
     response = httpx2.post(small_gateway.endpoint, content=parts, headers=headers, timeout=60)

@@ -1,4 +1,7 @@
-"""Imports of modules, each checked in its own process."""
+"""Modules import only what they need, and need nothing that a bare machine lacks.
+
+Each test imports a module in a new process.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 
 
 def run_python(code: str, **environment: str) -> str:
+    """Run code in a new process with additional variables; return what it prints."""
     command = [sys.executable, "-c", code]
     output = subprocess.check_output(command, env={**os.environ, **environment}, text=True)
     return output.strip()
@@ -37,11 +41,11 @@ def test_time_zones_work_without_system_files() -> None:
 @pytest.mark.parametrize(
     "variables",
     [
-        {"ACCESS_SECRETS": "zyzzyva"},
-        {"ACCESS_SECRETS": '["zyzzyva"]'},
+        {"ACCESS_SECRETS": "zyzzyva"},  # is not JSON
+        {"ACCESS_SECRETS": '["zyzzyva"]'},  # is too short
         {"ACCESS_SECRETS": '["zyzzyva'},
         {"ACCESS_SECRETS": f'["{"zyzzyva" * 5}"]', "LEASE_SECONDS": "soon"},
-        {"BILLING_TOKEN": '["zyzzyva"]'},
+        {"BILLING_TOKEN": '["zyzzyva"]'},  # has no BILLING_URL
     ],
 )
 def test_a_gateway_that_cannot_start_logs_no_secret(variables: dict[str, str]) -> None:

@@ -36,7 +36,7 @@ def client(small_cloud: Cloud) -> Iterator[httpx2.Client]:
 
 
 def fetch_health(fake_cloud: Cloud) -> dict[str, Any]:
-    """Return what each function answers to a health check by the gateway's account."""
+    """Check the health of each function with the gateway's account; return the responses."""
     with httpx2.Client(verify=make_trusting_context(fake_cloud), timeout=60) as http:
         return {
             name: http.get(url, headers=make_authorization_header(fake_cloud, GATEWAY, name)).json()
@@ -44,12 +44,14 @@ def fetch_health(fake_cloud: Cloud) -> dict[str, Any]:
         }
 
 
-def read_rejection(client: httpx2.Client, url: str, authorization: str | None) -> tuple[int, str]:
-    """Return the status and the page title with which Cloud Run rejects a request."""
+def get_rejection_status(client: httpx2.Client, url: str, authorization: str | None) -> str:
+    """Return the status with which Cloud Run rejects a request, such as `403 Forbidden`."""
     headers = {"authorization": authorization} if authorization is not None else {}
     response = client.post(url, json={}, headers=headers)
     assert response.headers["content-type"].startswith("text/html")
-    return response.status_code, response.text.partition("<title>")[2].partition("</title>")[0]
+    title = response.text.partition("<title>")[2].partition("</title>")[0]
+    assert title == f"{response.status_code} {response.reason_phrase}"
+    return title
 
 
 def test_the_gateways_account_can_call_a_function(
@@ -73,7 +75,7 @@ def test_a_request_without_a_token_is_rejected(
     small_cloud: Cloud, client: httpx2.Client, authorization: str | None
 ) -> None:
     url = small_cloud.urls["get_chunk"]
-    assert read_rejection(client, url, authorization) == (403, "403 Forbidden")
+    assert get_rejection_status(client, url, authorization) == "403 Forbidden"
 
 
 @pytest.mark.parametrize("account", ["carrel-scheduler", "carrel-search-kb", "carrel-get-chunk"])
@@ -81,20 +83,20 @@ def test_a_token_of_another_account_is_rejected(
     small_cloud: Cloud, client: httpx2.Client, account: str
 ) -> None:
     headers = make_authorization_header(small_cloud, account, "get_chunk")
-    rejected = read_rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
-    assert rejected == (403, "403 Forbidden")
+    url = small_cloud.urls["get_chunk"]
+    assert get_rejection_status(client, url, headers["authorization"]) == "403 Forbidden"
 
 
 def test_a_token_for_another_function_is_rejected(
     small_cloud: Cloud, client: httpx2.Client
 ) -> None:
     headers = make_authorization_header(small_cloud, GATEWAY, "search_kb")
-    rejected = read_rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
-    assert rejected == (401, "401 Unauthorized")
+    url = small_cloud.urls["get_chunk"]
+    assert get_rejection_status(client, url, headers["authorization"]) == "401 Unauthorized"
 
 
 def forge_tokens(url: str, genuine: str) -> Iterator[str]:
-    """Yield tokens with the claims of a genuine one that Google did not sign."""
+    """Yield tokens with the claims of a genuine token, but without its valid signature."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     claims = {
         "aud": url,
@@ -105,18 +107,18 @@ def forge_tokens(url: str, genuine: str) -> Iterator[str]:
     claims |= {"iss": "https://accounts.google.com", "sub": GATEWAY}
     yield jwt.encode(claims, key, "RS256")
     yield jwt.encode(claims, "", "none")
-    signed, _, signature = genuine.rpartition(".")
-    yield f"{signed}.{signature[::-1]}"
-    yield f"{signed}.SIGNATURE_REMOVED_BY_GOOGLE"
-    yield signed
+    signed_part, _, signature = genuine.rpartition(".")
+    yield f"{signed_part}.{signature[::-1]}"
+    yield f"{signed_part}.SIGNATURE_REMOVED_BY_GOOGLE"
+    yield signed_part
 
 
 def test_a_forged_token_is_rejected(small_cloud: Cloud, client: httpx2.Client) -> None:
     url = small_cloud.urls["get_chunk"]
     genuine = fetch_id_token(small_cloud, GATEWAY, url)
     for forgery in forge_tokens(url, genuine):
-        assert read_rejection(client, url, f"Bearer {forgery}") == (401, "401 Unauthorized")
-    assert read_rejection(client, url, f"Basic {genuine}") == (401, "401 Unauthorized")
+        assert get_rejection_status(client, url, f"Bearer {forgery}") == "401 Unauthorized"
+    assert get_rejection_status(client, url, f"Basic {genuine}") == "401 Unauthorized"
 
 
 def test_a_function_reports_its_health_to_the_gateway(small_cloud: Cloud) -> None:

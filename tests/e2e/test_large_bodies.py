@@ -1,4 +1,4 @@
-"""Large requests reach their tool; larger ones are rejected with advice."""
+"""A request up to the limit reaches its tool, and a larger one is rejected with advice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
 
 MAX_BYTES = Settings().max_request_bytes
-TOO_LARGE = (
+TOO_LARGE_MESSAGE = (
     "This request is larger than 8,388,608 bytes. Send less in one request: provide long materials"
     ' in several calls with the same task_id, then ask with the scope "task". The operator of this'
     " server can raise the limit with MAX_REQUEST_BYTES, up to Cloud Run's 33,554,432."
@@ -23,11 +23,11 @@ TOO_LARGE = (
 
 
 def make_body(size: int, letter: str) -> bytes:
-    """Return a call of this size. Its tool rejects it, because the query is too long."""
+    """Return a call of this size in bytes, whose query of these letters the tool rejects."""
     size_without_query = len(json.dumps(make_call("search_kb", {"query": ""}), ensure_ascii=False))
     query = letter * ((size - size_without_query) // len(letter.encode()))
     request = make_call("search_kb", {"query": query})
-    return json.dumps(request, ensure_ascii=False).encode().ljust(size)
+    return json.dumps(request, ensure_ascii=False).encode().ljust(size)  # the last bytes are spaces
 
 
 def test_the_largest_materials_fit_a_request() -> None:
@@ -46,22 +46,23 @@ def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: RunningGateway, let
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_a_larger_request_is_told_how_to_send_less(
+def test_a_larger_request_gets_advice_to_send_less(
     inline: RunningGateway, version: str | None
 ) -> None:
-    response = post(
-        inline.endpoint, make_body(MAX_BYTES + 1, "a"), {"mcp-protocol-version": version}
-    )
+    body = make_body(MAX_BYTES + 1, "a")
+    response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 413
     assert response.headers["content-type"] == "application/json"
     assert response.json() == {
         "jsonrpc": "2.0",
         "id": None,
-        "error": {"code": -32600, "message": TOO_LARGE},
+        "error": {"code": -32600, "message": TOO_LARGE_MESSAGE},
     }
 
 
-def test_a_larger_request_may_omit_its_length(inline: RunningGateway) -> None:
-    parts = (b"x" * 2**20 for _ in range(MAX_BYTES // 2**20 + 1))
+def test_a_larger_request_without_a_length_gets_the_same_advice(inline: RunningGateway) -> None:
+    mebibyte = 2**20
+    # An iterator is sent in chunks, without the header Content-Length.
+    parts = (b"x" * mebibyte for _ in range(MAX_BYTES // mebibyte + 1))
     response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=60)
-    assert response.json()["error"]["message"] == TOO_LARGE
+    assert response.json()["error"]["message"] == TOO_LARGE_MESSAGE

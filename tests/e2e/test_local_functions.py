@@ -1,4 +1,4 @@
-"""`make run TOPOLOGY=functions` runs each tool in its own process, for the gateway only."""
+"""`make run TOPOLOGY=functions` runs each tool in a process that only the gateway can call."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def local_tools(filled_project: FilledProject, log: Path) -> Iterator[LocalTools
         yield local_tools
 
 
-def call_request(filled_project: FilledProject) -> dict[str, Any]:
-    """Return a call of `get_chunk` as the gateway sends it."""
+def make_call_request(filled_project: FilledProject) -> dict[str, Any]:
+    """Make a call of `get_chunk` as the gateway sends it."""
     arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "include_related": False}
     caller = {"user_id": "somebody-else", "tier": "public"}
     return {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}
@@ -56,7 +56,7 @@ def test_a_call_with_the_secret_of_the_run_passes(
 ) -> None:
     response = httpx2.post(
         local_tools.servers["get_chunk"].url,
-        json=call_request(filled_project),
+        json=make_call_request(filled_project),
         headers={"authorization": f"Bearer {local_tools.secret}"},
         timeout=60,
     )
@@ -65,16 +65,19 @@ def test_a_call_with_the_secret_of_the_run_passes(
 
 
 @pytest.mark.parametrize(
-    "template", [None, "", "Bearer", "{secret}", "Basic {secret}", "Bearer x{secret}"]
+    "authorization", [None, "", "Bearer", "{secret}", "Basic {secret}", "Bearer x{secret}"]
 )
 def test_a_call_without_the_secret_is_rejected(
-    local_tools: LocalTools, filled_project: FilledProject, template: str | None
+    local_tools: LocalTools, filled_project: FilledProject, authorization: str | None
 ) -> None:
     """Neither a call nor a health check reaches the function."""
     url = local_tools.servers["get_chunk"].url
-    authorization = None if template is None else template.format(secret=local_tools.secret)
-    headers = {} if authorization is None else {"authorization": authorization}
-    call_response = httpx2.post(url, json=call_request(filled_project), headers=headers, timeout=60)
+    headers = {}
+    if authorization is not None:
+        headers["authorization"] = authorization.format(secret=local_tools.secret)
+    call_response = httpx2.post(
+        url, json=make_call_request(filled_project), headers=headers, timeout=60
+    )
     health_response = httpx2.get(url, headers=headers, timeout=60)
     assert call_response.status_code == 403
     assert health_response.status_code == 403
@@ -112,8 +115,8 @@ def test_the_gateway_calls_functions_without_a_proxy(
         response = post(
             f"{gateway.url}/mcp", make_call("search_kb", {"query": "a sourdough starter"})
         )
-    [first, *_] = response.json()["result"]["structuredContent"]["results"]
-    assert "A sourdough starter needs flour" in first["snippet"]
+    hits = response.json()["result"]["structuredContent"]["results"]
+    assert "A sourdough starter needs flour" in hits[0]["snippet"]
 
 
 def test_functions_end_with_their_parent() -> None:
@@ -125,7 +128,7 @@ def test_functions_end_with_their_parent() -> None:
         host = urlsplit(parent.stdout.readline().strip()).netloc
         assert is_listening(host)
         parent.send_signal(signal.SIGKILL)
-        assert parent.stdout.read() is not None  # ends with the last process that may write there
+        parent.stdout.read()  # ends with the last process that may write there
     assert not is_listening(host)
 
 

@@ -1,4 +1,4 @@
-"""Logs contain no content, whether a call succeeds or fails."""
+"""A log entry describes a call, and contains neither content nor keys, even if the call fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from functions.gateway.calls.call_log import hash_task
 from infra.build.discovery import ROOT
 from shared.accounts.keyring import Keyring
-from tests.e2e.access.conftest import key_maker
+from tests.e2e.access.conftest import build_key_maker
 from tests.support.gateway_process import (
     ACCESS_SECRET,
     INLINE_MAIN,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import FilledProject, RunningGateway
 
 
-FAULTY = ROOT / "tests" / "support" / "failing_gateway.py"
+FAILING_MAIN = ROOT / "tests" / "support" / "failing_gateway.py"
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def unreachable_tools(log: Path) -> Iterator[RunningGateway]:
 def faulty(log: Path, request: pytest.FixtureRequest) -> Iterator[RunningGateway]:
     """A gateway in which everything fails, with and without the framework's own log format."""
     environment = {"LOG_EXECUTION_ID": request.param}
-    with run_gateway(FAULTY, environment, log) as gateway:
+    with run_gateway(FAILING_MAIN, environment, log) as gateway:
         yield gateway
 
 
@@ -72,9 +72,9 @@ def public_gateway(filled_project: FilledProject, log: Path) -> Iterator[Running
 def test_no_content_is_logged(request: pytest.FixtureRequest, topology: str) -> None:
     gateway: RunningGateway = request.getfixturevalue(topology)
     size_before = gateway.log.stat().st_size
-    answers = send_private_word(gateway)
+    responses = send_private_word(gateway)
     logged = gateway.log.read_text("utf-8", "replace")
-    assert PRIVATE_WORD in answers
+    assert PRIVATE_WORD in responses
     assert '"message": "tool_' in logged[size_before:]
     assert [line for line in logged.splitlines() if PRIVATE_WORD in line.lower()] == []
 
@@ -82,7 +82,7 @@ def test_no_content_is_logged(request: pytest.FixtureRequest, topology: str) -> 
 def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
-    text = key_maker(filled_project.project)("ada")
+    text = build_key_maker(filled_project.project)("ada")
     credentials: list[dict[str, str | None]] = [
         {"authorization": f"Bearer {text}"},
         {"x-api-key": text},
@@ -93,13 +93,10 @@ def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
         result = post(inline.endpoint, make_call("get_stats", {}), headers).json()["result"]
         assert not result["isError"]
     logged = read_lines(size_before, inline.log)
-    fields = [parse_log_entry(line)["jsonPayload"] for line in logged]
-    task = hash_task("essay", "ada", Keyring([SecretStr(ACCESS_SECRET)]))
-    assert [(line["user"], line.get("task")) for line in fields] == [
-        ("ada", None),
-        ("ada", None),
-        ("ada", task),
-    ]
+    entries = [parse_log_entry(line)["jsonPayload"] for line in logged]
+    task_hash = hash_task("essay", "ada", Keyring([SecretStr(ACCESS_SECRET)]))
+    assert [entry["user"] for entry in entries] == ["ada", "ada", "ada"]
+    assert [entry.get("task") for entry in entries] == [None, None, task_hash]
     _, _, secret = text.split("_", 2)  # the secret itself may contain underscores
     assert [line for line in logged if secret in line or secret[:8] in line] == []
 
@@ -120,7 +117,7 @@ def test_an_internal_error_is_logged_without_content(faulty: RunningGateway) -> 
 
 def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> None:
     request = make_call("search_kb", {"query": "bread", "limit": 2})
-    post(inline.endpoint, request)
+    post(inline.endpoint, request)  # fills the caches
     size_before = inline.log.stat().st_size
     post(inline.endpoint, request, {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"})
     [line] = read_lines(size_before, inline.log)
@@ -129,7 +126,7 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> Non
     assert fields["tool"] == "search_kb"
     assert fields["outcome"] == "ok"
     assert fields["user"] == "local"
-    assert fields["arguments"] == {"query": len('"bread"'), "limit": 1}
+    assert fields["arguments"] == {"query": len('"bread"'), "limit": len("2")}
     assert fields["documents_read"] == 9
     assert fields["round_trips"] == 1
     assert fields["milliseconds"] > 0
@@ -152,16 +149,16 @@ def test_the_level_debug_adds_a_line_when_a_call_starts(
         post(gateway.endpoint, make_call("search_kb", {"query": PRIVATE_WORD}))
         lines = [json.loads(line) for line in read_lines(size_before, gateway.log)]
     start, end = [line for line in lines if line["message"].startswith("tool_call")]
-    assert (start["message"], start["severity"]) == ("tool_call_started", "DEBUG")
-    assert (end["message"], end["severity"]) == ("tool_call", "INFO")
-    fields = ("tool", "call_id", "user", "arguments")
-    assert [start[name] for name in fields] == [end[name] for name in fields]
-    assert start["arguments"] == {"query": len(PRIVATE_WORD) + 2}
+    assert start["message"] == "tool_call_started"
+    assert start["severity"] == "DEBUG"
+    assert end["message"] == "tool_call"
+    assert end["severity"] == "INFO"
+    for name in ("tool", "call_id", "user", "arguments"):
+        assert start[name] == end[name]
+    assert start["arguments"] == {"query": len(f'"{PRIVATE_WORD}"')}  # the length as JSON
 
 
-def test_the_function_of_a_tool_logs_the_trace_of_its_call(
-    small_functions: RunningGateway,
-) -> None:
+def test_the_function_of_a_tool_logs_the_trace_of_its_call(small_functions: RunningGateway) -> None:
     size_before = small_functions.log.stat().st_size
     trace = f"00-{'c' * 32}-{'d' * 16}-01"
     arguments = {"chunk_id": "a"}

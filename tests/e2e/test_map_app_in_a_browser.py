@@ -1,11 +1,14 @@
-"""The app of list_clusters in headless Chromium, in a page that is the host."""
+"""The app of `list_clusters` shows a map of the passages in a chat, in headless Chromium.
+
+The host of the app is a page with the official client.
+"""
 
 from __future__ import annotations
 
 import json
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import pytest
 
@@ -23,8 +26,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-CORNER: str = """canvas => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(
-  () => done([...canvas.getContext("2d").getImageData(1, 1, 1, 1).data].slice(0, 3)))))"""
+READ_BACKGROUND: Final = """async canvas => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  return [...canvas.getContext("2d").getImageData(1, 1, 1, 1).data].slice(0, 3);
+}"""
 """A script that returns the background of the map as red, green and blue, after the next frame."""
 
 
@@ -63,6 +68,7 @@ async def test_a_point_and_a_cluster_lead_to_passages(browser: Browser, chat: Ch
     host = await chat.show_map(browser)
     await host.app.get_by_text("The closer in meaning").wait_for()
     element = host.app.locator(".map")
+    # Zoom in on a passage, and move it into the middle of the map.
     chunk_id = await element.evaluate(
         """element => {
           const { map } = element;
@@ -82,12 +88,14 @@ async def test_a_point_and_a_cluster_lead_to_passages(browser: Browser, chat: Ch
         }""",
         chunk_id,
     )
+
     await element.locator("canvas").hover()
     await element.locator(".map-card p").wait_for()
     text = await element.locator(".map-card p").inner_text()
     await element.locator("canvas").click()
     article = host.app.get_by_role("article")
     assert text[:40] in await article.inner_text()
+
     await host.app.get_by_role("button", name="Back").click()
     cluster = host.app.locator(".clusters .row").first
     name = await cluster.get_by_role("button").inner_text()
@@ -95,6 +103,7 @@ async def test_a_point_and_a_cluster_lead_to_passages(browser: Browser, chat: Ch
     await cluster.get_by_role("button").click()
     await host.app.get_by_role("heading", name=name).wait_for()
     await host.app.locator(".rows:not(.clusters) button").first.wait_for()
+
     methods = await host.assert_messages_match_the_schemas()
     assert methods.count("tools/call") >= 3
     assert browser.console_errors == []
@@ -104,20 +113,20 @@ async def test_the_map_has_the_colors_of_the_theme(browser: Browser, chat: Chat)
     host = await chat.show_map(browser, theme="dark")
     await host.app.get_by_text("The closer in meaning").wait_for()
     canvas = host.app.locator("canvas")
-    assert await canvas.evaluate(CORNER) == [0x1B, 0x21, 0x1E]
+    assert await canvas.evaluate(READ_BACKGROUND) == [0x1B, 0x21, 0x1E]
     await host.call_function("setContext", {"theme": "light"})
     await host.app.locator("html[style*=light]").wait_for()
-    assert await canvas.evaluate(CORNER) == [255, 255, 255]
+    assert await canvas.evaluate(READ_BACKGROUND) == [255, 255, 255]
 
 
-async def test_more_clusters_follow_below(browser: Browser, chat: Chat) -> None:
+async def test_a_button_loads_more_clusters(browser: Browser, chat: Chat) -> None:
     host = await chat.show_map(browser, limit=1)
     await host.app.get_by_role("button", name="More clusters").click()
     second = host.app.locator(".clusters .row").nth(1)
     assert await second.locator(".swatch").evaluate("dot => dot.style.background.length") > 0
 
 
-async def test_a_map_that_the_host_refuses_says_so(browser: Browser, chat: Chat) -> None:
+async def test_the_map_reports_a_refusal_of_the_host(browser: Browser, chat: Chat) -> None:
     host = await AppHost.open(browser, chat.origin)
     await host.connect(chat.endpoint)
     await host.refuse_requests("The user said no.")
@@ -128,7 +137,7 @@ async def test_a_map_that_the_host_refuses_says_so(browser: Browser, chat: Chat)
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [280, 1024])
-async def test_axe_finds_nothing_and_nothing_scrolls_sideways(
+async def test_the_map_fits_its_frame_and_axe_finds_no_violations(
     browsers: Browsers, chat: Chat, axe: str, theme: Literal["light", "dark"], width: int
 ) -> None:
     async with browsers.open_window(width=width) as browser:

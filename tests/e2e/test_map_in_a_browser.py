@@ -1,4 +1,4 @@
-"""The map of passages in headless Chromium."""
+"""The console's map shows each passage as a point and names the clusters, in Chromium."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class MapSite:
 
     Attributes:
         url: Its URL.
-        points: What it serves to the script of the map.
+        points: The data that it serves to the map's script: parallel lists with the `chunk_ids`,
+            the coordinates `x` and `y`, and each point's index in `clusters`.
     """
 
     url: str
@@ -59,7 +60,7 @@ class MapSite:
         await wait_for_frame(browser)
 
     async def zoom_to(self, browser: Browser, position: dict[str, int]) -> tuple[float, float]:
-        """Show a position in units of the data in the middle, and return where in the window."""
+        """Show a position of the data in the middle of the map; return where that is in pixels."""
         await browser.page.evaluate(
             "position => { document.querySelector('.map').map.view.position = position }",
             {**position, "zoom": 40},
@@ -70,16 +71,15 @@ class MapSite:
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
     async def zoom_to_passage(self, browser: Browser, chunk_id: str) -> tuple[float, float]:
-        """Show a passage in the middle, and return where that is in the window."""
-        point = self.points["chunk_ids"].index(chunk_id)
-        return await self.zoom_to(
-            browser, {"x": self.points["x"][point], "y": self.points["y"][point]}
-        )
+        """Show a passage in the middle of the map; return where that is in pixels."""
+        index = self.points["chunk_ids"].index(chunk_id)
+        position = {"x": self.points["x"][index], "y": self.points["y"][index]}
+        return await self.zoom_to(browser, position)
 
     def find_passage(self, source_id: str) -> str:
         """Return the id of a passage of a source."""
         chunk_ids: list[str] = self.points["chunk_ids"]
-        return next(name for name in chunk_ids if name.startswith(source_id))
+        return next(chunk_id for chunk_id in chunk_ids if chunk_id.startswith(source_id))
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +93,7 @@ def site(local_embedder: Embedder, log: Path) -> Iterator[MapSite]:
 
 
 async def fill_with_map(project: str, embedder: Embedder) -> None:
+    """Store and index the passages, and run the job that clusters them."""
     app = App(Settings(google_cloud_project=project), embedder=embedder)
     try:
         ctx = app.context(Caller(), Meter())
@@ -104,14 +105,14 @@ async def fill_with_map(project: str, embedder: Embedder) -> None:
 
 
 async def wait_for_frame(browser: Browser) -> None:
-    """Wait until what was asked for is drawn."""
+    """Wait until the map is drawn with all earlier changes."""
     await browser.page.evaluate(
         "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
     )
 
 
 async def wait_until(browser: Browser, condition: str) -> None:
-    """Wait for a condition of the map. Playwright's own wait needs scripts in strings."""
+    """Wait for a condition of `map`. The page's policy forbids Playwright's own wait."""
     await browser.page.evaluate(
         f"""async () => {{
           const map = document.querySelector(".map").map;
@@ -128,7 +129,11 @@ async def evaluate_map(browser: Browser, expression: str) -> Any:
 
 
 async def count_colours(browser: Browser, site: MapSite) -> dict[str, int]:
-    """Count the colours at the places of the points, by the names of the style sheet."""
+    """Count the colours at the positions of the points, by their names in the style sheet.
+
+    The names are `0` to `9` for clusters, `none` for points without one, and `dim` for points that
+    a search does not highlight.
+    """
     counts: dict[str, int] = await browser.page.evaluate(
         """(chunkIds) => {
           const canvas = document.querySelector(".map canvas");
@@ -145,8 +150,8 @@ async def count_colours(browser: Browser, site: MapSite) -> dict[str, int]:
           const counts = {};
           for (const chunkId of chunkIds) {
             const { x, y } = map.positionOf(chunkId);
-            const place = [Math.round((x - box.x) * scale), Math.round((y - box.y) * scale)];
-            const pixel = canvas.getContext("2d").getImageData(...place, 1, 1).data.join();
+            const position = [Math.round((x - box.x) * scale), Math.round((y - box.y) * scale)];
+            const pixel = canvas.getContext("2d").getImageData(...position, 1, 1).data.join();
             const name = names[pixel] ?? "other";
             counts[name] = (counts[name] ?? 0) + 1;
           }
@@ -170,7 +175,9 @@ async def test_points_have_the_colours_of_their_clusters(browser: Browser, site:
     assert browser.console_errors == []
 
 
-async def test_pointing_shows_how_a_passage_begins(browser: Browser, site: MapSite) -> None:
+async def test_hovering_over_a_point_shows_the_start_of_its_passage(
+    browser: Browser, site: MapSite
+) -> None:
     await site.open(browser)
     chunk_id = site.find_passage("bread")
     await browser.page.mouse.move(*await site.zoom_to_passage(browser, chunk_id))
@@ -183,7 +190,7 @@ async def test_pointing_shows_how_a_passage_begins(browser: Browser, site: MapSi
     await card.wait_for(state="hidden")
 
 
-async def test_a_click_opens_the_reader_and_back_returns_to_the_place(
+async def test_a_click_opens_a_passage_and_back_restores_the_view(
     browser: Browser, site: MapSite
 ) -> None:
     await site.open(browser)
@@ -197,26 +204,31 @@ async def test_a_click_opens_the_reader_and_back_returns_to_the_place(
 
 async def test_a_click_on_a_name_opens_the_cluster(browser: Browser, site: MapSite) -> None:
     await site.open(browser)
-    first = site.points["clusters"][0]
-    await browser.page.mouse.click(*await site.zoom_to(browser, {"x": first["x"], "y": first["y"]}))
-    await browser.wait_for_url(f"{site.url}/clusters/{first['cluster_id']}")
+    cluster = site.points["clusters"][0]
+    position = {"x": cluster["x"], "y": cluster["y"]}
+    await browser.page.mouse.click(*await site.zoom_to(browser, position))
+    await browser.wait_for_url(f"{site.url}/clusters/{cluster['cluster_id']}")
 
 
-async def test_the_map_is_dragged_and_zoomed(browser: Browser, site: MapSite) -> None:
+async def test_the_mouse_drags_and_zooms_the_map(browser: Browser, site: MapSite) -> None:
     await site.open(browser)
     mouse = browser.page.mouse
-    where = f"map.positionOf('{site.points['chunk_ids'][0]}')"
-    before = await evaluate_map(browser, where)
+    position = f"map.positionOf('{site.points['chunk_ids'][0]}')"
+    before = await evaluate_map(browser, position)
     await mouse.move(400, 400)
     await mouse.down()
     await mouse.move(440, 430)
     await mouse.up()
-    after = await evaluate_map(browser, where)
-    assert [after["x"] - before["x"], after["y"] - before["y"]] == pytest.approx([40, 30], abs=1)
+    after = await evaluate_map(browser, position)
+    assert after["x"] - before["x"] == pytest.approx(40, abs=1)
+    assert after["y"] - before["y"] == pytest.approx(30, abs=1)
+
+    # The wheel zooms, and the point under the mouse stays there.
     await mouse.move(after["x"], after["y"])
     await mouse.wheel(0, -300)
     await wait_until(browser, "map.view.zoom > 1.3")
-    assert await evaluate_map(browser, where) == pytest.approx(after, abs=1)
+    assert await evaluate_map(browser, position) == pytest.approx(after, abs=1)
+
     await browser.press("Zoom out")
     await browser.press("Show everything")
     await wait_until(browser, "map.view.zoom === 1")
@@ -227,53 +239,63 @@ async def test_keys_move_and_zoom_the_map(browser: Browser, site: MapSite) -> No
     await browser.page.emulate_media(reduced_motion="reduce")
     await site.open(browser)
     await browser.page.locator("canvas").focus()
-    views = []
-    for key in ("+", "ArrowRight", "ArrowDown", "-", "0"):
+
+    async def press_key(key: str) -> dict[str, float]:
+        """Press a key; return the view after it."""
         await browser.page.keyboard.press(key)
-        views.append(await evaluate_map(browser, "map.view.position"))
-    zoomed, right, down, out, whole = views
-    assert zoomed["zoom"] == pytest.approx(1.6)
-    assert right["x"] > zoomed["x"]
-    assert down["y"] > right["y"]
-    assert out["zoom"] == pytest.approx(1)
-    assert whole == {"x": zoomed["x"], "y": zoomed["y"], "zoom": 1}
+        view: dict[str, float] = await evaluate_map(browser, "map.view.position")
+        return view
+
+    zoomed_in = await press_key("+")
+    assert zoomed_in["zoom"] == pytest.approx(1.6)
+    moved_right = await press_key("ArrowRight")
+    assert moved_right["x"] > zoomed_in["x"]
+    moved_down = await press_key("ArrowDown")
+    assert moved_down["y"] > moved_right["y"]
+    zoomed_out = await press_key("-")
+    assert zoomed_out["zoom"] == pytest.approx(1)
+    assert await press_key("0") == {"x": zoomed_in["x"], "y": zoomed_in["y"], "zoom": 1}
 
 
-async def test_a_search_makes_its_passages_stand_out(browser: Browser, site: MapSite) -> None:
+async def test_a_search_highlights_its_passages(browser: Browser, site: MapSite) -> None:
     await site.open(browser)
     await browser.fill("Search what you have read", "queen bees in a hive make honey")
     await browser.press("Search")
     await browser.wait_for_text("stand out")
-    lit = await evaluate_map(browser, "map.litCount")
-    assert 0 < lit < len(site.points["chunk_ids"])
-    assert f"{lit} passage" in await browser.page.locator("#map-status").inner_text()
+    highlighted_count = await evaluate_map(browser, "map.litCount")
+    assert 0 < highlighted_count < len(site.points["chunk_ids"])
+    assert f"{highlighted_count} passage" in await browser.page.locator("#map-status").inner_text()
     await wait_for_frame(browser)
     assert (await count_colours(browser, site))["dim"] > 0
     assert browser.page.url.endswith("/map?q=queen+bees+in+a+hive+make+honey")
+
     await browser.page.get_by_role("link", name="Show them as a list").click()
     await browser.wait_for_url(f"{site.url}/?q=queen")
     await browser.page.get_by_role("link", name="Show on the map").click()
     await browser.wait_for_text("stand out")
-    assert await evaluate_map(browser, "map.litCount") == lit
+    assert await evaluate_map(browser, "map.litCount") == highlighted_count
+
     await browser.fill("Search what you have read", "")
     await browser.wait_for_text("The closer in meaning")
     assert await evaluate_map(browser, "map.litCount") == 0
 
 
-async def test_a_cluster_and_a_source_lead_to_their_points(browser: Browser, site: MapSite) -> None:
-    first = site.points["clusters"][0]
-    await browser.open(f"{site.url}/clusters/{first['cluster_id']}")
+async def test_pages_of_clusters_and_sources_link_to_their_points(
+    browser: Browser, site: MapSite
+) -> None:
+    await browser.open(f"{site.url}/clusters/{site.points['clusters'][0]['cluster_id']}")
     await browser.page.get_by_role("link", name="Show on the map").click()
     await browser.wait_for_text("stand out")
     assert await evaluate_map(browser, "map.litCount") == site.points["cluster"].count(0)
+
     await browser.open(f"{site.url}/sources/boats")
     await browser.page.get_by_role("link", name="Show on the map").click()
     await browser.wait_for_text("stand out")
-    boats = [name for name in site.points["chunk_ids"] if name.startswith("boats")]
+    boats = [chunk_id for chunk_id in site.points["chunk_ids"] if chunk_id.startswith("boats")]
     assert await evaluate_map(browser, "map.litCount") == len(boats)
 
 
-async def test_a_row_of_the_list_makes_its_cluster_stand_out(
+async def test_hovering_over_a_row_of_the_list_highlights_its_cluster(
     browser: Browser, site: MapSite
 ) -> None:
     await site.open(browser)
@@ -301,7 +323,9 @@ async def test_a_tap_on_a_phone_shows_a_passage_before_it_opens(
         await browser.wait_for_url(f"{site.url}/sources/bees?passage={chunk_id}")
 
 
-async def test_no_title_or_text_on_the_map_runs(browser: Browser, site: MapSite) -> None:
+async def test_code_in_titles_and_texts_on_the_map_does_not_run(
+    browser: Browser, site: MapSite
+) -> None:
     dialogs: list[str] = []
     browser.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     await site.open(browser)
@@ -317,7 +341,7 @@ async def test_no_title_or_text_on_the_map_runs(browser: Browser, site: MapSite)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing_on_the_map(
+async def test_axe_finds_no_violations_on_the_map(
     browsers: Browsers, site: MapSite, axe: str, scheme: Literal["light", "dark"]
 ) -> None:
     async with browsers.open_window(scheme=scheme) as browser:
@@ -329,7 +353,7 @@ async def test_axe_finds_nothing_on_the_map(
         assert await find_violations(browser.page, axe) == []
 
 
-async def test_without_scripts_the_list_is_there(browsers: Browsers, site: MapSite) -> None:
+async def test_the_page_lists_clusters_without_scripts(browsers: Browsers, site: MapSite) -> None:
     async with browsers.open_window(scripts=False) as browser:
         await browser.open(f"{site.url}/map")
         await browser.page.locator("noscript .notice").wait_for()
@@ -338,14 +362,14 @@ async def test_without_scripts_the_list_is_there(browsers: Browsers, site: MapSi
         assert await links.count() == len(site.points["clusters"])
 
 
-async def test_a_gateway_that_does_not_answer_is_said(browser: Browser, site: MapSite) -> None:
+async def test_an_unreachable_gateway_is_reported(browser: Browser, site: MapSite) -> None:
     await browser.page.route("**/map/points", lambda route: route.abort())
     await browser.open(f"{site.url}/map")
     await browser.wait_for_text("Carrel cannot be reached.")
     assert await browser.page.locator("[data-cluster]").count() > 0
 
 
-async def test_a_missing_tool_and_an_empty_base_are_said(browser: Browser, log: Path) -> None:
+async def test_an_empty_base_and_a_disabled_tool_are_reported(browser: Browser, log: Path) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": f"map-{uuid.uuid4().hex[:16]}"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await browser.open(f"{gateway.url}/map")

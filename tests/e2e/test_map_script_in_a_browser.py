@@ -1,8 +1,8 @@
-"""The map's script alone in headless Chromium: what is hit, dragged and drawn at the edge."""
+"""The map's script, alone in headless Chromium, handles clicks, drags and the edge of the map."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
@@ -33,7 +33,7 @@ UNNAMED: Final = {
     "cluster": [-1, -1],
 }
 """Two points in opposite corners, and no names."""
-START: Final = """(data) => {
+START_SCRIPT: Final = """(data) => {
   window.opened = [];
   const host = {
     describe: async () => ({ title: "", text: "" }),
@@ -42,14 +42,16 @@ START: Final = """(data) => {
   };
   window.map = new PassageMap(document.querySelector(".map"), data, host);
 }"""
+"""A script that starts a map with some data, and records clicked passages in `opened`."""
 NEXT_FRAME: Final = """new Promise((done) =>
   requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))"""
+"""A promise that is fulfilled after some frames, when the map is drawn."""
 
 
 async def start(browser: Browser, data: dict[str, Any] = DATA) -> None:
     """Show a page with nothing but a map."""
     await open_map_page(browser.page)
-    await browser.page.evaluate(START, data)
+    await browser.page.evaluate(START_SCRIPT, data)
     await browser.page.evaluate(NEXT_FRAME)
 
 
@@ -59,6 +61,7 @@ async def read_view(browser: Browser) -> dict[str, float]:
 
 
 async def find_position(browser: Browser, chunk_id: str) -> tuple[float, float]:
+    """Return where a passage is drawn, in pixels of the window."""
     position = await browser.page.evaluate("(id) => map.positionOf(id)", chunk_id)
     return position["x"], position["y"]
 
@@ -73,16 +76,23 @@ async def test_only_the_main_button_drags(browser: Browser) -> None:
     await start(browser)
     before = await read_view(browser)
     mouse = browser.page.mouse
-    for button, moves in (("right", False), ("middle", False), ("left", True)):
+
+    async def drag(button: Literal["left", "middle", "right"]) -> None:
         await mouse.move(300, 300)
-        await mouse.down(button=button)  # type: ignore[arg-type]
+        await mouse.down(button=button)
         await mouse.move(360, 330, steps=4)
-        await mouse.up(button=button)  # type: ignore[arg-type]
-        assert (await read_view(browser) != before, button) == (moves, button)
+        await mouse.up(button=button)
+
+    await drag("right")
+    assert await read_view(browser) == before
+    await drag("middle")
+    assert await read_view(browser) == before
+    await drag("left")
+    assert await read_view(browser) != before
 
 
-async def test_a_trembling_click_is_no_drag(browser: Browser) -> None:
-    """The distance from where the button was pressed counts, not the length of the way."""
+async def test_a_trembling_click_is_not_a_drag(browser: Browser) -> None:
+    """Only the distance from where the button was pressed counts, not the length of the path."""
     await start(browser)
     before = await read_view(browser)
     x, y = await find_position(browser, "lonely")
@@ -97,10 +107,10 @@ async def test_a_trembling_click_is_no_drag(browser: Browser) -> None:
     assert await browser.page.evaluate("opened") == ["lonely"]
 
 
-async def test_a_finger_may_slip_further_than_a_mouse(browsers: Browsers) -> None:
+async def test_a_touch_may_move_further_than_a_mouse_without_dragging(browsers: Browsers) -> None:
     async with browsers.open_window(width=390, height=844) as browser:
         await start(browser)
-        moved = await browser.page.evaluate(
+        has_moved = await browser.page.evaluate(
             """() => {
               const canvas = document.querySelector("canvas");
               canvas.setPointerCapture = () => {};
@@ -115,7 +125,7 @@ async def test_a_finger_may_slip_further_than_a_mouse(browsers: Browsers) -> Non
               });
             }"""
         )
-        assert moved == [False, True]
+        assert has_moved == [False, True]  # by touch, by mouse
 
 
 async def test_a_drag_during_an_animation_does_not_jump_to_its_end(browser: Browser) -> None:
@@ -127,27 +137,27 @@ async def test_a_drag_during_an_animation_does_not_jump_to_its_end(browser: Brow
           return map.view.zoom;
         }"""
     )
-    assert zoom < 2
+    assert zoom < 2  # far from 8, because the animation has hardly begun
 
 
-async def test_two_steps_of_an_animation_add_up(browser: Browser) -> None:
+async def test_two_zoom_steps_during_an_animation_add_up(browser: Browser) -> None:
     await start(browser)
     await browser.page.evaluate("() => { map.view.zoomBy(2); map.view.zoomBy(2); }")
     await browser.page.wait_for_function("map.view.zoom === 4")
 
 
-async def test_a_large_dot_is_hit_wherever_it_is_drawn(browser: Browser) -> None:
+async def test_a_click_anywhere_on_a_large_dot_hits_it(browser: Browser) -> None:
     await start(browser)
     await browser.page.evaluate("() => { map.view.position = { x: 500, y: 500, zoom: 40 }; }")
     await browser.page.evaluate("map.light(['lonely'], { ranked: true })")
     await browser.page.evaluate(NEXT_FRAME)
     x, y = await find_position(browser, "lonely")
-    await browser.page.mouse.click(x + 15, y)
+    await browser.page.mouse.click(x + 15, y)  # near the edge of the dot
     assert await browser.page.evaluate("opened") == ["lonely"]
 
 
-async def test_the_browsers_zoom_changes_the_scale_of_the_picture(browser: Browser) -> None:
-    """Twice the device pixels on half the width are as many as before."""
+async def test_the_picture_follows_the_browsers_zoom(browser: Browser) -> None:
+    """With twice the device pixels on half the width, the canvas has as many pixels as before."""
     await start(browser, UNNAMED)
     devtools = await browser.page.context.new_cdp_session(browser.page)
     canvas = browser.page.locator("canvas")
@@ -170,8 +180,11 @@ async def test_the_browsers_zoom_changes_the_scale_of_the_picture(browser: Brows
         assert is_drawn
 
 
-async def test_no_stamp_leaves_the_margin_of_the_picture(browser: Browser) -> None:
-    """Beyond the margin, the pixels are those of other rows."""
+async def test_no_dot_is_drawn_beyond_the_margin_of_the_picture(browser: Browser) -> None:
+    """A dot beyond the margin would overwrite pixels of other rows.
+
+    The script wraps the functions that draw, and moves the first point out of the map step by step.
+    """
     await start(browser, UNNAMED)
     excess = await browser.page.evaluate(
         """async () => {

@@ -1,6 +1,8 @@
 """`extract_key_info` is killed after each commit. Nothing is half visible or done twice.
 
-Each kill has its own database, which must end with the same documents as one without a kill.
+The tool embeds the passages of a text, its materials. If the text is too long for a call, the call
+defers it: a job embeds it, or a later call with its document id resumes. Each kill has its own
+database, which must end with the same documents as an undisturbed one.
 """
 
 from __future__ import annotations
@@ -46,11 +48,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
+PASSAGES: Final = TEXT.split("\n\n")
 DOCUMENT_ID: Final = content_id(TEXT)
 FIRST_CALL: Final = {"query": QUERY, "materials": TEXT, "idempotency_key": "k"}
 CALL_BY_ID: Final = {"query": QUERY, "document": DOCUMENT_ID, "idempotency_key": "later"}
 LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
-"""The settings with which the text is too long for a call."""
+"""Settings with which the text is too long for a call."""
+MAX_COMMITS: Final = 20
+"""More commits than any of these calls and jobs makes."""
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +74,33 @@ def fake() -> Iterator[FakeOpenAI]:
 
 @asynccontextmanager
 async def open_app(
-    fake: FakeOpenAI, project: str, since: timedelta = timedelta(minutes=30), **options: Any
+    fake: FakeOpenAI, project: str, offset: timedelta = timedelta(minutes=30), **options: Any
 ) -> AsyncIterator[App]:
-    """Yield an app whose clock is past the leases of killed processes."""
-    later = utc_now() + since
-    app = App(make_openai_settings(fake, project, **options), clock=lambda: later)
+    """Yield an app whose clock is ahead by `offset`, by default past leases of killed processes."""
+    now = utc_now() + offset
+    app = App(make_openai_settings(fake, project, **options), clock=lambda: now)
     yield app
     await app.aclose()
 
 
-async def survives_commits(
+async def finishes_before_kill(
     killable: KillableChildren, fields: dict[str, Any], commits: int, **order: Any
 ) -> bool:
-    """Return whether a process ends before the commit after which it would be killed."""
+    """Run a process that is killed after some commits; return whether it finishes before.
+
+    Args:
+        killable: The processes.
+        fields: The settings of the process.
+        commits: The number of commits before the kill.
+        order: What the process does, as `KillableChildren.survives` describes.
+    """
     return await anyio.to_thread.run_sync(partial(killable.survives, fields, commits, **order))
 
 
-async def ask_tool(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a call."""
-    others = dict(arguments)
-    return await extract_result(app, others.pop("query"), **others)
+async def call_tool(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Call `extract_key_info`; return the result."""
+    other_arguments = dict(arguments)
+    return await extract_result(app, other_arguments.pop("query"), **other_arguments)
 
 
 async def run_ingest(app: App) -> Report:
@@ -110,29 +122,31 @@ async def test_a_killed_call_can_be_repeated(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with open_app(fake, f"{project}-undisturbed") as undisturbed:
-        answer = await ask_tool(undisturbed, FIRST_CALL)
-        expected = await ask_tool(undisturbed, FIRST_CALL | {"idempotency_key": "other"})
+        answer = await call_tool(undisturbed, FIRST_CALL)
+        second_answer = await call_tool(undisturbed, FIRST_CALL | {"idempotency_key": "other"})
         expected_documents = await read_workspaces(undisturbed)
     assert answer["considered"] == PARAGRAPH_COUNT
+
     order = {"user": READER.user_id, "arguments": FIRST_CALL}
-    for commits in range(0, 20, step):
-        own_project = f"{project}-{commits}"
-        fields = make_openai_fields(fake, own_project)
-        if await survives_commits(killable, fields, commits, **order):
+    for commits in range(0, MAX_COMMITS, step):
+        killed_project = f"{project}-{commits}"
+        fields = make_openai_fields(fake, killed_project)
+        if await finishes_before_kill(killable, fields, commits, **order):
             break
-        async with open_app(fake, own_project) as app:
+        async with open_app(fake, killed_project) as app:
             status = await read_stored_status(app)
             if status is not DocumentStatus.READY:
                 await assert_not_found(app, TEXT)
-            stored = await read_texts_with_vectors(app)
-            before = len(list_embedded_passages(fake))
-            repeated = await ask_tool(app, FIRST_CALL)
-            undisturbed_answer = expected if status is DocumentStatus.READY else answer
-            assert repeated == undisturbed_answer | {"known": repeated["known"]}
+
+            stored_passages = await read_texts_with_vectors(app)
+            embedded_count = len(list_embedded_passages(fake))
+            repeated = await call_tool(app, FIRST_CALL)
+            expected_answer = second_answer if status is DocumentStatus.READY else answer
+            assert repeated == expected_answer | {"known": repeated["known"]}
             assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
-            newly_embedded = list_embedded_passages(fake)[before:]
-            assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
-    assert commits > 5
+            newly_embedded = list_embedded_passages(fake)[embedded_count:]
+            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
+    assert commits > 5  # fewer would mean that the kills missed most of the work
 
 
 @SOME_OR_ALL
@@ -140,33 +154,35 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
-        assert (await ask_tool(undisturbed, FIRST_CALL))["status"] == "pending"
+        assert (await call_tool(undisturbed, FIRST_CALL))["status"] == "pending"
         documents = await read_workspaces(undisturbed)
         await run_ingest(undisturbed)
-        answer = await ask_tool(undisturbed, CALL_BY_ID)
+        answer = await call_tool(undisturbed, CALL_BY_ID)
         expected_documents = await read_workspaces(undisturbed)
+
     order = {"user": READER.user_id, "arguments": FIRST_CALL}
-    for commits in range(0, 20, step):
-        own_project = f"{project}-{commits}"
-        fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
-        if await survives_commits(killable, fields, commits, **order):
+    for commits in range(0, MAX_COMMITS, step):
+        killed_project = f"{project}-{commits}"
+        fields = make_openai_fields(fake, killed_project, **LOW_LIMIT)
+        if await finishes_before_kill(killable, fields, commits, **order):
             break
-        async with open_app(fake, own_project, **LOW_LIMIT) as app:
+        async with open_app(fake, killed_project, **LOW_LIMIT) as app:
             is_waiting = await read_stored_status(app) is DocumentStatus.WAITING
             if not is_waiting:
                 await assert_not_found(app, TEXT)
-            before = len(list_embedded_passages(fake))
-            repeated = await ask_tool(app, FIRST_CALL)
+
+            embedded_count = len(list_embedded_passages(fake))
+            repeated = await call_tool(app, FIRST_CALL)
             # A repeated call with the same key returns the first answer: pending.
             assert repeated["status"] == "pending"
             assert repeated["known"] is False
             if not is_waiting:
                 assert await read_workspaces(app) == documents, commits
             await run_ingest(app)
-            assert await ask_tool(app, CALL_BY_ID) == answer
+            assert await call_tool(app, CALL_BY_ID) == answer
             assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
-            assert sorted(list_embedded_passages(fake)[before:]) == sorted(TEXT.split("\n\n"))
-    assert commits > 5
+            assert sorted(list_embedded_passages(fake)[embedded_count:]) == sorted(PASSAGES)
+    assert commits > 5  # fewer would mean that the kills missed most of the work
 
 
 @SOME_OR_ALL
@@ -174,23 +190,25 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
-        await ask_tool(undisturbed, FIRST_CALL)
-        answer = await ask_tool(undisturbed, CALL_BY_ID)
+        await call_tool(undisturbed, FIRST_CALL)
+        answer = await call_tool(undisturbed, CALL_BY_ID)
         expected_documents = await read_workspaces(undisturbed)
+
     order = {"user": READER.user_id, "arguments": CALL_BY_ID}
-    for commits in range(0, 20, step):
-        own_project = f"{project}-{commits}"
-        async with open_app(fake, own_project, **LOW_LIMIT) as app:
-            await ask_tool(app, FIRST_CALL)
-            fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
-            if await survives_commits(killable, fields, commits, **order):
+    for commits in range(0, MAX_COMMITS, step):
+        killed_project = f"{project}-{commits}"
+        async with open_app(fake, killed_project, **LOW_LIMIT) as app:
+            await call_tool(app, FIRST_CALL)
+            fields = make_openai_fields(fake, killed_project, **LOW_LIMIT)
+            if await finishes_before_kill(killable, fields, commits, **order):
                 break
-            stored = await read_texts_with_vectors(app)
-            before = len(list_embedded_passages(fake))
-            assert await ask_tool(app, CALL_BY_ID) == answer
+
+            stored_passages = await read_texts_with_vectors(app)
+            embedded_count = len(list_embedded_passages(fake))
+            assert await call_tool(app, CALL_BY_ID) == answer
             assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
-            newly_embedded = list_embedded_passages(fake)[before:]
-            assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
+            newly_embedded = list_embedded_passages(fake)[embedded_count:]
+            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
     assert commits > 3
 
 
@@ -199,25 +217,26 @@ async def test_a_killed_job_is_continued_by_the_next_run(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
-        await ask_tool(undisturbed, FIRST_CALL)
+        await call_tool(undisturbed, FIRST_CALL)
         await run_ingest(undisturbed)
         expected_documents = await read_workspaces(undisturbed)
-        answer = await ask_tool(undisturbed, CALL_BY_ID)
-    for commits in range(0, 20, step):
-        own_project = f"{project}-{commits}"
-        async with open_app(fake, own_project, **LOW_LIMIT) as app:
-            await ask_tool(app, FIRST_CALL)
-            fields = make_openai_fields(fake, own_project, **LOW_LIMIT)
-            if await survives_commits(killable, fields, commits, job="ingest_materials"):
+        answer = await call_tool(undisturbed, CALL_BY_ID)
+    for commits in range(0, MAX_COMMITS, step):
+        killed_project = f"{project}-{commits}"
+        async with open_app(fake, killed_project, **LOW_LIMIT) as app:
+            await call_tool(app, FIRST_CALL)
+            fields = make_openai_fields(fake, killed_project, **LOW_LIMIT)
+            if await finishes_before_kill(killable, fields, commits, job="ingest_materials"):
                 break
-            stored = await read_texts_with_vectors(app)
-            before = len(list_embedded_passages(fake))
+
+            stored_passages = await read_texts_with_vectors(app)
+            embedded_count = len(list_embedded_passages(fake))
             report = await run_ingest(app)
             assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
-            newly_embedded = list_embedded_passages(fake)[before:]
-            assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
+            newly_embedded = list_embedded_passages(fake)[embedded_count:]
+            assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
             assert report.counts["embedded"] == len(newly_embedded)
-            assert await ask_tool(app, CALL_BY_ID) == answer
+            assert await call_tool(app, CALL_BY_ID) == answer
     assert commits >= 3
 
 
@@ -227,13 +246,13 @@ async def test_a_killed_erasure_is_continued_by_the_next_purge(
     killable: KillableChildren, fake: FakeOpenAI, project: str, order: dict[str, Any]
 ) -> None:
     for commits in count():
-        own_project = f"{project}-{commits}"
-        fields = make_openai_fields(fake, own_project)
-        async with open_app(fake, own_project, timedelta(days=-100)) as long_ago:
-            await ask_tool(long_ago, FIRST_CALL)
-        has_survived = await survives_commits(killable, fields, commits, **order)
-        async with open_app(fake, own_project) as app:
-            if has_survived:
+        killed_project = f"{project}-{commits}"
+        fields = make_openai_fields(fake, killed_project)
+        async with open_app(fake, killed_project, timedelta(days=-100)) as long_ago:
+            await call_tool(long_ago, FIRST_CALL)
+        has_finished = await finishes_before_kill(killable, fields, commits, **order)
+        async with open_app(fake, killed_project) as app:
+            if has_finished:
                 assert await read_workspaces(app) == {}
                 break
             if commits > ("job" in order):  # the first commit of a job is its lease

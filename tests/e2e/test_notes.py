@@ -1,4 +1,7 @@
-"""A note through the gateway, with the official client and the local embedder."""
+"""The official client saves a note, finds it, changes it and undoes the change.
+
+The search uses the local embedder.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def gateway(log: Path) -> Iterator[RunningGateway]:
     """A local gateway with an empty knowledge base, whose owner calls without a credential."""
-    with run_gateway(
-        INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": f"notes-{uuid.uuid4().hex[:16]}"}, log
-    ) as gateway:
+    environment = {"GOOGLE_CLOUD_PROJECT": f"notes-{uuid.uuid4().hex[:16]}"}
+    with run_gateway(INLINE_MAIN, environment, log) as gateway:
         yield gateway
 
 
@@ -46,10 +48,14 @@ async def test_a_note_is_saved_found_changed_and_restored(gateway: RunningGatewa
         for query in ("proves cellar", "where does bread rise at night?"):
             hits = (await call_tool(client, "search_kb", query=query))["results"]
             assert [hit["source_id"] for hit in hits] == [note["source_id"]]
-        about = {"chunk_id": note["chunk_ids"][0], "text": "Ask her how cold the stairs are."}
-        thought = await call_tool(client, "save_note", **about)
-        chunk = await call_tool(client, "get_chunk", chunk_id=note["chunk_ids"][0])
+
+        [chunk_id] = note["chunk_ids"]
+        thought = await call_tool(
+            client, "save_note", chunk_id=chunk_id, text="Ask her how cold the stairs are."
+        )
+        chunk = await call_tool(client, "get_chunk", chunk_id=chunk_id)
         assert [linked["source_id"] for linked in chunk["notes"]] == [thought["source_id"]]
+
         base = {"source_id": note["source_id"], "revision": note["revision"]}
         changed_note = await call_tool(client, "save_note", **base, text="She buys bread now.")
         undo = changed_note["undo"]

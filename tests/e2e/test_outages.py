@@ -1,4 +1,4 @@
-"""Outages: an error names the part, other tools work, and recovery needs no restart."""
+"""If a part is down, an error names it, other tools work, and recovery needs no restart."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def crashed_tool(filled_project: FilledProject, log: Path) -> Iterator[CrashedTo
         arguments = {"chunk_id": filled_project.chunks[0].chunk_id}
         result = post(gateway.endpoint, make_call("get_chunk", arguments)).json()["result"]
         assert not result["isError"]
-        first = small_cloud.functions["get_chunk"]
-        first.kill()
+        process = small_cloud.functions["get_chunk"]
+        process.kill()
         program = small_cloud.programs["get_chunk"]
-        port = int(first.url.rpartition(":")[2])
+        port = int(process.url.rpartition(":")[2])
         yield CrashedTool(gateway, partial(serve, program, port=port, log=log))
 
 
@@ -71,8 +71,8 @@ def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) 
     assert "get_chunk is temporarily unreachable: continue without it, or call" in error["message"]
     result = post(endpoint, make_call("search_kb", {"query": "bread"})).json()["result"]
     assert result["structuredContent"]["results"]
-    listed = post(endpoint, make_request("tools/list")).json()["result"]["tools"]
-    assert [tool["name"] for tool in listed] == TOOL_NAMES
+    tool_list = post(endpoint, make_request("tools/list")).json()["result"]["tools"]
+    assert [tool["name"] for tool in tool_list] == TOOL_NAMES
     parts = read_degraded_parts(crashed_tool.gateway)
     assert parts["get_chunk"] == "HTTP 503"
     assert parts["search_kb"] == "ok"
@@ -83,9 +83,8 @@ def test_a_restarted_tool_is_called_again(
 ) -> None:
     arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "include_related": False}
     with crashed_tool.restart():
-        result = post(crashed_tool.gateway.endpoint, make_call("get_chunk", arguments)).json()[
-            "result"
-        ]
+        response = post(crashed_tool.gateway.endpoint, make_call("get_chunk", arguments))
+    result = response.json()["result"]
     assert result["structuredContent"]["content"] == filled_project.chunks[0].content
 
 
@@ -130,9 +129,7 @@ def test_health_names_a_database_that_is_down(without_firestore: RunningGateway)
 
 
 @pytest.mark.slow
-def test_a_tool_without_its_database_is_unavailable(
-    without_firestore: RunningGateway,
-) -> None:
+def test_a_tool_without_its_database_is_unavailable(without_firestore: RunningGateway) -> None:
     request = make_call("get_chunk", {"chunk_id": "a"})
     response = httpx2.post(
         without_firestore.endpoint, json=request, headers=HEADERS, timeout=REQUEST_TIMEOUT_SECONDS
@@ -147,6 +144,7 @@ def test_a_tool_that_keeps_failing_is_not_called_for_a_while(log: Path) -> None:
     with run_deployed_gateway(urls, log) as gateway:
         request = make_call("get_chunk", {"chunk_id": "a"})
         delays = [get_tool_error(post(gateway.endpoint, request))["retry_after"] for _ in range(6)]
+    # After five failures, the gateway does not call the tool for 30 s.
     assert delays[:5] == [5] * 5
     assert 20 < delays[5] <= 30
 
@@ -159,6 +157,6 @@ def test_a_deployment_can_change_the_time_limit_of_a_tool(
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         error = get_tool_error(post(gateway.endpoint, make_call("search_kb", {"query": "bread"})))
     assert error["code"] == "UNAVAILABLE"
-    # On a busy machine the time of a call may be over before it begins.
-    late = "search_kb (did not finish within [0-9.]+ s|was not run: no time was left)"
-    assert re.search(f"{late}: continue without it", error["message"])
+    # On a busy machine, the time of a call may be over before it begins.
+    timeout_message = "search_kb (did not finish within [0-9.]+ s|was not run: no time was left)"
+    assert re.search(f"{timeout_message}: continue without it", error["message"])

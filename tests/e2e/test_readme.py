@@ -1,4 +1,4 @@
-"""The commands of the README and the documents, run as a new user runs them."""
+"""The commands of the README and the documents work as a new user runs them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_SECONDS = 300
 END_OF_WELCOME = "Ctrl-C"
-OTHER_DATABASES = {
+"""The text in the last line that a run prints when it has started."""
+UNSET_VARIABLES = {
     "FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS",
 }  # fmt: skip
-"""The variables of the developer's own run or of the `make` that runs the tests."""
+"""The variables of a developer's own run, or of the `make` that runs the tests."""
 
 
 def find_command(document: str, beginning: str) -> str:
@@ -49,16 +50,27 @@ JOB_COMMAND = find_command("docs/jobs.md", ".venv/bin/carrel jobs run")
 
 
 class LocalRun:
-    """`make run` with its own ports and folders, and commands in other windows."""
+    """`make run` with its own ports and folders, and commands in other windows.
+
+    Attributes:
+        port: The port of the gateway.
+        home: The home folder of the user.
+        lines: The lines that the run has printed.
+        welcome_printed: Is set when the run has started, or has ended.
+        environment: The environment variables of the run.
+        process: The process of `make`.
+        reader: The thread that collects the output.
+    """
 
     def __init__(self, folder: Path) -> None:
+        """Start a run whose data is in this folder."""
         self.port = find_free_port()
         self.home = folder / "home"
         self.home.mkdir()
         self.lines: list[str] = []
         self.welcome_printed = threading.Event()
         self.environment = {
-            key: value for key, value in os.environ.items() if key not in OTHER_DATABASES
+            key: value for key, value in os.environ.items() if key not in UNSET_VARIABLES
         }
         self.environment |= {
             "HOME": str(self.home),
@@ -68,6 +80,7 @@ class LocalRun:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[str]:
+        """Start `make run`, and collect its output in a thread."""
         self.lines.clear()
         self.welcome_printed.clear()
         process = subprocess.Popen(
@@ -79,11 +92,11 @@ class LocalRun:
             start_new_session=True,
             text=True,
         )
-        self.reader = threading.Thread(target=self.read, args=[process])
+        self.reader = threading.Thread(target=self.read_output, args=[process])
         self.reader.start()
         return process
 
-    def read(self, process: subprocess.Popen[str]) -> None:
+    def read_output(self, process: subprocess.Popen[str]) -> None:
         """Collect the output until the last process of the run has ended."""
         assert process.stdout
         with process.stdout:
@@ -93,29 +106,33 @@ class LocalRun:
                     self.welcome_printed.set()
         self.welcome_printed.set()
 
+    @property
     def output(self) -> str:
+        """What the run has printed."""
         return "".join(self.lines)
 
     def await_welcome(self) -> None:
-        assert self.welcome_printed.wait(START_TIMEOUT_SECONDS), self.output()
-        assert END_OF_WELCOME in self.output(), self.output()
+        """Wait until the run has started."""
+        assert self.welcome_printed.wait(START_TIMEOUT_SECONDS), self.output
+        assert END_OF_WELCOME in self.output, self.output
 
     def find_printed_line(self, words: str) -> str:
         """Return the only printed line that contains these words."""
-        [line] = [line for line in self.output().splitlines() if words in line]
+        [line] = [line for line in self.output.splitlines() if words in line]
         return line.strip()
 
-    def paste(self, words: str) -> subprocess.CompletedProcess[str]:
-        """Run a printed line as in a new window, without this run's variables."""
+    def run_printed_line(self, words: str) -> subprocess.CompletedProcess[str]:
+        """Run the printed line with these words in a new window, without this run's variables."""
         own_variables = {"EMULATOR_PORT", "CARREL_STATE"}
         environment = {
             key: value for key, value in self.environment.items() if key not in own_variables
         }
-        return self.shell(self.find_printed_line(words), environment)
+        return self.run_in_shell(self.find_printed_line(words), environment)
 
-    def shell(
+    def run_in_shell(
         self, command: str, environment: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
+        """Run a command, by default with the variables of the run."""
         return subprocess.run(
             ["sh", "-c", command],
             cwd=ROOT,
@@ -126,12 +143,14 @@ class LocalRun:
             timeout=120,
         )
 
-    def call(self, command: str) -> subprocess.CompletedProcess[str]:
-        return self.shell(f"{command} --url http://localhost:{self.port}/mcp")
+    def run_call(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command that calls a tool of this run."""
+        return self.run_in_shell(f"{command} --url http://localhost:{self.port}/mcp")
 
 
 @pytest.fixture(scope="module")
 def local_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
+    """A run that has started."""
     local_run = LocalRun(tmp_path_factory.mktemp("readme"))
     try:
         local_run.await_welcome()
@@ -144,7 +163,7 @@ def local_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
 
 @pytest.mark.slow
 def test_a_run_prints_the_commands_of_the_readme(local_run: LocalRun) -> None:
-    output = local_run.output()
+    output = local_run.output
     assert ADD_COMMAND.replace("8080", str(local_run.port)) in output
     assert f"{CALL_COMMAND} --url http://localhost:{local_run.port}/mcp" in output
 
@@ -159,9 +178,9 @@ async def test_the_printed_url_is_the_endpoint(local_run: LocalRun) -> None:
 
 @pytest.mark.slow
 def test_the_printed_call_finds_a_matching_passage(local_run: LocalRun) -> None:
-    answer = json.loads(local_run.paste("carrel call").stdout)
-    assert len(answer["results"]) == 3
-    assert "flaky" in answer["results"][0]["snippet"].lower()
+    result = json.loads(local_run.run_printed_line("carrel call").stdout)
+    assert len(result["results"]) == 3
+    assert "flaky" in result["results"][0]["snippet"].lower()
 
 
 @pytest.mark.anyio
@@ -171,10 +190,11 @@ async def test_claude_desktop_finds_the_text_that_ingest_added(local_run: LocalR
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
     assert INGEST_COMMAND in local_run.find_printed_line("carrel ingest")
-    completed = local_run.paste("carrel ingest")
+    completed = local_run.run_printed_line("carrel ingest")
     assert completed.returncode == 0, completed.stderr
-    configured = json.loads(local_run.find_printed_line("mcpServers"))["mcpServers"]["carrel"]
-    server = StdioServerParameters(**configured, cwd=local_run.home)
+
+    configuration = json.loads(local_run.find_printed_line("mcpServers"))
+    server = StdioServerParameters(**configuration["mcpServers"]["carrel"], cwd=local_run.home)
     async with Client(server) as client:
         result = await client.call_tool("search_kb", {"query": "how hot for green tea"})
     assert (result.structured_content or {})["results"][0]["title"] == "Tea"
@@ -182,44 +202,46 @@ async def test_claude_desktop_finds_the_text_that_ingest_added(local_run: LocalR
 
 @pytest.mark.slow
 def test_key_passages_of_a_file_are_found(local_run: LocalRun) -> None:
-    completed = local_run.call(EXTRACT_COMMAND)
+    completed = local_run.run_call(EXTRACT_COMMAND)
     assert completed.returncode == 0, completed.stderr
     assert any("materials erase" in passage for passage in json.loads(completed.stdout)["contexts"])
 
 
 @pytest.mark.slow
 def test_the_export_is_restored_in_an_empty_base(local_run: LocalRun, tmp_path: Path) -> None:
-    completed = local_run.shell(EXPORT_COMMAND)
+    completed = local_run.run_in_shell(EXPORT_COMMAND)
     assert completed.returncode == 0, completed.stderr
-    other = local_run.environment | {
-        "CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())
-    }  # fmt: skip
+
+    empty_base = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
     for command in ("ingest ~/carrel-export", "export ~/second"):
-        completed = local_run.shell(f".venv/bin/carrel {command}", other)
+        completed = local_run.run_in_shell(
+            f".venv/bin/carrel {command}", local_run.environment | empty_base
+        )
         assert completed.returncode == 0, completed.stderr
+
     for file in ("knowledge-00001.jsonl", "markdown/index.md"):
-        first, second = (local_run.home / name / file for name in ("carrel-export", "second"))
-        assert first.read_text("utf-8") == second.read_text("utf-8")
+        export = local_run.home / "carrel-export" / file
+        second_export = local_run.home / "second" / file
+        assert second_export.read_text("utf-8") == export.read_text("utf-8")
 
 
 @pytest.mark.slow
 def test_a_search_prints_passages(local_run: LocalRun) -> None:
-    url = f"http://localhost:{local_run.port}/mcp"
-    completed = local_run.shell(f".venv/bin/carrel search why do flaky tests hurt --url {url}")
+    completed = local_run.run_call(".venv/bin/carrel search why do flaky tests hurt")
     assert completed.returncode == 0, completed.stderr
     assert "flaky" in completed.stdout.lower()
 
 
 @pytest.mark.slow
 def test_a_job_prints_its_cost(local_run: LocalRun) -> None:
-    completed = local_run.shell(JOB_COMMAND)
+    completed = local_run.run_in_shell(JOB_COMMAND)
     assert completed.returncode == 0, completed.stderr
     assert re.search(r"^cluster: .* documents read, .* written\)$", completed.stdout, re.MULTILINE)
 
 
 @pytest.mark.slow
 def test_an_invalid_call_names_its_fields(local_run: LocalRun) -> None:
-    completed = local_run.call(".venv/bin/carrel call search_kb '{\"limit\": 0}'")
+    completed = local_run.run_call(".venv/bin/carrel call search_kb '{\"limit\": 0}'")
     error = json.loads(completed.stderr)["error"]
     assert completed.returncode == 1
     assert error["code"] == "VALIDATION_ERROR"
@@ -234,7 +256,8 @@ def test_ctrl_c_ends_all_processes_and_keeps_the_data(local_run: LocalRun) -> No
     ports = f"{local_run.port}|{local_run.environment['EMULATOR_PORT']}"
     processes = subprocess.run(["pgrep", "-f", ports], check=False, capture_output=True)
     assert processes.stdout == b""
+
     local_run.process = local_run.start()
     local_run.await_welcome()
     question = '.venv/bin/carrel call search_kb \'{"query": "how hot for green tea"}\''
-    assert json.loads(local_run.call(question).stdout)["results"][0]["title"] == "Tea"
+    assert json.loads(local_run.run_call(question).stdout)["results"][0]["title"] == "Tea"

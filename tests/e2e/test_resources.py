@@ -1,4 +1,7 @@
-"""Resources and resource links, with the official Python client at both eras of the protocol."""
+"""Clients read passages as resources of the protocol, and results link to them.
+
+The official Python client runs with the newest revision and with a handshake, as before 2026.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ pytestmark = pytest.mark.anyio
 CHUNK_TEMPLATE = "carrel://chunk/{chunk_id}"
 NOT_FOUND_CODES = {MODERN: -32602, "legacy": -32002}
 INVALID_PARAMS = -32602
+METHOD_NOT_FOUND = -32601
 REVISIONS_WITHOUT_LINKS = ("2025-03-26", "2024-11-05")
 
 
@@ -40,9 +44,9 @@ async def client(carrel: RunningGateway, mode: str) -> AsyncIterator[Client]:
         yield connected
 
 
-def parse_resource(read: ReadResourceResult) -> dict[str, Any]:
+def parse_resource(result: ReadResourceResult) -> dict[str, Any]:
     """Parse the JSON of a resource."""
-    [content] = read.contents
+    [content] = result.contents
     assert isinstance(content, TextResourceContents)
     assert content.mime_type == "application/json"
     return dict(json.loads(content.text))
@@ -51,26 +55,24 @@ def parse_resource(read: ReadResourceResult) -> dict[str, Any]:
 async def test_a_chunk_resource_equals_the_result_of_get_chunk(
     client: Client, filled_project: FilledProject
 ) -> None:
-    [template] = [
-        template
-        for template in (await client.list_resource_templates()).resource_templates
-        if template.uri_template == CHUNK_TEMPLATE
-    ]
+    templates = (await client.list_resource_templates()).resource_templates
+    [template] = [t for t in templates if t.uri_template == CHUNK_TEMPLATE]
     assert template.name == "chunk"
     assert template.mime_type == "application/json"
     for chunk in (filled_project.chunks[0], filled_project.chunks[-1]):
-        read = parse_resource(await client.read_resource(f"carrel://chunk/{chunk.chunk_id}"))
-        called = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
-        assert called.structured_content == read
-        assert read["content"] == chunk.content
+        resource = parse_resource(await client.read_resource(f"carrel://chunk/{chunk.chunk_id}"))
+        result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
+        assert result.structured_content == resource
+        assert resource["content"] == chunk.content
 
 
 async def test_every_listed_resource_can_be_read(client: Client) -> None:
-    listed = await client.list_resources()
-    pages = [listed]
-    while listed.next_cursor:
-        listed = await client.list_resources(cursor=listed.next_cursor)
-        pages.append(listed)
+    page = await client.list_resources()
+    pages = [page]
+    while page.next_cursor:
+        page = await client.list_resources(cursor=page.next_cursor)
+        pages.append(page)
+
     resources = [resource for page in pages for resource in page.resources]
     for resource in resources:
         assert resource.name
@@ -97,22 +99,27 @@ async def test_an_invalid_cursor_says_to_start_over(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "items"),
+    ("tool", "arguments", "list_name"),
     [
         ("search_kb", {"query": "bread", "limit": 3}, "results"),
         ("get_chunk", {"related_limit": 2}, "related_chunks"),
     ],
 )
 async def test_hits_and_related_chunks_have_readable_links(
-    client: Client, filled_project: FilledProject, tool: str, arguments: dict[str, Any], items: str
+    client: Client,
+    filled_project: FilledProject,
+    tool: str,
+    arguments: dict[str, Any],
+    list_name: str,
 ) -> None:
     if tool == "get_chunk":
         arguments = {"chunk_id": filled_project.chunks[0].chunk_id, **arguments}
     result = await client.call_tool(tool, arguments)
     text, *links = result.content
-    entries = (result.structured_content or {})[items]
+    entries = (result.structured_content or {})[list_name]
     assert text.type == "text"
     assert entries
+
     assert [link.model_dump(exclude_none=True) for link in links] == [
         {
             "type": "resource_link",
@@ -122,8 +129,8 @@ async def test_hits_and_related_chunks_have_readable_links(
         }
         for entry in entries
     ]
-    read = parse_resource(await client.read_resource(links[0].model_dump()["uri"]))
-    assert read["chunk_id"] == entries[0]["chunk_id"]
+    resource = parse_resource(await client.read_resource(links[0].model_dump()["uri"]))
+    assert resource["chunk_id"] == entries[0]["chunk_id"]
 
 
 @pytest.mark.parametrize("version", [*HANDSHAKE, None])
@@ -156,4 +163,4 @@ async def test_subscriptions_are_neither_offered_nor_accepted(carrel: RunningGat
     assert capabilities.keys() == {"tools", "prompts", "resources", "completions"}
     assert "true" not in json.dumps(capabilities)  # neither subscribe nor listChanged
     request = make_request("resources/subscribe", uri="carrel://chunk/a")
-    assert post(carrel.endpoint, request).json()["error"]["code"] == -32601
+    assert post(carrel.endpoint, request).json()["error"]["code"] == METHOD_NOT_FOUND

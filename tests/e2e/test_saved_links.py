@@ -1,4 +1,4 @@
-"""Links from the official client to search: through deployed functions, and from a shell."""
+"""A page is found after its link was saved by a client, or ingested in a shell."""
 
 from __future__ import annotations
 
@@ -83,17 +83,16 @@ async def test_a_saved_link_is_found_and_a_failed_one_says_why(
     async with Client(gateway.endpoint) as client:
         saved = await call_tool(client, "save_link", url=ARTICLE, tags=["sea"])
         await call_tool(client, "save_link", url=MISSING)
-        waiting = (await call_tool(client, "get_recent"))["links"]
-        assert {link["url"]: link["state"] for link in waiting} == {
-            ARTICLE: "waiting",
-            MISSING: "waiting",
-        }
+        links = (await call_tool(client, "get_recent"))["links"]
+        states = {link["url"]: link["state"] for link in links}
+        assert states == {ARTICLE: "waiting", MISSING: "waiting"}
         assert site.requests == []
+
         await run_jobs(environment["GOOGLE_CLOUD_PROJECT"], site, local_embedder)
-        hits = (await call_tool(client, "search_kb", query="when should I take in a sail?"))[
-            "results"
-        ]
-        recent = await call_tool(client, "get_recent")
+        page = await call_tool(client, "search_kb", query="when should I take in a sail?")
+        links = (await call_tool(client, "get_recent"))["links"]
+
+    best_hit = page["results"][0]
     expected = {
         "source_id": saved["source_id"],
         "title": "Reefing early",
@@ -101,19 +100,21 @@ async def test_a_saved_link_is_found_and_a_failed_one_says_why(
         "date": "2024-05-31",
         "source_url": ARTICLE,
     }
-    assert {name: hits[0].get(name) for name in expected} == expected
-    links = {link["url"]: (link["state"], link.get("error")) for link in recent["links"]}
-    assert links == {
-        ARTICLE: ("stored", None),
-        MISSING: ("failed", "cannot be fetched: its server answers 404"),
-    }
+    assert {name: best_hit.get(name) for name in expected} == expected
+    links_by_url = {link["url"]: link for link in links}
+    assert links_by_url.keys() == {ARTICLE, MISSING}
+    assert links_by_url[ARTICLE]["state"] == "stored"
+    assert links_by_url[ARTICLE].get("error") is None
+    assert links_by_url[MISSING]["state"] == "failed"
+    assert links_by_url[MISSING]["error"] == "cannot be fetched: its server answers 404"
 
 
 def test_a_page_ingested_in_a_shell_is_found_there(
     environment: dict[str, str], site: PublicWebServer, log: Path
 ) -> None:
     code, _, errors = run_ingest_url(site, ARTICLE, environment=environment)
-    assert (code, errors) == (0, "")
+    assert code == 0
+    assert errors == ""
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         text = run_and_read_output(gateway, "search", "when", "to", "reef", "--limit", "1")
         assert text.startswith("1. Reefing early · Ann Helm, Bob Reef (1/1, 2024-05-31)")
@@ -124,5 +125,6 @@ def test_a_page_ingested_in_a_shell_is_found_there(
 def run_and_read_output(gateway: RunningGateway, *arguments: str) -> str:
     """Run a command that succeeds; return what it prints."""
     result = CliRunner().invoke(main, [*arguments, "--url", gateway.endpoint])
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert result.stderr == ""
     return result.stdout

@@ -1,4 +1,4 @@
-"""Jobs as deployed functions, which only Cloud Scheduler may call."""
+"""A job is a deployed function, which only Cloud Scheduler may call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ pytestmark = pytest.mark.anyio
 
 SERVED_JOBS = ("ingest", "embed")
 OTHER_JOBS = [job.name for job in jobs() if job.name not in SERVED_JOBS]
-NOTES = tuple(Section(f"Note {number}.") for number in range(40))
+MANY_SECTIONS = tuple(Section(f"Note {number}.") for number in range(40))
+"""The sections of a source that takes the job `embed` a while."""
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +101,7 @@ def make_client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> http
     )
 
 
-async def post(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
+async def run_job(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
     """Run a job as Cloud Scheduler does; return the status and the body."""
     async with make_client(served_jobs, name) as scheduler:
         response = await scheduler.post("/")
@@ -110,9 +111,9 @@ async def post(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
 
 async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, folder: Path) -> None:
     write_export(folder, make_readwise_book())
-    broken = write_file(folder, "broken.md", "")
-    status, body = await post(served_jobs, "ingest")
-    broken.unlink()
+    empty_file = write_file(folder, "broken.md", "")
+    status, body = await run_job(served_jobs, "ingest")
+    empty_file.unlink()
     assert status == 200
     assert body == {
         "state": "finished",
@@ -129,42 +130,40 @@ async def test_the_spans_of_a_run_are_exported_before_its_answer(
     chunked = chunk_source(Source("spans", "Spans", sections=(Section("A note on spans."),)))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
     collector.bodies.clear()
-    status, _ = await post(served_jobs, "embed")
+    status, _ = await run_job(served_jobs, "embed")
     spans = collector.spans
     assert status == 200
     [job] = [span for span in spans if span.name == "job embed"]
-    assert {(span.service, span.trace_id) for span in spans} == {("embed", job.trace_id)}
+    assert {span.service for span in spans} == {"embed"}
+    assert {span.trace_id for span in spans} == {job.trace_id}
     names = {span.name for span in spans if span.parent_id == job.span_id}
-    assert {
-        "get leases",
-        "query chunks",
-        "embeddings all-MiniLM-L6-v2-onnx-int8",
-        "commit",
-    } <= names
+    embedding = "embeddings all-MiniLM-L6-v2-onnx-int8"
+    assert {"get leases", "query chunks", embedding, "commit"} <= names
 
 
 async def test_a_post_request_during_a_run_answers_busy(served_jobs: Cloud, ctx: Context) -> None:
-    chunked = chunk_source(Source("notes", "Notes", sections=NOTES))
+    chunked = chunk_source(Source("notes", "Notes", sections=MANY_SECTIONS))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
-    answers = await asyncio.gather(post(served_jobs, "embed"), post(served_jobs, "embed"))
-    assert [status for status, _ in answers] == [200, 200]
-    busy, finished = sorted((body for _, body in answers), key=lambda body: str(body["state"]))
-    assert busy["state"] == "busy"
-    assert finished["state"] == "finished"
+    responses = await asyncio.gather(run_job(served_jobs, "embed"), run_job(served_jobs, "embed"))
+    assert [status for status, _ in responses] == [200, 200]
+    bodies = {body["state"]: body for _, body in responses}
+    assert bodies.keys() == {"busy", "finished"}
+    busy, finished = bodies["busy"], bodies["finished"]
     assert datetime.fromisoformat(busy["until"]) > datetime.now(UTC)
-    assert finished["counts"]["embedded"] >= len(NOTES)
+    assert finished["counts"]["embedded"] >= len(MANY_SECTIONS)
 
 
 async def test_a_lease_of_another_process_is_reported_with_its_end(
     served_jobs: Cloud, ctx: Context
 ) -> None:
-    await Leases(ctx.database).acquire("ingest", 40, ctx.clock)
-    status, body = await post(served_jobs, "ingest")
+    lease_seconds = 40
+    await Leases(ctx.database).acquire("ingest", lease_seconds, ctx.clock)
+    status, body = await run_job(served_jobs, "ingest")
     await Leases(ctx.database).release()
     until = datetime.fromisoformat(body.pop("until"))
     assert status == 200
     assert body == {"state": "busy"}
-    assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=40)
+    assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=lease_seconds)
 
 
 @pytest.mark.parametrize(
@@ -177,16 +176,16 @@ async def test_a_lease_of_another_process_is_reported_with_its_end(
 async def test_a_get_request_returns_the_health_of_a_job(
     request: pytest.FixtureRequest, fixture: str, name: str
 ) -> None:
-    async with make_client(request.getfixturevalue(fixture), name) as scheduler:
-        response = await scheduler.get("/")
+    async with make_client(request.getfixturevalue(fixture), name) as client:
+        response = await client.get("/")
     assert response.status_code == 200
     assert response.json() == {"name": name, "status": "ok"}
 
 
 @pytest.mark.parametrize("account", ["carrel-gateway", "carrel-ingest"])
 async def test_only_the_scheduler_can_run_a_job(account: str, served_jobs: Cloud) -> None:
-    async with make_client(served_jobs, "ingest", account) as other:
-        response = await other.post("/")
+    async with make_client(served_jobs, "ingest", account) as client:
+        response = await client.post("/")
     assert response.status_code == 403
 
 
@@ -194,7 +193,7 @@ async def test_an_error_has_an_http_status_and_says_what_to_do(
     served_jobs: Cloud, folder: Path, ctx: Context
 ) -> None:
     with rename_folder(folder):
-        status, body = await post(served_jobs, "ingest")
+        status, body = await run_job(served_jobs, "ingest")
     assert status == 400
     assert body["error"]["code"] == "VALIDATION_ERROR"
     assert "is neither a file nor a folder. Give a folder or a file" in body["error"]["message"]

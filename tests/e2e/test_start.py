@@ -1,4 +1,7 @@
-"""Start and stop of local runs. Without a lifespan hook, the first request starts the gateway."""
+"""A deployed gateway and a local run, `carrel up`, start and stop.
+
+Cloud Functions call no hook when a process starts, so the first request starts the gateway.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,14 @@ DATABASE_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS
 
 def make_environment(folder: Path) -> dict[str, str]:
     """Return the environment of a machine without data."""
-    own_variables = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(find_free_port())}
-    return {
+    inherited = {
         name: value for name, value in os.environ.items() if name not in DATABASE_VARIABLES
-    } | own_variables
+    }
+    return {
+        **inherited,
+        "CARREL_STATE": str(folder / "state"),
+        "EMULATOR_PORT": str(find_free_port()),
+    }
 
 
 @contextmanager
@@ -57,18 +64,10 @@ def run_up(port: int, environment: dict[str, str], *options: str) -> Iterator[st
             process.communicate(timeout=60)
 
 
-def run_carrel(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:
-    """Run another command; return its exit code, output and errors."""
-    process = subprocess.run(
-        [*CARREL, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    return process.returncode, process.stdout, process.stderr
+def run_carrel(environment: dict[str, str], *arguments: str) -> str:
+    """Run another command; return its output."""
+    command = [*CARREL, *arguments]
+    return subprocess.check_output(command, cwd=ROOT, env=environment, text=True, timeout=60)
 
 
 def run_printed_line(output: str, words: str) -> str:
@@ -79,12 +78,9 @@ def run_printed_line(output: str, words: str) -> str:
     return subprocess.check_output(["sh", "-c", line], cwd=ROOT, env=environment, text=True)
 
 
-def list_tools(port: int, **headers: str) -> int:
-    """Return the status of a `tools/list` request."""
-    http_headers = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx2.post(
-        f"http://localhost:{port}/mcp", json=LIST_TOOLS, headers=http_headers
-    ).status_code
+def get_list_status(port: int, key: str | None = None) -> int:
+    """Return the status of a `tools/list` request with this key, or without one."""
+    return post(f"http://localhost:{port}/mcp", LIST_TOOLS, {"x-api-key": key}).status_code
 
 
 @pytest.mark.anyio
@@ -92,13 +88,14 @@ async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
     statuses: list[int] = []
     with run_deployed_gateway({}, log) as gateway:
 
-        async def ask(client: httpx2.AsyncClient) -> None:
+        async def send_request(client: httpx2.AsyncClient) -> None:
             response = await client.post(gateway.endpoint, json=LIST_TOOLS, headers=HEADERS)
-            statuses.append(response.status_code if response.json()["result"]["tools"] else 0)
+            assert response.json()["result"]["tools"]
+            statuses.append(response.status_code)
 
         async with httpx2.AsyncClient(timeout=60) as client, anyio.create_task_group() as group:
             for _ in range(16):
-                group.start_soon(ask, client)
+                group.start_soon(send_request, client)
     assert statuses == [200] * 16
 
 
@@ -118,8 +115,8 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
         response = post(f"http://localhost:{port}/mcp", make_call("save_note", {"text": "A note."}))
         note = response.json()["result"]["structuredContent"]
         assert note["readable_by"] == "everyone who may use this knowledge base"
-        assert list_tools(port) == 200
-        assert list_tools(port, x_api_key="carrel_nonsense") == 403
+        assert get_list_status(port) == 200
+        assert get_list_status(port, "carrel_nonsense") == 403
 
 
 @pytest.mark.slow
@@ -140,30 +137,32 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
     with run_up(port, environment | inherited, "--sign-in") as output:
         for words in ("Clients need a credential", "keys create", "sign-in page"):
             assert words in output
-        assert list_tools(port) == 401
+        assert get_list_status(port) == 401
         run_printed_line(output, "accounts role")
-        key = run_printed_line(output, "keys create")
-        assert list_tools(port, x_api_key=key.strip()) == 200
-        _, key_list, _ = run_carrel(environment, "keys", "list")
-        run_carrel(environment, "keys", "revoke", key_list.splitlines()[1].split()[0])
-        assert list_tools(port, x_api_key=key.strip()) == 401
+        key = run_printed_line(output, "keys create").strip()
+        assert get_list_status(port, key) == 200
+
+        _, row = run_carrel(environment, "keys", "list").splitlines()
+        key_id = row.split()[0]
+        run_carrel(environment, "keys", "revoke", key_id)
+        assert get_list_status(port, key) == 401
 
 
 @pytest.mark.slow
-def test_a_key_outlives_a_database_that_is_then_killed(tmp_path: Path) -> None:
+def test_a_key_survives_a_kill_of_the_database(tmp_path: Path) -> None:
     port = find_free_port()
     environment = make_environment(tmp_path)
     with run_up(port, environment, "--sign-in"):
-        _, key, _ = run_carrel(environment, "keys", "create", "--user", "ann", "--name", "test")
+        create = ("keys", "create", "--user", "ann", "--name", "test")
+        key = run_carrel(environment, *create).strip()
         os.kill(find_daemon(tmp_path / "state"), signal.SIGKILL)
     with run_up(port, environment, "--sign-in"):
-        assert list_tools(port, x_api_key=key.strip()) == 200
+        assert get_list_status(port, key) == 200
 
 
 def find_daemon(state: Path) -> int:
-    """Find the process id of the database daemon."""
+    """Return the process id of the database daemon for this state folder."""
     processes = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
-    [line] = [
-        line for line in processes.splitlines() if f"infra.local.emulator_daemon {state} " in line
-    ]
+    command = f"infra.local.emulator_daemon {state} "
+    [line] = [line for line in processes.splitlines() if command in line]
     return int(line.split()[0])

@@ -1,4 +1,4 @@
-"""`carrel stdio`, which Claude Desktop starts, with and without a handshake."""
+"""A client such as Claude Desktop starts `carrel stdio` and calls its tools."""
 
 from __future__ import annotations
 
@@ -64,15 +64,17 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
         names = [tool.name for tool in (await client.list_tools()).tools]
         result = await client.call_tool("search_kb", {"query": "熟成したチーズ 🧀", "limit": 1})
         [hit] = (result.structured_content or {})["results"]
-        read = await client.call_tool("get_chunk", {"chunk_id": hit["chunk_id"]})
-        failed = await client.call_tool("get_chunk", {"chunk_id": "a/b"})
+        chunk = await client.call_tool("get_chunk", {"chunk_id": hit["chunk_id"]})
+        error = await client.call_tool("get_chunk", {"chunk_id": "a/b"})
     assert names == TOOL_NAMES
-    assert (read.structured_content or {})["content"] == filled_project.chunks[-1].content
-    assert failed.is_error
-    assert failed.structured_content is None
+    assert (chunk.structured_content or {})["content"] == filled_project.chunks[-1].content
+    assert error.is_error
+    assert error.structured_content is None
 
 
-def test_nothing_but_protocol_is_written_to_standard_output(filled_project: FilledProject) -> None:
+def test_only_protocol_messages_are_written_to_standard_output(
+    filled_project: FilledProject,
+) -> None:
     messages = [
         make_initialize(HANDSHAKE[0]),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -91,28 +93,28 @@ def test_nothing_but_protocol_is_written_to_standard_output(filled_project: Fill
     ) as process:
         assert process.stdin
         assert process.stdout
-        for line in messages:
-            process.stdin.write(json.dumps(line) + "\n")
+        for message in messages:
+            process.stdin.write(json.dumps(message) + "\n")
             process.stdin.flush()
-        answers = [json.loads(process.stdout.readline()) for line in messages if "id" in line]
-        remaining, log = process.communicate(timeout=60)
-    assert {answer["id"] for answer in answers} == {1, 2, 3, 4}
-    assert [answer["jsonrpc"] for answer in answers] == ["2.0"] * 4
-    assert remaining == ""
+        requests = [message for message in messages if "id" in message]
+        responses = [json.loads(process.stdout.readline()) for _ in requests]
+        remaining_output, log = process.communicate(timeout=60)
+    assert {response["id"] for response in responses} == {1, 2, 3, 4}
+    assert [response["jsonrpc"] for response in responses] == ["2.0"] * 4
+    assert remaining_output == ""
     assert process.returncode == 0
     assert "tool_call" in log
 
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_a_second_client_outlives_the_first(
-    tmp_path: Path,
-) -> None:
+async def test_a_second_client_outlives_the_first(tmp_path: Path) -> None:
+    """The clients share a database, which ends with the last of them."""
     variables = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
     server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=variables, cwd=ROOT)
     may_leave, has_left = anyio.Event(), anyio.Event()
 
-    async def first(task_status: TaskStatus[None]) -> None:
+    async def run_first_client(task_status: TaskStatus[None]) -> None:
         async with Client(server) as client:
             await ingest_note(tmp_path / "tea.md", variables)
             assert await find_titles(client) == ["Tea"]
@@ -121,12 +123,12 @@ async def test_a_second_client_outlives_the_first(
         has_left.set()
 
     async with anyio.create_task_group() as group:
-        await group.start(first)
-        async with Client(server) as second:
-            assert await find_titles(second) == ["Tea"]
+        await group.start(run_first_client)
+        async with Client(server) as second_client:
+            assert await find_titles(second_client) == ["Tea"]
             may_leave.set()
             await has_left.wait()
-            assert await find_titles(second) == ["Tea"]
+            assert await find_titles(second_client) == ["Tea"]
     await_end_of_database(StateFolder(tmp_path / "state"))
 
 

@@ -1,4 +1,4 @@
-"""The to-do list through the gateway: every answer has the same envelope."""
+"""Clients manage a to-do list, whose tools answer with `success`, `data` and `error`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from tests.e2e.access.conftest import CLOUD, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import assert_matches_schema, make_call, make_request, post
 from tests.support.ports import find_free_port
@@ -30,6 +30,7 @@ async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str,
     answer = dict(result.structured_content or {})
     assert_matches_schema(answer, schemas[name] or {})
     assert json.loads(block.text) == answer
+
     assert set(answer) == {"success", "data", "error"}
     assert result.is_error == (not answer["success"])
     assert (answer["data"] is not None) == answer["success"]
@@ -45,15 +46,17 @@ async def call_for_data(client: Client, name: str, /, **arguments: Any) -> dict[
     return data
 
 
-async def test_task_passes_through_its_states(client: Client) -> None:
+async def test_a_task_passes_through_its_states(client: Client) -> None:
     word = uuid.uuid4().hex
     new_task = await call_for_data(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
     task_id = new_task["task"]["task_id"]
     await call_for_data(client, "update_task", task_id=task_id, description="粉 🌾", due_date=None)
     completed = await call_for_data(client, "complete_task", task_id=task_id)
-    [listed] = (await call_for_data(client, "list_tasks", query=word))["tasks"]
-    assert completed["task"] == {name: value for name, value in listed.items() if name != "overdue"}
-    assert listed["description"] == "粉 🌾"
+    [task] = (await call_for_data(client, "list_tasks", query=word))["tasks"]
+    assert task["description"] == "粉 🌾"
+    del task["overdue"]  # only lists have it
+    assert completed["task"] == task
+
     deleted = await call_for_data(client, "delete_task", task_id=task_id)
     assert (await call_for_data(client, "list_tasks", query=word))["tasks"] == []
     undo = deleted["undo"]
@@ -61,16 +64,17 @@ async def test_task_passes_through_its_states(client: Client) -> None:
     assert restored["task"]["status"] == "completed"
 
 
-async def test_batch_has_a_result_per_item(client: Client) -> None:
+async def test_a_batch_has_a_result_for_each_item(client: Client) -> None:
     tasks: list[Any] = [{"title": "a"}, {"title": "", "priority": "Low"}, {"title": "c"}]
     results = (await call_for_data(client, "add_task", tasks=tasks))["results"]
     assert [result["success"] for result in results] == [True, False, True]
+
     ids = [results[0]["task"]["task_id"], "0", results[2]["task"]["task_id"]]
     results = (await call_for_data(client, "complete_task", task_ids=ids))["results"]
-    assert [
-        result["task"]["status"] if result["success"] else result["error"]["code"]
-        for result in results
-    ] == ["completed", "invalid_input", "completed"]
+    assert results[0]["task"]["status"] == "completed"
+    assert results[1]["error"]["code"] == "invalid_input"
+    assert results[2]["task"]["status"] == "completed"
+    assert len(results) == 3
 
 
 @pytest.mark.parametrize(
@@ -87,19 +91,19 @@ async def test_batch_has_a_result_per_item(client: Client) -> None:
         ("restore_task", {"task_id": "999999999"}, "not_found"),
     ],
 )
-async def test_errors_have_their_codes(
+async def test_each_error_has_its_own_code(
     client: Client, name: str, arguments: dict[str, Any], code: str
 ) -> None:
     assert (await call_tool(client, name, **arguments))["error"]["code"] == code
 
 
-async def test_repeated_idempotency_key_returns_the_first_answer(client: Client) -> None:
+async def test_a_repeated_idempotency_key_returns_the_first_answer(client: Client) -> None:
     arguments = {"title": "once", "idempotency_key": uuid.uuid4().hex}
-    first, repeated = [await call_for_data(client, "add_task", **arguments) for _ in range(2)]
-    assert repeated == first
+    answer = await call_for_data(client, "add_task", **arguments)
+    assert await call_for_data(client, "add_task", **arguments) == answer
 
 
-async def test_unreachable_database_is_a_processing_error(log: Path) -> None:
+async def test_an_unreachable_database_is_a_processing_error(log: Path) -> None:
     unreachable = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}",
         "TOOL_TIMEOUTS": json.dumps({"list_tasks": 1.0, "add_task": 1.0}),
@@ -113,15 +117,16 @@ async def test_unreachable_database_is_a_processing_error(log: Path) -> None:
                 assert error["retry_after"] > 0
 
 
-def make_credential(project: str, user: str) -> dict[str, str | None]:
-    """Store a new key of a user, and return its header."""
-    return {"authorization": f"Bearer {key_maker(project)(user)}"}
+def make_authorization(project: str, user: str) -> dict[str, str | None]:
+    """Store a new key of a user, and return the header with it."""
+    return {"authorization": f"Bearer {build_key_maker(project)(user)}"}
 
 
 def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        anna, ben = make_credential(project, "anna@example.com"), make_credential(project, "ben")
+        anna = make_authorization(project, "anna@example.com")
+        ben = make_authorization(project, "ben")
 
         def call_as(headers: dict[str, str | None], name: str, **arguments: Any) -> dict[str, Any]:
             response = post(gateway.endpoint, make_call(name, arguments), headers)
@@ -132,7 +137,7 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
         assert call_as(ben, "list_tasks")["data"]["tasks"] == []
         assert call_as(ben, "delete_task", task_id="1")["error"]["code"] == "not_found"
         while (rejection := call_as(anna, "complete_task", task_id="1"))["success"]:
-            pass
+            pass  # until the limit is reached
         assert rejection["error"]["code"] == "processing_error"
         assert rejection["error"]["details"]["reason"] == "RATE_LIMITED"
         assert rejection["error"]["retry_after"] > 0

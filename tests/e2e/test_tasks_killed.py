@@ -1,4 +1,7 @@
-"""Random kills of the function `add_task`. Every call still adds all its tasks exactly once."""
+"""The function `add_task` is killed at random. Every call still adds its tasks exactly once.
+
+Clients repeat a call that a kill interrupts, with the same idempotency key.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +33,19 @@ TASKS_PER_CALL = 3
 
 
 def make_titles(client: int, number: int) -> list[str]:
+    """Return the titles of the tasks that a client's call adds."""
     return [f"{client}.{number}.{part}" for part in range(TASKS_PER_CALL)]
 
 
 def make_call(client: int, number: int) -> tuple[str, CallRequest]:
+    """Return the name of the function, and a client's call of this number."""
     tasks = [{"title": title} for title in make_titles(client, number)]
     arguments: dict[str, Any] = {"tasks": tasks, "idempotency_key": f"{client}.{number}"}
     return ADD_TASK.name, make_call_request(ADD_TASK, Caller.of("anna"), arguments)
 
 
 async def test_calls_of_a_killed_function_run_once(
-    app: App,
-    project: str,
-    tmp_path: Path,
-    kill_generator: random.Random,
+    app: App, project: str, tmp_path: Path, kill_generator: random.Random
 ) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": project}
 
@@ -56,7 +58,8 @@ async def test_calls_of_a_killed_function_run_once(
 
     answers = await anyio.to_thread.run_sync(run_calls)
     assert [call.answer.error for call in answers if call.answer.error] == []
-    assert sum(call.attempts - 1 for call in answers) >= KILL_COUNT
+    repeated_attempts = sum(call.attempts - 1 for call in answers)
+    assert repeated_attempts >= KILL_COUNT
 
     stored = {int(task["task_id"]): task["title"] for task in await list_all(app, limit=100)}
     assert sorted(stored) == list(range(1, TASKS_PER_CALL * len(answers) + 1))
@@ -64,8 +67,8 @@ async def test_calls_of_a_killed_function_run_once(
     assert len(keys) == len(answers)
     added_by_call = [read_added_tasks(call) for call in answers]
     for tasks in added_by_call:
-        first = min(tasks)
-        assert list(tasks) == list(range(first, first + TASKS_PER_CALL))
+        first_number = min(tasks)
+        assert list(tasks) == list(range(first_number, first_number + TASKS_PER_CALL))
     assert stored == {number: title for tasks in added_by_call for number, title in tasks.items()}
 
 

@@ -1,4 +1,4 @@
-"""Traces, from the client through the gateway and a tool's function to the database."""
+"""A call is one OpenTelemetry trace, from the client through a tool's function to the database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functions.gateway.calls.call_span import hash_account
 from infra.local.processes import serve
 from infra.local.tool_processes import serve_tools
 from shared.accounts.keyring import Keyring
-from tests.e2e.access.conftest import CLOUD, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker
 from tests.e2e.test_logs import read_lines
 from tests.support.fakes.otlp import FakeCollector
 from tests.support.gateway_process import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 TRACE_ID, SPAN_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED = f"00-{TRACE_ID}-{SPAN_ID}-01"
+"""The header `traceparent` of a client that exports its spans."""
 SEARCH = {"query": "bread", "limit": 2}
 CLIENT_PROGRAM = """
 import asyncio, sys
@@ -116,15 +117,15 @@ def gateway(request: pytest.FixtureRequest) -> RunningGateway:
 
 def list_ancestors(span: CollectedSpan, spans: list[CollectedSpan]) -> list[str]:
     """Return the names of a span and of its ancestors, from the root."""
-    by_id = {other.span_id: other for other in spans}
+    spans_by_id = {other.span_id: other for other in spans}
     names = [span.name]
-    while parent := by_id.get(span.parent_id):
+    while parent := spans_by_id.get(span.parent_id):
         span = parent
         names.insert(0, span.name)
     return names
 
 
-def find(name: str, spans: list[CollectedSpan]) -> CollectedSpan:
+def find_span(name: str, spans: list[CollectedSpan]) -> CollectedSpan:
     """Return the only span with a name."""
     [span] = [span for span in spans if span.name == name]
     return span
@@ -136,12 +137,15 @@ def test_a_call_is_one_trace_from_http_to_database(
     post(traced.endpoint, make_call("search_kb", SEARCH))
     spans = collector.spans
     assert len({span.trace_id for span in spans}) == 1
-    path = ["POST /mcp", "tools/call search_kb", "execute_tool search_kb", "search_kb"]
-    lexicon = find("get_all lexicon", spans)
-    assert list_ancestors(lexicon, spans) == [*path, "get_all lexicon"]
-    assert [find(name, spans).kind for name in [*path, "get_all lexicon"]] == [
-        *("SERVER", "SERVER", "INTERNAL", "SERVER", "CLIENT")
-    ]
+    kinds = {
+        "POST /mcp": "SERVER",
+        "tools/call search_kb": "SERVER",
+        "execute_tool search_kb": "INTERNAL",
+        "search_kb": "SERVER",
+        "get_all lexicon": "CLIENT",
+    }
+    assert list_ancestors(find_span("get_all lexicon", spans), spans) == list(kinds)
+    assert {name: find_span(name, spans).kind for name in kinds} == kinds
     assert not [span for span in spans if span.is_error]
 
 
@@ -151,27 +155,35 @@ def test_the_functions_of_a_call_are_in_one_trace(
     post(traced_functions.endpoint, make_call("get_chunk", {"chunk_id": "none"}))
     spans = collector.spans
     assert len({span.trace_id for span in spans}) == 1
-    chunk = find("get chunks", spans)
+    chunk = find_span("get chunks", spans)
     assert list_ancestors(chunk, spans) == [
-        *("POST /mcp", "tools/call get_chunk", "execute_tool get_chunk", "POST", "get_chunk"),
+        "POST /mcp",
+        "tools/call get_chunk",
+        "execute_tool get_chunk",
+        "POST",
+        "get_chunk",
         "get chunks",
     ]
-    assert find("get_chunk", spans).service == chunk.service == "get_chunk"
-    assert find("POST", spans).service == "gateway"
-    assert find("POST", spans).attributes["http.response.status_code"] == 404
+    assert chunk.service == "get_chunk"
+    assert find_span("get_chunk", spans).service == "get_chunk"
+    assert find_span("POST", spans).service == "gateway"
+    assert find_span("POST", spans).attributes["http.response.status_code"] == 404
 
 
-def test_the_trace_of_the_official_client_goes_on(
+def test_the_trace_of_the_official_client_continues(
     traced: RunningGateway, collector: FakeCollector
 ) -> None:
-    """It passes its trace in `_meta`."""
+    """The client passes its trace in `_meta`."""
     environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}
     command = [sys.executable, "-c", CLIENT_PROGRAM, traced.endpoint]
     subprocess.run(command, env=environment, check=True)
     spans = collector.spans
     [client] = [span for span in spans if span.service == "client" and "search_kb" in span.name]
-    assert list_ancestors(find("get_all lexicon", spans), spans) == [
-        *(client.name, "tools/call search_kb", "execute_tool search_kb", "search_kb"),
+    assert list_ancestors(find_span("get_all lexicon", spans), spans) == [
+        client.name,
+        "tools/call search_kb",
+        "execute_tool search_kb",
+        "search_kb",
         "get_all lexicon",
     ]
 
@@ -179,22 +191,27 @@ def test_the_trace_of_the_official_client_goes_on(
 def test_a_trace_in_meta_is_preferred_to_that_of_http(
     traced: RunningGateway, collector: FakeCollector
 ) -> None:
-    """The span of HTTP, which is in another trace, is linked."""
-    other_trace = "c" * 32
+    """The span of the call links to the trace of the HTTP request."""
+    other_trace, other_span = "c" * 32, "d" * 16
     request = make_call("search_kb", SEARCH)
     request["params"]["_meta"] = {"traceparent": SAMPLED}
-    post(traced.endpoint, request, {"traceparent": f"00-{other_trace}-{'d' * 16}-01"})
+    post(traced.endpoint, request, {"traceparent": f"00-{other_trace}-{other_span}-01"})
     spans = collector.spans
-    mcp, http = find("tools/call search_kb", spans), find("POST /mcp", spans)
-    assert (mcp.trace_id, mcp.parent_id, mcp.links) == (TRACE_ID, SPAN_ID, (other_trace,))
-    assert (http.trace_id, http.parent_id) == (other_trace, "d" * 16)
-    assert find("get_all lexicon", spans).trace_id == TRACE_ID
+    call = find_span("tools/call search_kb", spans)
+    assert call.trace_id == TRACE_ID
+    assert call.parent_id == SPAN_ID
+    assert call.links == (other_trace,)
+    http = find_span("POST /mcp", spans)
+    assert http.trace_id == other_trace
+    assert http.parent_id == other_span
+    assert find_span("get_all lexicon", spans).trace_id == TRACE_ID
 
 
 def test_a_request_that_is_not_sampled_has_no_spans(
     gateway: RunningGateway, collector: FakeCollector
 ) -> None:
-    post(gateway.endpoint, make_call("search_kb", SEARCH), {"traceparent": f"{SAMPLED[:-1]}0"})
+    not_sampled = SAMPLED.removesuffix("01") + "00"
+    post(gateway.endpoint, make_call("search_kb", SEARCH), {"traceparent": not_sampled})
     assert collector.spans == []
 
 
@@ -205,7 +222,7 @@ def test_the_log_line_of_a_call_has_the_ids_of_its_span(
     post(traced.endpoint, make_call("search_kb", SEARCH))
     [line] = read_lines(size_before, traced.log)
     entry = parse_log_entry(line)
-    span = find("execute_tool search_kb", collector.spans)
+    span = find_span("execute_tool search_kb", collector.spans)
     assert entry["trace"].endswith(f"/traces/{span.trace_id}")
     assert entry["spanId"] == span.span_id
 
@@ -213,15 +230,13 @@ def test_the_log_line_of_a_call_has_the_ids_of_its_span(
 def test_the_span_of_a_call_has_its_receipt(
     gateway: RunningGateway, collector: FakeCollector
 ) -> None:
-    answer = post(gateway.endpoint, make_call("search_kb", SEARCH)).json()
-    receipt = answer["result"]["_meta"]["carrel/receipt"]
-    span = find("execute_tool search_kb", collector.spans)
-    prefix = "carrel.receipt."
-    assert receipt == {
-        name.removeprefix(prefix): value
-        for name, value in span.attributes.items()
-        if name.startswith(prefix)
+    response = post(gateway.endpoint, make_call("search_kb", SEARCH))
+    receipt = response.json()["result"]["_meta"]["carrel/receipt"]
+    span = find_span("execute_tool search_kb", collector.spans)
+    attributes = {
+        name: value for name, value in span.attributes.items() if name.startswith("carrel.receipt.")
     }
+    assert attributes == {f"carrel.receipt.{name}": value for name, value in receipt.items()}
 
 
 def test_a_failed_call_has_the_code_of_its_error(
@@ -230,7 +245,7 @@ def test_a_failed_call_has_the_code_of_its_error(
     post(gateway.endpoint, make_call("search_kb", {"query": ""}))
     spans = collector.spans
     errors = {span.name: span.attributes["error.type"] for span in spans if span.is_error}
-    assert errors.pop("POST", "400") == "400"
+    assert errors.pop("POST", "400") == "400"  # the request to a function, if tools are functions
     assert errors == {
         "tools/call search_kb": "tool_error",
         "execute_tool search_kb": "VALIDATION_ERROR",
@@ -238,44 +253,45 @@ def test_a_failed_call_has_the_code_of_its_error(
     }
 
 
-def test_of_a_caller_only_a_hash_is_exported(
+def test_only_a_hash_of_the_caller_is_exported(
     traced_environment: dict[str, str], collector: FakeCollector, log: Path
 ) -> None:
-    """Neither the key, nor the user's id, nor what they write."""
+    """Neither the key, nor the user's id, nor their texts are exported."""
     project = f"spans-{uuid.uuid4().hex[:16]}"
-    key = key_maker(project)("ada-lovelace")
+    key = build_key_maker(project)("ada-lovelace")
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "DEFAULT_ROLE": "owner"}
+    note = {
+        "text": f"Remember the {PRIVATE_WORD}.",
+        "title": PRIVATE_WORD,
+        "tags": [PRIVATE_WORD],
+    }
     calls = [
-        make_call(
-            "save_note",
-            {
-                "text": f"Remember the {PRIVATE_WORD}.",
-                "title": PRIVATE_WORD,
-                "tags": [PRIVATE_WORD],
-            },
-        ),
+        make_call("save_note", note),
         make_call("search_kb", {"query": f"the {PRIVATE_WORD}"}),
         make_call("add_task", {"title": PRIVATE_WORD}),
         make_call("search_kb", {"query": PRIVATE_WORD, "filters": {"cluster": PRIVATE_WORD}}),
     ]
     with run_gateway(INLINE_MAIN, {**traced_environment, **environment}, log) as gateway:
-        answers = [
-            post(gateway.endpoint, body, {"authorization": f"Bearer {key}"}).text for body in calls
-        ]
+        headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
+        answers = [post(gateway.endpoint, body, headers).text for body in calls]
     spans = collector.spans
+
     account_hash = hash_account("ada-lovelace", Keyring([SecretStr(ACCESS_SECRET)]))
     hashes = {span.attributes.get("enduser.pseudo.id") for span in spans}
     assert hashes == {account_hash, None}
-    saved = find("execute_tool save_note", spans)
-    assert saved.attributes["carrel.receipt.documents_written"]
+
+    # The calls worked, and their spans were exported.
+    save_note = find_span("execute_tool save_note", spans)
+    assert save_note.attributes["carrel.receipt.documents_written"]
     assert {"get keys", "embeddings all-MiniLM-L6-v2-onnx-int8", "commit"} <= {
-        span.name for span in spans if span.trace_id == saved.trace_id
+        span.name for span in spans if span.trace_id == save_note.trace_id
     }
     assert [PRIVATE_WORD in answer for answer in answers] == [True, True, True, False]
+
     exported = b"".join(collector.bodies)
     _, key_id, secret = key.split("_", 2)
-    private = (PRIVATE_WORD, "lovelace", key_id, secret)
-    assert [text for text in private if text.encode() in exported] == []
+    private_texts = (PRIVATE_WORD, "lovelace", key_id, secret)
+    assert [text for text in private_texts if text.encode() in exported] == []
 
 
 def test_no_content_is_exported(gateway: RunningGateway, collector: FakeCollector) -> None:
@@ -286,7 +302,7 @@ def test_no_content_is_exported(gateway: RunningGateway, collector: FakeCollecto
     assert PRIVATE_WORD.encode() not in exported.lower()
 
 
-def test_a_collector_that_is_down_stops_no_call(
+def test_a_collector_that_is_down_does_not_affect_calls(
     traced_environment: dict[str, str], log: Path
 ) -> None:
     nowhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{find_free_port()}"}

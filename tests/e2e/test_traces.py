@@ -1,4 +1,7 @@
-"""Traces through the gateway, with the official client."""
+"""The official client contributes, finds, votes on and withdraws traces.
+
+A trace is a solved coding problem that a user shares. Everybody may read it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.access.conftest import CLOUD, key_maker
+from tests.e2e.access.conftest import CLOUD, build_key_maker
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, make_call, post
 from tests.support.ports import find_free_port
@@ -35,23 +38,23 @@ WRITE_TOOLS: Final = ("amend_trace", "contribute_trace", "vote_trace", "withdraw
 
 
 @pytest.fixture(scope="module")
-def realm() -> str:
+def project() -> str:
     """The Google Cloud project of these tests."""
     return f"traces-{uuid.uuid4().hex[:16]}"
 
 
 @pytest.fixture(scope="module")
-def gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
+def gateway(project: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway with authentication that allows anonymous reads."""
-    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **PUBLIC_ACCESS}
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, **PUBLIC_ACCESS}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="module")
-def keys(realm: str) -> dict[str, str]:
+def keys(project: str) -> dict[str, str]:
     """The keys of three users."""
-    make_key = key_maker(realm)
+    make_key = build_key_maker(project)
     return {user: make_key(user) for user in (ANNA, "ben", "carl")}
 
 
@@ -74,7 +77,7 @@ def join_text(result: CallToolResult) -> str:
 
 
 async def call_tool(client: Client, name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    """Call a tool that must succeed; return its text, and its data once it fits the schema."""
+    """Call a tool that must succeed; return its text and its data, which must fit the schema."""
     result = await client.call_tool(name, arguments)
     assert not result.is_error, join_text(result)
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
@@ -84,38 +87,42 @@ async def call_tool(client: Client, name: str, **arguments: Any) -> tuple[str, d
 
 
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])
-async def test_trace_life_cycle_in_text_and_data(
+async def test_a_trace_is_contributed_found_voted_on_and_withdrawn(
     gateway: RunningGateway, keys: dict[str, str], mode: str
 ) -> None:
-    number = 1 if mode == MODERN else 6
+    sample = make_sample(1 if mode == MODERN else 6)  # no trace is contributed twice
     async with connect(gateway, keys[ANNA], mode) as anna:
-        text, data = await call_tool(anna, "contribute_trace", **make_sample(number))
+        text, data = await call_tool(anna, "contribute_trace", **sample)
         trace_id = data["trace_id"]
         assert text.startswith(f"Trace submitted successfully (ID: {trace_id}). Status: pending")
+
     async with connect(gateway, keys["ben"], mode) as ben:
         text, data = await call_tool(ben, "vote_trace", trace_id=trace_id, vote_type="up")
         assert text.startswith(f"Vote recorded: upvote on trace {trace_id}.")
         assert data["vote"] == "up"
         assert data["upvotes"] == 1
+
     async with connect(gateway, None, mode) as anonymous:
-        text, data = await call_tool(anonymous, "search_traces", query=make_sample(number)["title"])
+        text, data = await call_tool(anonymous, "search_traces", query=sample["title"])
         assert text.startswith(f"Found {len(data['results'])} result")
-        assert f"\n\n1. {make_sample(number)['title']} (score: " in text
+        assert f"\n\n1. {sample['title']} (score: " in text
         assert f"\n   ID: {trace_id}" in text
         assert data["results"][0]["trace_id"] == trace_id
         text, data = await call_tool(anonymous, "get_trace", trace_id=trace_id)
-        assert text.startswith(f"{make_sample(number)['title']}\nStatus: pending | Trust: ")
-        assert data["solution_text"] == make_sample(number)["solution_text"]
-        assert make_sample(number)["solution_text"] in text
+        assert text.startswith(f"{sample['title']}\nStatus: pending | Trust: ")
+        assert data["solution_text"] == sample["solution_text"]
+        assert sample["solution_text"] in text
         text, data = await call_tool(anonymous, "list_tags")
         assert text.startswith(f"Available tags ({data['total']} total):\n")
-        assert set(make_sample(number)["tags"]) <= {tag["name"] for tag in data["tags"]}
+        assert set(sample["tags"]) <= {tag["name"] for tag in data["tags"]}
+
     async with connect(gateway, keys[ANNA], mode) as anna:
-        text, data = await call_tool(anna, "amend_trace", trace_id=trace_id, title="A new title")
+        _, data = await call_tool(anna, "amend_trace", trace_id=trace_id, title="A new title")
         assert data["revision"] == 2
         assert data["changed"] == ["title"]
-        text, data = await call_tool(anna, "withdraw_trace", trace_id=trace_id)
+        _, data = await call_tool(anna, "withdraw_trace", trace_id=trace_id)
         assert data["status"] == "withdrawn"
+
     async with connect(gateway, None, mode) as anonymous:
         result = await anonymous.call_tool("get_trace", {"trace_id": trace_id})
         assert result.is_error
@@ -133,18 +140,18 @@ async def test_no_results_are_reported_in_the_required_words(gateway: RunningGat
 
 async def test_annotations_match_the_effects(gateway: RunningGateway, keys: dict[str, str]) -> None:
     async with connect(gateway, keys[ANNA]) as anna:
-        listed = {tool.name: tool for tool in (await anna.list_tools()).tools}
+        tools = {tool.name: tool for tool in (await anna.list_tools()).tools}
     for name in (*READ_TOOLS, *WRITE_TOOLS):
-        hints = listed[name].annotations
+        hints = tools[name].annotations
         assert hints
-        assert (name in READ_TOOLS) is hints.read_only_hint
-        assert (name == "withdraw_trace") is hints.destructive_hint
+        assert hints.read_only_hint is (name in READ_TOOLS)
+        assert hints.destructive_hint is (name == "withdraw_trace")
         assert not hints.open_world_hint
     for name in WRITE_TOOLS:
-        assert "idempotency_key" in listed[name].input_schema["properties"]
+        assert "idempotency_key" in tools[name].input_schema["properties"]
 
 
-async def test_anonymous_caller_sees_reading_tools_only(gateway: RunningGateway) -> None:
+async def test_an_anonymous_caller_sees_only_reading_tools(gateway: RunningGateway) -> None:
     async with connect(gateway) as anonymous:
         names = {tool.name for tool in (await anonymous.list_tools()).tools}
     assert set(READ_TOOLS) <= names
@@ -153,7 +160,7 @@ async def test_anonymous_caller_sees_reading_tools_only(gateway: RunningGateway)
 
 @pytest.mark.parametrize("name", WRITE_TOOLS)
 @pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, make_sample(3)])
-def test_anonymous_write_asks_for_sign_in(
+def test_an_anonymous_write_asks_for_sign_in(
     gateway: RunningGateway, name: str, body: dict[str, Any]
 ) -> None:
     response = post(gateway.endpoint, make_call(name, body))
@@ -162,17 +169,18 @@ def test_anonymous_write_asks_for_sign_in(
 
 
 async def test_rejections_say_what_to_do(gateway: RunningGateway, keys: dict[str, str]) -> None:
-    token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"
+    token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"  # has the form of GitHub's tokens
     async with connect(gateway, keys["ben"]) as ben:
         result = await ben.call_tool("contribute_trace", make_sample(4, context_text=f"x\n{token}"))
         assert result.is_error
         assert "line 2" in join_text(result)
         assert token not in result.model_dump_json()
+
         _, data = await call_tool(ben, "contribute_trace", **make_sample(4))
         result = await ben.call_tool(
             "vote_trace", {"trace_id": data["trace_id"], "vote_type": "up"}
         )
-        assert result.is_error
+        assert result.is_error  # nobody votes on their own trace
         assert "amend" in join_text(result)
     assert token not in gateway.log.read_text("utf-8")
 
@@ -209,7 +217,7 @@ async def test_all_five_tools_report_an_outage(log: Path) -> None:
     }
     unreachable = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}",
-        "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(calls, 1.0)),
+        "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(calls, 1.0)),  # seconds
     }
     with run_gateway(INLINE_MAIN, unreachable, log) as gateway:
         async with Client(gateway.endpoint) as client:
@@ -237,22 +245,27 @@ async def test_contributors_and_voters_are_not_disclosed(
             ("get_trace", {"trace_id": trace_id}),
             ("list_tags", {}),
         ):
-            answer = (await anonymous.call_tool(name, arguments)).model_dump_json()
-            assert "lovelace" not in answer
-            assert '"ben"' not in answer
+            result = (await anonymous.call_tool(name, arguments)).model_dump_json()
+            assert "lovelace" not in result  # a part of Anna's user id
+            assert '"ben"' not in result
 
 
-async def test_repeated_idempotency_key_contributes_once(
+async def test_a_repeated_idempotency_key_contributes_once(
     gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
-    async with connect(gateway, keys["carl"]) as carl, connect(gateway, keys["carl"]) as other:
-        arguments = make_sample(12, idempotency_key="once")
-        text, first = await call_tool(carl, "contribute_trace", **arguments)
-        repeated_text, repeated = await call_tool(other, "contribute_trace", **arguments)
-        assert repeated == first
+    arguments = make_sample(12, idempotency_key="once")
+    async with (
+        connect(gateway, keys["carl"]) as carl,
+        connect(gateway, keys["carl"]) as second_connection,
+    ):
+        text, trace = await call_tool(carl, "contribute_trace", **arguments)
+        repeated_text, repeated_trace = await call_tool(
+            second_connection, "contribute_trace", **arguments
+        )
+        assert repeated_trace == trace
         assert f"{text}\nA call with the same idempotency_key succeeded before" in repeated_text
         _, search = await call_tool(carl, "search_traces", tags=make_sample(12)["tags"])
-    assert [hit["trace_id"] for hit in search["results"]] == [first["trace_id"]]
+    assert [hit["trace_id"] for hit in search["results"]] == [trace["trace_id"]]
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)

@@ -1,4 +1,8 @@
-"""Traces stay consistent while the functions that change them are killed at random."""
+"""Traces stay consistent while the functions that change them are killed at random.
+
+A trace is a solved coding problem. A person contributes, amends, withdraws and restores traces, and
+votes on those of others. A trace can supersede another. Clients repeat interrupted calls.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,8 @@ KILL_COUNTS: Final = {"amend_trace": 2, "contribute_trace": 2, "vote_trace": 3, 
 """How often each function is killed while the others change the same traces."""
 FUNCTIONS: Final = tuple(KILL_COUNTS)
 PERSON_COUNT: Final = 3
-"""The number of clients of each function. Three let every kill interrupt a call."""
+"""The number of clients of each function, one for each person. With three, a function is always
+busy, so every kill interrupts a call."""
 SYLLABLES: Final = ("ba", "ke", "ri", "lo", "mu", "sa", "to", "ni")
 VOTES: Final[tuple[dict[str, Any], ...]] = (
     {"vote_type": "up"},
@@ -66,13 +71,14 @@ class PersonTraces(NamedTuple):
 
 
 def make_user(person: int) -> str:
+    """Return the id of a person's user."""
     return f"person{person}"
 
 
 def make_fields(name: str) -> dict[str, Any]:
     """Return the fields of a trace that resembles no other."""
-    chance = random.Random(name)  # noqa: S311 - no secret
-    words = ["".join(chance.choices(SYLLABLES, k=4)) for _ in range(12)]
+    generator = random.Random(name)  # noqa: S311 - no secret
+    words = ["".join(generator.choices(SYLLABLES, k=4)) for _ in range(12)]
     return {
         "title": f"Trace {name}",
         "context_text": f"An error in {' '.join(words[:6])}",
@@ -105,7 +111,10 @@ async def contribute_first_traces(app: App, person: int) -> PersonTraces:
 
 
 def make_caller(traces: list[PersonTraces]) -> Callable[[int, int], tuple[str, CallRequest]]:
-    """Return a function that makes the calls. Each pair of a person and a function is a client."""
+    """Return a function that makes the calls: `call(client, number)`.
+
+    Each pair of a person and a function is a client, which numbers its calls from 0.
+    """
 
     def make_arguments(tool: str, person: int, number: int) -> dict[str, Any]:
         own_traces = traces[person]
@@ -131,10 +140,7 @@ def make_caller(traces: list[PersonTraces]) -> Callable[[int, int], tuple[str, C
 
 
 async def test_traces_are_consistent_after_random_kills(
-    app: App,
-    project: str,
-    tmp_path: Path,
-    kill_generator: random.Random,
+    app: App, project: str, tmp_path: Path, kill_generator: random.Random
 ) -> None:
     traces = await asyncio.gather(
         *(contribute_first_traces(app, person) for person in range(PERSON_COUNT))
@@ -143,22 +149,21 @@ async def test_traces_are_consistent_after_random_kills(
     def run_calls() -> list[AnsweredCall]:
         with ExitStack() as stack:
             environment = {"GOOGLE_CLOUD_PROJECT": project}
-            log = tmp_path / "log"
-            functions = {
-                tool: stack.enter_context(
-                    run_killed_function(
-                        tool, environment, log, kills=kills, generator=kill_generator
-                    )
+            functions = {}
+            for tool, kills in KILL_COUNTS.items():
+                function = run_killed_function(
+                    tool, environment, tmp_path / "log", kills=kills, generator=kill_generator
                 )
-                for tool, kills in KILL_COUNTS.items()
-            }
+                functions[tool] = stack.enter_context(function)
             return call_until_functions_survive(
                 functions, PERSON_COUNT * len(FUNCTIONS), make_caller(list(traces))
             )
 
     answers = await anyio.to_thread.run_sync(run_calls)
     assert [call.answer.error for call in answers if call.answer.error] == []
-    assert sum(call.attempts - 1 for call in answers) >= len(FUNCTIONS)
+    repeated_attempts = sum(call.attempts - 1 for call in answers)
+    assert repeated_attempts >= len(FUNCTIONS)
+
     await assert_postings_exact(app)
     await assert_tallies(app)
     await assert_contributed_once(app, answers, traces)
@@ -187,14 +192,12 @@ async def assert_contributed_once(
         for arguments, result in select_calls("contribute_trace", answers)
     }
     stored = await read_app_documents(app, "traces")
-    assert stored.keys() == contributions.keys() | {
-        trace_id for first in traces for trace_id in first
-    }
+    first_ids = {trace_id for person_traces in traces for trace_id in person_traces}
+    assert stored.keys() == contributions.keys() | first_ids
     for trace_id, arguments in contributions.items():
         trace = stored[trace_id]
-        assert {name: trace[name] for name in make_fields("")} == {
-            name: arguments[name] for name in make_fields("")
-        }
+        for name in make_fields(""):
+            assert trace[name] == arguments[name]
         if "supersedes" in arguments:
             assert stored[arguments["supersedes"]]["superseded_by"] == trace_id
 
@@ -203,16 +206,19 @@ async def assert_amended_in_order(
     app: App, trace_id: str, person: int, answers: list[AnsweredCall]
 ) -> None:
     """Assert that every revision is stored, each with one more amendment than the one before."""
-    amended = select_calls("amend_trace", answers)
-    assert [result["revision"] for _, result in amended] == list(range(2, len(amended) + 2))
-    contents = [make_fields(f"{person} amended")]
-    for number in range(len(amended)):
-        contents.append(contents[-1] | make_amendment(person, number))
-    stored = await read_app_documents(app, f"traces/{trace_id}/revisions")
+    amendments = select_calls("amend_trace", answers)
+    count = len(amendments)
+    assert [result["revision"] for _, result in amendments] == list(range(2, count + 2))
+
+    expected_contents = [make_fields(f"{person} amended")]
+    for number in range(count):
+        expected_contents.append(expected_contents[-1] | make_amendment(person, number))
+    earlier_revisions = await read_app_documents(app, f"traces/{trace_id}/revisions")
+    assert len(earlier_revisions) == count
     current = (await read_app_documents(app, "traces"))[trace_id]
-    revisions = [stored[str(number)] for number in range(1, len(amended) + 1)] + [current]
-    assert len(stored) == len(amended)
-    assert contents == [{name: row[name] for name in make_fields("")} for row in revisions]
+    revisions = [*(earlier_revisions[str(number)] for number in range(1, count + 1)), current]
+    contents = [{name: revision[name] for name in make_fields("")} for revision in revisions]
+    assert contents == expected_contents
 
 
 async def assert_toggled(app: App, traces: PersonTraces, answers: list[AnsweredCall]) -> None:

@@ -1,4 +1,4 @@
-"""The official TypeScript clients, with both topologies."""
+"""The official TypeScript clients call tools in the gateway's process and in functions."""
 
 from __future__ import annotations
 
@@ -43,4 +43,5 @@ def test_an_idle_client_is_still_answered(
             pool.submit(run_client, "pauses.mjs", gateway.endpoint, "v1", {})
             for gateway in (inline, functions)
         ]
+    # Each pause in seconds, after which the client got an answer.
     assert [run.result() for run in runs] == [{"answered": [1.9, 2.1, 3, 10]}] * 2

@@ -1,7 +1,7 @@
-"""A knowledge base from its first file to its copy, with the command line and the official client.
+"""A knowledge base is filled, changed and copied with the command line and the official client.
 
 Files are ingested, a note is saved about one, another is edited, a third is forgotten and restored.
-Then files are deleted and renamed, and the base moves into an empty one by way of an export.
+Then files are deleted and renamed, and an export is ingested into an empty base.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ NOTE: Final = "Grandmother fed her hives with sugar water in the first week of O
 
 
 class Base:
-    """A knowledge base of this machine, which commands and a gateway share."""
+    """A local knowledge base, which commands and a gateway share."""
 
     def __init__(self) -> None:
-        """Begin with an empty one."""
+        """Begin with an empty base."""
         self.environment = {"GOOGLE_CLOUD_PROJECT": f"chain-{uuid.uuid4().hex[:16]}"}
 
     def run(self, *arguments: str) -> str:
         """Run a command that must succeed, and return its output."""
-        result = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", COMMAND, *arguments],
             cwd=ROOT,
             env={**os.environ, **self.environment},
@@ -56,8 +56,8 @@ class Base:
             check=False,
             timeout=TIMEOUT_SECONDS,
         )
-        assert result.returncode == 0, result.stdout + result.stderr
-        return result.stdout
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
 
 async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -69,17 +69,17 @@ async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str,
 
 async def read_sources_by_title(client: Client) -> dict[str, str]:
     """Return the ids of all sources by title."""
-    listed = (await call_tool(client, "list_sources", limit=50))["sources"]
-    return {source["title"]: source["source_id"] for source in listed}
+    sources = (await call_tool(client, "list_sources", limit=50))["sources"]
+    return {source["title"]: source["source_id"] for source in sources}
 
 
 async def search_sources(client: Client, query: str) -> set[str]:
-    """Return the sources of the hits of a search."""
+    """Return the ids of the sources in which a search finds passages."""
     hits = (await call_tool(client, "search_kb", query=query))["results"]
     return {hit["source_id"] for hit in hits}
 
 
-async def test_a_base_lives_changes_and_moves(tmp_path: Path, log: Path) -> None:
+async def test_a_base_is_filled_changed_and_moved(tmp_path: Path, log: Path) -> None:
     vault = tmp_path / "vault"
     for number, subject in enumerate(SUBJECTS):
         write_file(vault, f"{number}.md", f"# {subject.title()}\n\nHow I go about {subject}.")
@@ -87,9 +87,9 @@ async def test_a_base_lives_changes_and_moves(tmp_path: Path, log: Path) -> None
     base.run("ingest", str(vault))
     with run_gateway(INLINE_MAIN, base.environment, log) as gateway:
         async with Client(gateway.endpoint) as client:
-            before = await read_sources_by_title(client)
-            assert len(before) == len(SUBJECTS)
-            note = await change_base(client, before)
+            source_ids = await read_sources_by_title(client)
+            assert len(source_ids) == len(SUBJECTS)
+            note_id = await change_base(client, source_ids)
 
     for number in (0, 1, 2):
         (vault / f"{number}.md").unlink()
@@ -101,7 +101,7 @@ async def test_a_base_lives_changes_and_moves(tmp_path: Path, log: Path) -> None
     assert "2 renamed or moved files: the ids stay." in output
     with run_gateway(INLINE_MAIN, base.environment, log) as gateway:
         async with Client(gateway.endpoint) as client:
-            kept = await check_base(client, before, note)
+            contents = await check_base(client, source_ids, note_id)
 
     base.run("export", str(tmp_path / "export"))
     copy.run("ingest", str(tmp_path / "export"))
@@ -109,7 +109,7 @@ async def test_a_base_lives_changes_and_moves(tmp_path: Path, log: Path) -> None
     assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
     with run_gateway(INLINE_MAIN, copy.environment, log) as gateway:
         async with Client(gateway.endpoint) as client:
-            assert await check_base(client, before, note) == kept
+            assert await check_base(client, source_ids, note_id) == contents
 
 
 async def change_base(client: Client, source_ids: dict[str, str]) -> str:
@@ -119,46 +119,56 @@ async def change_base(client: Client, source_ids: dict[str, str]) -> str:
     )
     chunk_id = bees["chunks"][0]["chunk_id"]
     note = await call_tool(client, "save_note", text=NOTE, chunk_id=chunk_id, tags=["family"])
-    source_id = str(note["source_id"])
-    assert source_id in await search_sources(client, "sugar for hives")
+    note_id = str(note["source_id"])
+    assert note_id in await search_sources(client, "sugar for hives")
+
     piano = source_ids["Tuning A Piano"]
     edit = {"source_id": piano, "revision": 0, "title": "Strings and Hammers"}
     await call_tool(client, "edit_source", **edit, tags=["music"])
+
     for title in ("Waxing Skis", "Making Soap"):
         await call_tool(client, "forget", source_id=source_ids[title], reason="a mistake")
     assert source_ids["Waxing Skis"] not in await search_sources(client, "waxing skis")
     await call_tool(client, "forget", source_id=source_ids["Waxing Skis"], forgotten=False)
     assert source_ids["Waxing Skis"] in await search_sources(client, "waxing skis")
-    return source_id
+    return note_id
 
 
-async def check_base(client: Client, before: dict[str, str], note: str) -> dict[str, Any]:
-    """Check what the changes left, and return what tools say of it."""
+async def check_base(client: Client, source_ids: dict[str, str], note_id: str) -> dict[str, Any]:
+    """Check that the base has all changes; return its contents.
+
+    Args:
+        client: A client of the base.
+        source_ids: The ids of the sources before the changes, by title.
+        note_id: The id of the note about bees.
+    """
     sources = await read_sources_by_title(client)
-    gone = {"Rye Bread", "Reefing The Mainsail", "Pruning Apple Trees", "Making Soap"}
-    assert gone.isdisjoint(sources)
-    assert len(sources) == len(SUBJECTS) - len(gone) + 1
-    assert sources["Strings and Hammers"] == before["Tuning A Piano"]
-    assert sources["Soldering Copper Pipes"] == before["Soldering Copper Pipes"]
-    assert note in await search_sources(client, "sugar water hives")
-    assert before["Waxing Skis"] in await search_sources(client, "waxing skis")
-    assert before["Making Soap"] not in await search_sources(client, "making soap")
-    assert before["Tuning A Piano"] in await search_sources(client, "strings hammers")
+    forgotten = {"Rye Bread", "Reefing The Mainsail", "Pruning Apple Trees", "Making Soap"}
+    assert forgotten.isdisjoint(sources)
+    assert len(sources) == len(SUBJECTS) - len(forgotten) + 1  # the note
+    assert sources["Strings and Hammers"] == source_ids["Tuning A Piano"]
+    assert sources["Soldering Copper Pipes"] == source_ids["Soldering Copper Pipes"]
+    assert note_id in await search_sources(client, "sugar water hives")
+    assert source_ids["Waxing Skis"] in await search_sources(client, "waxing skis")
+    assert source_ids["Making Soap"] not in await search_sources(client, "making soap")
+    assert source_ids["Tuning A Piano"] in await search_sources(client, "strings hammers")
     bees = await call_tool(
-        client, "get_source", source_id=before["Keeping Bees Over Winter"], detail="full"
+        client, "get_source", source_id=source_ids["Keeping Bees Over Winter"], detail="full"
     )
     chunk = await call_tool(client, "get_chunk", chunk_id=bees["chunks"][0]["chunk_id"])
-    assert [item["source_id"] for item in chunk["notes"]] == [note]
-    full = [
+    assert [note["source_id"] for note in chunk["notes"]] == [note_id]
+
+    page = await call_tool(client, "list_sources", tag="music")
+    assert [source["source_id"] for source in page["sources"]] == [source_ids["Tuning A Piano"]]
+
+    full_sources = [
         await call_tool(client, "get_source", source_id=source_id, detail="full")
         for source_id in sorted(sources.values())
     ]
-    tagged = await call_tool(client, "list_sources", tag="music")
-    assert [source["source_id"] for source in tagged["sources"]] == [before["Tuning A Piano"]]
-    # Each base makes its own clusters, and counts its own revisions of a source that is no note.
+    # Each base has its own clusters and, except for notes, counts its own revisions of sources.
     fields = ("source_id", "title", "author", "tags", "url", "category", "chunk_count")
     return {
-        "sources": [{name: source.get(name) for name in fields} for source in full],
-        "texts": [[item["text"] for item in source["chunks"]] for source in full],
+        "sources": [{name: source.get(name) for name in fields} for source in full_sources],
+        "texts": [[part["text"] for part in source["chunks"]] for source in full_sources],
         "knowledge_card": chunk.get("knowledge_card"),
     }

@@ -1,4 +1,4 @@
-"""All tools behind a gateway that requires a credential for everything but public tools."""
+"""A client of a gateway with all tools, where anonymous callers may use public tools."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Carrel:
     endpoint: str
     http: httpx2.Client
 
-    def ask(self, key: str | None, tool: str, /, **arguments: Any) -> httpx2.Response:
+    def call_tool(self, key: str | None, tool: str, /, **arguments: Any) -> httpx2.Response:
         """Call a tool with a key, or anonymously."""
-        return self.send(key, "tools/call", name=tool, arguments=arguments)
+        return self.send_request(key, "tools/call", name=tool, arguments=arguments)
 
-    def send(self, key: str | None, method: str, /, **params: Any) -> httpx2.Response:
+    def send_request(self, key: str | None, method: str, /, **params: Any) -> httpx2.Response:
         """Send a request with a key, or anonymously."""
         headers = HEADERS | ({"authorization": f"Bearer {key}"} if key else {})
         return self.http.post(self.endpoint, json=make_request(method, **params), headers=headers)

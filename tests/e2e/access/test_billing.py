@@ -1,15 +1,19 @@
-"""Charges of calls over real HTTP: once or not at all, and never more than the balance."""
+"""A call is charged once or not at all, and never more than the balance.
+
+The tool `write_note` of the notebook costs a millionth of a dollar per character. While it runs,
+the gateway holds the most that a note can cost, `PRICE`.
+"""
 
 from __future__ import annotations
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from shared.core.dates import utc_now
-from tests.e2e.access.conftest import FUNDS, in_access
+from tests.e2e.access.conftest import FUNDS, run_on_access_store
 from tests.support.mcp_wire import CLIENT_META, MODERN, make_call, make_request, post
 from tests.support.notebook_tools import PRICE
 
@@ -24,18 +28,18 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def account(realm: str) -> ReadAccount:
+def read_account(project: str) -> ReadAccount:
     """A function that reads an account."""
 
     def read(user: str) -> Account:
-        stored: Account = in_access(realm, lambda store: store.accounts.get(user))
-        return stored
+        account: Account = run_on_access_store(project, lambda store: store.accounts.get(user))
+        return account
 
     return read
 
 
-def write(gateway: RunningGateway, key: str, /, **arguments: Any) -> dict[str, Any]:
-    """Write a note and return the result."""
+def write_note(gateway: RunningGateway, key: str, /, **arguments: Any) -> dict[str, Any]:
+    """Call `write_note` and return the result."""
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
     result: dict[str, Any] = post(
         gateway.endpoint, make_call("write_note", arguments), headers
@@ -43,7 +47,8 @@ def write(gateway: RunningGateway, key: str, /, **arguments: Any) -> dict[str, A
     return result
 
 
-def read_user_notes(gateway: RunningGateway, key: str) -> list[str]:
+def read_notes(gateway: RunningGateway, key: str) -> list[str]:
+    """Return the texts of the notes of a key's user."""
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
     answer = post(gateway.endpoint, make_call("read_notes", {}), headers).json()
     texts: list[str] = answer["result"]["structuredContent"]["texts"]
@@ -51,132 +56,134 @@ def read_user_notes(gateway: RunningGateway, key: str) -> list[str]:
 
 
 def read_receipt(result: dict[str, Any]) -> dict[str, Any]:
-    details: dict[str, Any] = result["_meta"]["carrel/receipt"]
-    return details
+    """Return the receipt of a call, which contains its price in millionths of a dollar."""
+    receipt: dict[str, Any] = result["_meta"]["carrel/receipt"]
+    return receipt
 
 
 def test_a_call_is_charged_its_actual_cost(
-    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, read_account: ReadAccount
 ) -> None:
     key = make_key("money.cost")
-    assert read_receipt(write(gateway, key, text="three"))["price"] == 5
-    after = account("money.cost")
+    assert read_receipt(write_note(gateway, key, text="three"))["price"] == len("three")
+    after = read_account("money.cost")
     assert after.balance == FUNDS - 5
     assert after.held == {}
 
 
 def test_a_free_call_does_not_change_the_account(
-    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, read_account: ReadAccount
 ) -> None:
     key = make_key("money.free")
-    before = account("money.free")
-    assert read_user_notes(gateway, key) == []
-    assert account("money.free") == before
+    before = read_account("money.free")
+    assert read_notes(gateway, key) == []
+    assert read_account("money.free") == before
 
 
 def test_a_call_without_funds_is_rejected_and_not_run(
-    gateway: RunningGateway, make_key: MakeKey, realm: str, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, project: str, read_account: ReadAccount
 ) -> None:
     key = make_key("money.poor")
-    in_access(realm, lambda store: store.accounts.credit("money.poor", 1 - FUNDS, utc_now()))
-    rejected = write(gateway, key, text="x")
+    run_on_access_store(
+        project, lambda store: store.accounts.credit("money.poor", 1 - FUNDS, utc_now())
+    )
+    rejected = write_note(gateway, key, text="x")
     assert rejected["isError"]
     assert "PAYMENT_REQUIRED" in rejected["content"][0]["text"]
-    assert read_user_notes(gateway, key) == []
-    assert account("money.poor").balance == 1
+    assert read_notes(gateway, key) == []
+    assert read_account("money.poor").balance == 1
 
 
 def test_a_rejected_call_costs_nothing(
-    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, read_account: ReadAccount
 ) -> None:
     key = make_key("money.refused")
-    assert write(gateway, key, text="x", then="refuse")["isError"]
-    assert write(gateway, key, nothing="x")["isError"]
-    after = account("money.refused")
+    assert write_note(gateway, key, text="x", then="refuse")["isError"]
+    assert write_note(gateway, key, nothing="x")["isError"]
+    after = read_account("money.refused")
     assert after.balance == FUNDS
     assert after.held == {}
 
 
 @pytest.mark.parametrize("then", ["break", pytest.param("dawdle", marks=pytest.mark.slow)])
 def test_a_call_with_unknown_outcome_is_paid_when_repeated(
-    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount, then: str
+    gateway: RunningGateway, make_key: MakeKey, read_account: ReadAccount, then: str
 ) -> None:
+    """The tool writes the note, and then breaks or runs into its time limit."""
     user = f"money.{then}"
     key = make_key(user)
     arguments = {"text": "once", "then": then, "idempotency_key": "k"}
-    assert write(gateway, key, **arguments)["isError"]
-    before = account(user)
+    assert write_note(gateway, key, **arguments)["isError"]
+    before = read_account(user)
     assert before.balance == FUNDS
     assert [hold.amount for hold in before.held.values()] == [PRICE]
-    repeated = write(gateway, key, **arguments)
+    repeated = write_note(gateway, key, **arguments)
     assert read_receipt(repeated)["price"] == 4
     assert read_receipt(repeated)["replayed"] is True
-    after = account(user)
+    after = read_account(user)
     assert after.balance == FUNDS - 4
     assert after.held == {}
-    assert read_user_notes(gateway, key) == ["once"]
+    assert read_notes(gateway, key) == ["once"]
 
 
 def test_concurrent_repeats_of_a_call_are_charged_once(
-    gateway: RunningGateway, open_gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway,
+    open_gateway: RunningGateway,
+    make_key: MakeKey,
+    read_account: ReadAccount,
 ) -> None:
     key = make_key("money.once")
-    answers: list[dict[str, Any]] = []
 
-    def send(instance: RunningGateway) -> None:
-        answers.append(write(instance, key, text="only", idempotency_key="k"))
+    def send_call(instance: RunningGateway) -> dict[str, Any]:
+        return write_note(instance, key, text="only", idempotency_key="k")
 
-    threads = [
-        threading.Thread(target=send, args=[instance]) for instance in (gateway, open_gateway) * 3
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [bool(answer.get("isError")) for answer in answers] == [False] * 6
-    assert read_user_notes(gateway, key) == ["only"]
-    after = account("money.once")
+    with ThreadPoolExecutor(6) as threads:
+        results = list(threads.map(send_call, [gateway, open_gateway] * 3))
+    assert [bool(result.get("isError")) for result in results] == [False] * 6
+    assert read_notes(gateway, key) == ["only"]
+    after = read_account("money.once")
     assert after.balance == FUNDS - 4
     assert after.held == {}
 
 
 def test_a_monthly_budget_is_never_exceeded(
-    gateway: RunningGateway, make_key: MakeKey, realm: str, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, project: str, read_account: ReadAccount
 ) -> None:
     key = make_key("money.month")
-    in_access(realm, lambda store: store.accounts.set_budget("money.month", PRICE + 5))
-    assert read_receipt(write(gateway, key, text="x" * 10))["price"] == 10
-    rejected = write(gateway, key, text="x" * 10)
+    run_on_access_store(project, lambda store: store.accounts.set_budget("money.month", PRICE + 5))
+    assert read_receipt(write_note(gateway, key, text="x" * 10))["price"] == 10
+    rejected = write_note(gateway, key, text="x" * 10)  # might cost PRICE, but 995 are left
     assert "PAYMENT_REQUIRED" in rejected["content"][0]["text"]
-    assert account("money.month").balance == FUNDS - 10
+    assert read_account("money.month").balance == FUNDS - 10
 
 
 def test_a_write_is_recorded_with_names_and_sizes(
-    gateway: RunningGateway, make_key: MakeKey, realm: str
+    gateway: RunningGateway, make_key: MakeKey, project: str
 ) -> None:
     key = make_key("money.record")
-    write(gateway, key, text="secret words", idempotency_key="k")
+    write_note(gateway, key, text="secret words", idempotency_key="k")
 
     async def read_records(store: Any) -> list[dict[str, Any]]:
         records = await store.database.find(store.database.collection("calls").limit(1_000))
         return [record.to_dict() for record in records if record.get("user_id") == "money.record"]
 
-    [record] = in_access(realm, read_records)
+    [record] = run_on_access_store(project, read_records)
     assert record["tool"] == "write_note"
     assert record["state"] == "settled"
     assert record["outcome"] == "ok"
-    assert record["charged"] == 12
+    assert record["charged"] == len("secret words")
     assert record["arguments"].keys() == {"text", "idempotency_key"}
     assert "secret" not in str(record)
     assert record["expires_at"] > record["started_at"]
 
 
 def make_nested_list(depth: int) -> Any:
+    """Make a list in a list in a list ..."""
     return [make_nested_list(depth - 1)] if depth else 0
 
 
 def test_too_deep_arguments_are_rejected_before_payment(
-    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, read_account: ReadAccount
 ) -> None:
     user = "money.odd"
     request = make_request(
@@ -193,4 +200,4 @@ def test_too_deep_arguments_are_rejected_before_payment(
     }
     answer = post(gateway.endpoint, json.dumps(request).encode(), headers)
     assert "VALIDATION_ERROR" in answer.text
-    assert account(user).held == {}
+    assert read_account(user).held == {}

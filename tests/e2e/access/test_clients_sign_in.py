@@ -1,4 +1,4 @@
-"""Sign-in by official clients, which know only the URL of the gateway."""
+"""The official clients sign in, although they know only the URL of the gateway."""
 
 from __future__ import annotations
 
@@ -53,7 +53,14 @@ class Browser:
 async def connect(
     endpoint: str, memory: MemoryTokenStorage, browser: Browser, method: str | None = None
 ) -> AsyncIterator[tuple[Client, OAuthClientProvider]]:
-    """Connect the official Python client, which signs in."""
+    """Connect the official Python client, which signs in.
+
+    Args:
+        endpoint: The URL of the gateway.
+        memory: The store of the client's registration and tokens.
+        browser: The browser in which the user signs in.
+        method: How the client authenticates at the token endpoint; by default, the client chooses.
+    """
     metadata = OAuthClientMetadata.model_validate(
         {
             "client_name": "Python tests",
@@ -84,7 +91,9 @@ async def test_the_python_client_signs_in_and_calls(
     assert memory.tokens.refresh_token
 
 
-async def test_a_token_is_for_all_addresses(gateway: RunningGateway, make_key: MakeKey) -> None:
+async def test_a_token_is_valid_for_every_selection_of_tools(
+    gateway: RunningGateway, make_key: MakeKey
+) -> None:
     """A selection of tools is not another resource, and limits nothing that the token may do."""
     memory, browser = MemoryTokenStorage(), Browser(make_key("anna.reads"))
     async with connect(f"{gateway.endpoint}?readonly", memory, browser) as (client, _):
@@ -94,19 +103,19 @@ async def test_a_token_is_for_all_addresses(gateway: RunningGateway, make_key: M
     assert len(browser.visits) == 1
 
 
-async def test_an_expired_token_is_refreshed_without_a_person(
+async def test_an_expired_token_is_refreshed_without_asking_the_user(
     gateway: RunningGateway, make_key: MakeKey
 ) -> None:
     memory = MemoryTokenStorage()
     browser = Browser(make_key("anna.away"))
     async with connect(gateway.endpoint, memory, browser) as (client, auth):
-        first = memory.tokens
-        auth.context.token_expiry_time = 1.0
+        old_tokens = memory.tokens
+        auth.context.token_expiry_time = 1.0  # in 1970
         assert not (await client.call_tool("read_notes", {})).is_error
-    assert first
+    assert old_tokens
     assert memory.tokens
-    assert memory.tokens.refresh_token not in {None, first.refresh_token}
-    assert memory.tokens.access_token != first.access_token
+    assert memory.tokens.refresh_token not in {None, old_tokens.refresh_token}
+    assert memory.tokens.access_token != old_tokens.access_token
     assert len(browser.visits) == 1
 
 

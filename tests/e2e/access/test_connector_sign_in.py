@@ -1,4 +1,4 @@
-"""Claude's sign-in, message by message, from the first 401 to the revocation."""
+"""A remote client such as Claude signs in by OAuth, from the first 401 to the revocation."""
 
 from __future__ import annotations
 
@@ -109,10 +109,12 @@ class Claude:
 
 @pytest.fixture(scope="module")
 def claude(gateway: RunningGateway) -> Claude:
+    """A client that is registered with the gateway."""
     return Claude.register(gateway.endpoint)
 
 
 def sign_in(claude: Claude, key: str) -> dict[str, Any]:
+    """Sign in with a key; return the response of the token endpoint."""
     verifier = secrets.token_urlsafe(48)
     returned = claude.authorize(key, verifier)
     response = claude.exchange(returned.answer["code"], verifier)
@@ -130,17 +132,15 @@ def test_claude_signs_in_calls_refreshes_and_is_revoked(claude: Claude, make_key
 
     tokens = claude.exchange(returned.answer["code"], verifier).json()
     headers: dict[str, str | None] = {"authorization": f"Bearer {tokens['access_token']}"}
-    answer = post(claude.endpoint, make_call("write_note", {"text": "hello"}), headers).json()
-    assert answer["result"]["structuredContent"] == {"number": 1}
+    response = post(claude.endpoint, make_call("write_note", {"text": "hello"}), headers)
+    assert response.json()["result"]["structuredContent"] == {"number": 1}
 
     refreshed = claude.refresh(tokens["refresh_token"]).json()
     assert claude.get_status(refreshed["access_token"]) == 200
 
     assert claude.revoke(refreshed["refresh_token"]).status_code == 200
-    assert [claude.get_status(token_set["access_token"]) for token_set in (tokens, refreshed)] == [
-        401,
-        401,
-    ]
+    assert claude.get_status(tokens["access_token"]) == 401
+    assert claude.get_status(refreshed["access_token"]) == 401
     assert claude.refresh(refreshed["refresh_token"]).json()["error"] == "invalid_grant"
 
 
@@ -171,16 +171,18 @@ def test_a_reused_code_revokes_its_tokens(claude: Claude, make_key: MakeKey) -> 
 def test_a_reused_refresh_token_revokes_parallel_sessions(
     claude: Claude, make_key: MakeKey
 ) -> None:
-    first = sign_in(claude, make_key("claude.parallel"))["refresh_token"]
-    one, other = claude.refresh(first).json(), claude.refresh(first).json()
-    assert other["refresh_token"] == one["refresh_token"]
-    newest = claude.refresh(one["refresh_token"]).json()
-    assert claude.get_status(newest["access_token"]) == 200
-    assert claude.refresh(first).json()["error"] == "invalid_grant"
-    assert claude.refresh(newest["refresh_token"]).json()["error"] == "invalid_grant"
-    assert [claude.get_status(token_set["access_token"]) for token_set in (one, other, newest)] == [
-        401
-    ] * 3
+    first_token = sign_in(claude, make_key("claude.parallel"))["refresh_token"]
+    session = claude.refresh(first_token).json()
+    parallel_session = claude.refresh(first_token).json()
+    assert parallel_session["refresh_token"] == session["refresh_token"]
+    newest_session = claude.refresh(session["refresh_token"]).json()
+    assert claude.get_status(newest_session["access_token"]) == 200
+
+    # The first refresh token was replaced twice, so its use shows that somebody copied it.
+    assert claude.refresh(first_token).json()["error"] == "invalid_grant"
+    assert claude.refresh(newest_session["refresh_token"]).json()["error"] == "invalid_grant"
+    for tokens in (session, parallel_session, newest_session):
+        assert claude.get_status(tokens["access_token"]) == 401
 
 
 def test_a_read_only_key_signs_in_for_reading(
@@ -227,6 +229,6 @@ def test_an_unregistered_redirect_is_never_followed(claude: Claude) -> None:
         "redirect_uri": f"{CALLBACK}.evil.example",
         "code_challenge": "x" * 43,
     }
-    answer = httpx2.get(f"{claude.server['authorization_endpoint']}?{urlencode(request)}")
-    assert answer.status_code == 400
-    assert answer.headers.get("location") is None
+    response = httpx2.get(f"{claude.server['authorization_endpoint']}?{urlencode(request)}")
+    assert response.status_code == 400
+    assert response.headers.get("location") is None

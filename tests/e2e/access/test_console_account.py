@@ -1,4 +1,4 @@
-"""The page of the visitor's own keys, programs and usage."""
+"""The page `/you` of the console shows the user's keys, connected programs and usage."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import httpx2
 
 from shared.core.caller import Scope
-from tests.e2e.access.conftest import CLOUD
+from tests.e2e.access.conftest import CLOUD, get_call_status, post_form
 from tests.support.console_app import parse_page, read_texts
-from tests.support.console_person import Person
+from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
-from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,21 +19,9 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
 
 
-def find_key_id(key: str) -> str:
+def parse_key_id(key: str) -> str:
+    """Return the public part of a key, as in `carrel_ID_SECRET`."""
     return key.split("_")[1]
-
-
-def call_status(url: str, key: str, tool: str = "list_tasks", **arguments: str) -> int:
-    headers = {**HEADERS, "authorization": f"Bearer {key}"}
-    return httpx2.post(f"{url}/mcp", json=make_call(tool, arguments), headers=headers).status_code
-
-
-def revoke(person: Person, **fields: str) -> httpx2.Response:
-    """Send a form that the page does not have."""
-    token = person.select("[name=form]")[0].get("value")
-    origin = str(person.http.base_url).rstrip("/")
-    data = {"form": token, **fields}
-    return person.http.post("/you", data=data, headers={"origin": origin})
 
 
 def test_a_person_sees_their_own_keys_and_programs(url: str, make_key: MakeKey) -> None:
@@ -43,25 +30,25 @@ def test_a_person_sees_their_own_keys_and_programs(url: str, make_key: MakeKey) 
     assert person.path == "/you"
     assert person.texts("h1") == ["owns.keys"]
     [keys] = [text for text in person.texts("section") if text.startswith("Keys")]
-    assert find_key_id(key) in keys
-    assert find_key_id(other_key) not in person.response.text
+    assert parse_key_id(key) in keys
+    assert parse_key_id(other_key) not in person.response.text
     assert key not in person.response.text
     assert person.texts(".with-button strong") == ["The console", "tests"]
     assert "in this browser" in person.texts(".rows")[0]
 
 
-def test_a_revoked_key_opens_nothing(url: str, make_key: MakeKey) -> None:
+def test_a_revoked_key_ends_its_calls_and_sessions(url: str, make_key: MakeKey) -> None:
     key, lost_key = make_key("owns.lost"), make_key("owns.lost")
     other_browser = Person(url).sign_in(lost_key)
     person = Person(url).sign_in(key, "/you")
-    assert call_status(url, lost_key) == 200
-    response = revoke(person, action="revoke_key", key_id=find_key_id(lost_key))
+    assert get_call_status(url, lost_key) == 200
+    response = post_form(person, "/you", action="revoke_key", key_id=parse_key_id(lost_key))
     assert response.status_code == 200
     [message] = read_texts(parse_page(response), "[role=status] p")
     assert message.startswith("Revoked the key")
-    assert call_status(url, lost_key) == 401
+    assert get_call_status(url, lost_key) == 401
     assert other_browser.open("/").texts("h1") == ["Sign in"]
-    assert call_status(url, key) == 200
+    assert get_call_status(url, key) == 200
 
 
 def test_a_disconnected_program_has_no_access(url: str, make_key: MakeKey) -> None:
@@ -74,48 +61,52 @@ def test_a_disconnected_program_has_no_access(url: str, make_key: MakeKey) -> No
     assert person.open("/").texts(".who a") == ["owns.programs"]
 
 
-def test_nobody_revokes_what_is_anothers(url: str, make_key: MakeKey) -> None:
+def test_a_user_cannot_revoke_another_users_credential(url: str, make_key: MakeKey) -> None:
     victim_key = make_key("owns.victim")
     victim = Person(url).sign_in(victim_key, "/you")
-    grant_id = victim.http.cookies["carrel-session"].partition(".")[0]
-    person = Person(url).sign_in(make_key("owns.attacker"), "/you")
+    grant_id = victim.http.cookies[SESSION_COOKIE].partition(".")[0]
+    attacker = Person(url).sign_in(make_key("owns.attacker"), "/you")
+
     for fields in (
-        {"action": "revoke_key", "key_id": find_key_id(victim_key)},
+        {"action": "revoke_key", "key_id": parse_key_id(victim_key)},
         {"action": "end_grant", "grant_id": grant_id},
         {"action": "end_grant", "grant_id": "x"},
     ):
-        assert revoke(person, **fields).status_code == 404
-    assert revoke(person, action="delete").status_code == 400
-    assert call_status(url, victim_key) == 200
+        assert post_form(attacker, "/you", **fields).status_code == 404
+    assert post_form(attacker, "/you", action="delete").status_code == 400
+
+    assert get_call_status(url, victim_key) == 200
     assert victim.open("/you").response.status_code == 200
 
 
-def test_a_session_that_may_only_read_revokes_nothing(url: str, make_key: MakeKey) -> None:
+def test_a_read_only_session_cannot_revoke_a_key(url: str, make_key: MakeKey) -> None:
     key = make_key("owns.reader", frozenset({Scope.READ}))
     person = Person(url).sign_in(key, "/you")
     assert person.buttons == ["Sign out"]
-    assert revoke(person, action="revoke_key", key_id=find_key_id(key)).status_code == 403
-    assert call_status(url, key, "search_traces") == 200
+    assert (
+        post_form(person, "/you", action="revoke_key", key_id=parse_key_id(key)).status_code == 403
+    )
+    assert get_call_status(url, key, "search_traces") == 200
 
 
-def test_usage_counts_the_calls_that_changed_something(url: str, make_key: MakeKey) -> None:
+def test_the_usage_chart_counts_writing_calls(url: str, make_key: MakeKey) -> None:
     key = make_key("owns.usage")
     person = Person(url).sign_in(key, "/you")
     assert "0 calls that changed something" in person.texts("section")[0]
-    assert call_status(url, key, "add_task", title="Buy flour") == 200
+    assert get_call_status(url, key, "add_task", title="Buy flour") == 200
     assert "1 call that changed something" in person.open("/you").texts("section")[0]
     heights = [bar.get("height") for bar in person.select("rect")]
-    assert heights == ["2"] * 29 + ["62"]
+    assert heights == ["2"] * 29 + ["62"]  # a bar per day: all low except that of today
 
 
-def test_on_a_laptop_there_is_no_account(laptop: RunningGateway) -> None:
+def test_a_laptop_has_no_account_page(laptop: RunningGateway) -> None:
     response = httpx2.get(f"{laptop.url}/you")
     assert response.status_code == 404
     assert "Nobody signs in" in response.text
 
 
-def test_an_anonymous_visitor_is_asked_to_sign_in(realm: str, log: Path) -> None:
-    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "PUBLIC_ACCESS": "true"}
+def test_an_anonymous_visitor_is_asked_to_sign_in(project: str, log: Path) -> None:
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, "PUBLIC_ACCESS": "true"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         response = httpx2.get(f"{gateway.url}/you")
     assert response.status_code == 401

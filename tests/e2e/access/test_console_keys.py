@@ -1,4 +1,8 @@
-"""Making a key in the console: proof again, shown once, never more than its maker may."""
+"""Users make access keys in the console.
+
+Before a key is made, its maker proves again who they are, with another key or with Google. The new
+key is shown once, and may do no more than both its maker's session and the key used as proof.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,22 @@ import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import httpx2
 import pytest
 from pydantic import SecretStr
 
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Scope
-from tests.e2e.access.conftest import CLOUD, in_access, key_maker
+from tests.e2e.access.conftest import (
+    CLOUD,
+    build_key_maker,
+    get_call_status,
+    post_form,
+    run_on_access_store,
+)
 from tests.support.console_app import parse_page, read_texts
 from tests.support.console_person import Person
 from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, run_gateway
-from tests.support.mcp_wire import HEADERS, make_call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,96 +37,90 @@ if TYPE_CHECKING:
 READ_AND_WRITE = frozenset({Scope.READ, Scope.WRITE})
 
 
-def call_status(url: str, key: str, tool: str = "list_tasks", **arguments: str) -> int:
-    headers = {**HEADERS, "authorization": f"Bearer {key}"}
-    return httpx2.post(f"{url}/mcp", json=make_call(tool, arguments), headers=headers).status_code
-
-
-def ask(person: Person, **fields: str) -> Person:
-    """Fill in the form for a key."""
+def fill_in_form(person: Person, **fields: str) -> Person:
+    """Fill in the form for a new key, which leads to the page that asks for proof."""
     return person.open("/you").submit("Continue", **{"name": "laptop", **fields})
 
 
-def send(person: Person, path: str, **fields: str) -> httpx2.Response:
-    """Send fields that the form on the account's page does not offer."""
-    token = person.open("/you").select("[name=form]")[0].get("value")
-    origin = str(person.http.base_url).rstrip("/")
-    return person.http.post(path, data={"form": token, **fields}, headers={"origin": origin})
-
-
 def read_shown_key(person: Person) -> str:
+    """Return the new key that the open page shows."""
     [text] = person.texts(".secret")
     return text
 
 
-def read_stored_keys(realm: str, user: str) -> list[AccessKey]:
-    keys: list[AccessKey] = in_access(realm, lambda store: store.keys.list_keys(user))
+def read_stored_keys(project: str, user: str) -> list[AccessKey]:
+    """Return the stored keys of a user, newest first."""
+    keys: list[AccessKey] = run_on_access_store(project, lambda store: store.keys.list_keys(user))
     return keys
 
 
 def test_a_key_is_made_after_proof_and_shown_once(
-    url: str, make_key: MakeKey, realm: str, log: Path
+    url: str, make_key: MakeKey, project: str, log: Path
 ) -> None:
     key = make_key("makes.ada")
-    person = ask(Person(url).sign_in(key), scope="carrel:write", days="90")
+    person = fill_in_form(Person(url).sign_in(key), scope="carrel:write", days="90")
     assert person.texts("h1") == ["Make the key “laptop”"]
-    assert len(person.texts("li")) == 2
-    assert len(read_stored_keys(realm, "makes.ada")) == 1
+    assert len(person.texts("li")) == 2  # what the key may do, and for how long
+    assert len(read_stored_keys(project, "makes.ada")) == 1
+
     person.submit("Make the key", key=key)
     assert person.response.status_code == 200
     assert person.response.headers["cache-control"] == "no-store"
     text = read_shown_key(person)
     assert f"{url}/mcp" in person.texts("dl")[0]
     assert "Authorization: Bearer" in person.texts("dl")[0]
-    assert call_status(url, text) == 200
-    made, _ = read_stored_keys(realm, "makes.ada")
-    assert (made.name, made.scopes) == ("laptop", READ_AND_WRITE)
-    assert made.expires_at == made.created_at + timedelta(days=90)
-    again = person.http.get(person.path)
-    assert again.status_code == 400
-    assert text not in again.text
+    assert get_call_status(url, text) == 200
+    stored_key, _ = read_stored_keys(project, "makes.ada")
+    assert stored_key.name == "laptop"
+    assert stored_key.scopes == READ_AND_WRITE
+    assert stored_key.expires_at == stored_key.created_at + timedelta(days=90)
+
+    reloaded = person.http.get(person.path)
+    assert reloaded.status_code == 400
+    assert text not in reloaded.text
     assert text not in person.open("/you").response.text
     assert "laptop" in " ".join(person.texts(".rows"))
     assert text.encode() not in log.read_bytes()
     assert b"key_created" in log.read_bytes()
 
 
-def test_a_key_may_be_valid_until_it_is_revoked(url: str, make_key: MakeKey, realm: str) -> None:
+def test_a_key_may_be_valid_until_it_is_revoked(url: str, make_key: MakeKey, project: str) -> None:
     key = make_key("makes.forever")
-    text = read_shown_key(
-        ask(Person(url).sign_in(key), scope="carrel:read", days="").submit("Make the key", key=key)
-    )
-    made, _ = read_stored_keys(realm, "makes.forever")
-    assert (made.expires_at, made.scopes) == (None, frozenset({Scope.READ}))
-    assert call_status(url, text, "search_traces") == 200
-    assert call_status(url, text, "add_task", title="x") == 403
-
-
-def test_a_button_pressed_twice_makes_one_key(url: str, make_key: MakeKey, realm: str) -> None:
-    key = make_key("makes.twice")
-    person = ask(Person(url).sign_in(key))
-    first = person.page
+    person = fill_in_form(Person(url).sign_in(key), scope="carrel:read", days="")
     text = read_shown_key(person.submit("Make the key", key=key))
-    person.page = first
-    assert read_shown_key(person.submit("Make the key", key=key)) == text
-    assert len(read_stored_keys(realm, "makes.twice")) == 2
+    stored_key, _ = read_stored_keys(project, "makes.forever")
+    assert stored_key.expires_at is None
+    assert stored_key.scopes == frozenset({Scope.READ})
+    assert get_call_status(url, text, "search_traces") == 200
+    assert get_call_status(url, text, "add_task", title="x") == 403
 
+
+def test_a_form_submitted_twice_makes_one_key(url: str, make_key: MakeKey, project: str) -> None:
+    key = make_key("makes.twice")
+    person = fill_in_form(Person(url).sign_in(key))
+    form_page = person.page
+    text = read_shown_key(person.submit("Make the key", key=key))
+    person.page = form_page
+    assert read_shown_key(person.submit("Make the key", key=key)) == text
+    assert len(read_stored_keys(project, "makes.twice")) == 2
+
+    # Minutes later, the same form no longer shows the key.
     async def make_older(store: AccessStore) -> None:
-        made, _ = await store.keys.list_keys("makes.twice")
-        reference = store.database.document("keys", made.key_id)
-        fields = {"created_at": made.created_at - timedelta(minutes=5)}
+        stored_key, _ = await store.keys.list_keys("makes.twice")
+        reference = store.database.document("keys", stored_key.key_id)
+        fields = {"created_at": stored_key.created_at - timedelta(minutes=5)}
         await store.database.commit([lambda batch: batch.update(reference, fields)])
 
-    in_access(realm, make_older)
-    person.page = first
+    run_on_access_store(project, make_older)
+    person.page = form_page
     person.submit("Make the key", key=key)
     assert person.response.status_code == 409
     assert "was shown before" in person.texts("[role=alert]")[0]
     assert text not in person.response.text
 
 
-def test_without_proof_there_is_no_key(url: str, make_key: MakeKey, realm: str) -> None:
-    person = ask(Person(url).sign_in(make_key("makes.none")))
+def test_a_wrong_proof_makes_no_key(url: str, make_key: MakeKey, project: str) -> None:
+    person = fill_in_form(Person(url).sign_in(make_key("makes.none")))
     person.submit("Make the key", key="carrel_wrong")
     assert person.response.status_code == 401
     assert person.texts("h1") == ["Make the key “laptop”"]
@@ -126,44 +128,43 @@ def test_without_proof_there_is_no_key(url: str, make_key: MakeKey, realm: str) 
     for code in ("", "x", f"{'0' * 32}.{'x' * 43}"):
         person.open(f"/you/key?code={code}&state=x")
         assert person.response.status_code == 400
-    assert len(read_stored_keys(realm, "makes.none")) == 1
+    assert len(read_stored_keys(project, "makes.none")) == 1
 
 
-def test_another_person_proves_nothing(url: str, make_key: MakeKey, realm: str) -> None:
+def test_the_key_of_another_user_is_not_a_proof(url: str, make_key: MakeKey, project: str) -> None:
     other_key = make_key("makes.other")
-    person = ask(Person(url).sign_in(make_key("makes.own")))
+    person = fill_in_form(Person(url).sign_in(make_key("makes.own")))
     person.submit("Make the key", key=other_key)
     assert person.response.status_code == 403
     assert "confirmed as makes.other" in person.texts("[role=alert]")[0]
-    assert (
-        len(read_stored_keys(realm, "makes.own"))
-        == len(read_stored_keys(realm, "makes.other"))
-        == 1
-    )
+    assert len(read_stored_keys(project, "makes.own")) == 1
+    assert len(read_stored_keys(project, "makes.other")) == 1
 
 
-def test_a_proof_is_valid_for_its_session_and_key_alone(
-    url: str, make_key: MakeKey, realm: str
+def test_a_proof_is_valid_only_for_its_session_and_form(
+    url: str, make_key: MakeKey, project: str
 ) -> None:
     key = make_key("makes.bound")
     person, other = Person(url).sign_in(key), Person(url).sign_in(key)
 
-    def prove() -> str:
-        """Return the address to which the consent page sends the browser."""
-        ask(person)
+    def prove_identity() -> str:
+        """Prove who makes a key; return the path to which the consent page sends the browser."""
+        fill_in_form(person)
         [form] = [form for form in person.page.forms if form.get("action") == "/consent"]
         data = {**dict(form.form_values()), "key": key, "decision": "allow"}
         response = person.http.post("/consent", data=data, headers={"origin": url})
         return response.headers["location"].removeprefix(url)
 
-    assert other.open(prove()).response.status_code == 403
-    assert person.open(prove().replace("&state=", "&state=x")).response.status_code == 403
-    sign_in_code = prove().replace("/you/key", "/session")
-    assert person.open(sign_in_code).response.status_code == 401
-    assert len(read_stored_keys(realm, "makes.bound")) == 1
+    assert other.open(prove_identity()).response.status_code == 403
+    assert person.open(prove_identity().replace("&state=", "&state=x")).response.status_code == 403
+    sign_in_path = prove_identity().replace("/you/key", "/session")
+    assert person.open(sign_in_path).response.status_code == 401
+    assert len(read_stored_keys(project, "makes.bound")) == 1
 
 
-def test_a_key_does_no_more_than_its_maker(url: str, make_key: MakeKey, realm: str) -> None:
+def test_a_new_key_has_no_more_scopes_than_its_maker(
+    url: str, make_key: MakeKey, project: str
+) -> None:
     writer = Person(url).sign_in(make_key("makes.writer", READ_AND_WRITE))
     writer.open("/you")
     assert writer.texts("[name=scope] option") == [
@@ -171,42 +172,38 @@ def test_a_key_does_no_more_than_its_maker(url: str, make_key: MakeKey, realm: s
         "search, read, and save notes and tasks",
     ]
     fields = {"name": "x", "days": "", "scope": "carrel:curate"}
-    assert send(writer, "/you/key", **fields).status_code == 403
+    assert post_form(writer, "/you/key", **fields).status_code == 403
+
     reader = Person(url).sign_in(make_key("makes.reader", frozenset({Scope.READ})))
     assert "Continue" not in reader.open("/you").buttons
-    assert (
-        send(
-            reader,
-            "/you/key",
-            **fields,
-        ).status_code
-        == 403
-    )
-    owner = ask(Person(url).sign_in(make_key("makes.writer")), scope="carrel:curate")
-    weak_key = make_key("makes.writer", frozenset({Scope.READ}))
-    assert read_shown_key(owner.submit("Make the key", key=weak_key)).startswith("carrel_")
-    assert read_stored_keys(realm, "makes.writer")[0].scopes == frozenset({Scope.READ})
+    assert post_form(reader, "/you/key", **fields).status_code == 403
+
+    owner = fill_in_form(Person(url).sign_in(make_key("makes.writer")), scope="carrel:curate")
+    read_only_key = make_key("makes.writer", frozenset({Scope.READ}))
+    shown_key = read_shown_key(owner.submit("Make the key", key=read_only_key))
+    assert shown_key.startswith("carrel_")
+    assert read_stored_keys(project, "makes.writer")[0].scopes == frozenset({Scope.READ})
 
 
-def test_nobody_has_more_than_100_keys(url: str, make_key: MakeKey, realm: str) -> None:
+def test_a_user_can_have_at_most_100_keys(url: str, make_key: MakeKey, project: str) -> None:
     key = make_key("makes.many")
-    person = ask(Person(url).sign_in(key))
+    person = fill_in_form(Person(url).sign_in(key))
 
     async def add_keys(store: AccessStore) -> None:
         now = await store.accounts.get_server_time()
         keyring = Keyring([SecretStr(ACCESS_SECRET)])
-        for number in range(99):
+        for number in range(99):  # one more key signed in
             _, other = new_key(keyring, "makes.many", f"k{number}", READ_AND_WRITE, created_at=now)
             await store.keys.add(other)
 
-    in_access(realm, add_keys)
+    run_on_access_store(project, add_keys)
     person.submit("Make the key", key=key)
     assert person.response.status_code == 409
     assert "You have 100 keys" in person.texts("[role=alert]")[0]
 
 
-def test_a_key_does_not_outlast_the_proof(url: str, realm: str) -> None:
-    async def add_key(store: AccessStore) -> str:
+def test_a_new_key_does_not_outlive_the_key_used_as_proof(url: str, project: str) -> None:
+    async def add_brief_key(store: AccessStore) -> str:
         now = await store.accounts.get_server_time()
         text, key = new_key(
             Keyring([SecretStr(ACCESS_SECRET)]),
@@ -219,45 +216,45 @@ def test_a_key_does_not_outlast_the_proof(url: str, realm: str) -> None:
         await store.keys.add(key)
         return text
 
-    key = in_access(realm, add_key)
-    ask(Person(url).sign_in(key), days="").submit("Make the key", key=key)
-    made, brief = read_stored_keys(realm, "makes.brief")
-    assert made.expires_at == brief.expires_at
+    key = run_on_access_store(project, add_brief_key)
+    fill_in_form(Person(url).sign_in(key), days="").submit("Make the key", key=key)
+    stored_key, proving_key = read_stored_keys(project, "makes.brief")
+    assert stored_key.expires_at == proving_key.expires_at
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"name": ""},
-        {"name": "x" * 101},
-        {"name": "a\u202eb"},
-        {"name": "\U0001f469\u200d\U0001f680"},
+        {"name": "x" * 101},  # too long by one
+        {"name": "a\u202eb"},  # changes the direction of the text
+        {"name": "\U0001f469\u200d\U0001f680"},  # an emoji with an invisible joiner
         {"days": "1000"},
         {"days": "x"},
         {"scope": "x"},
     ],
 )
-def test_a_form_of_no_page_is_rejected(url: str, make_key: MakeKey, fields: dict[str, str]) -> None:
-    person = Person(url).sign_in(make_key("makes.odd"))
-    valid = {"name": "x", "days": "90", "scope": "carrel:read"}
-    response = send(person, "/you/key", **{**valid, **fields})
+def test_an_invalid_form_is_rejected(url: str, make_key: MakeKey, fields: dict[str, str]) -> None:
+    person = Person(url).sign_in(make_key("makes.odd"), "/you")
+    valid_fields = {"name": "x", "days": "90", "scope": "carrel:read"}
+    response = post_form(person, "/you/key", **{**valid_fields, **fields})
     assert response.status_code == 400
     assert read_texts(parse_page(response), "[role=alert]")
 
 
-def test_a_form_without_its_token_makes_nothing(url: str, make_key: MakeKey) -> None:
+def test_a_form_without_its_token_is_rejected(url: str, make_key: MakeKey) -> None:
     person = Person(url).sign_in(make_key("makes.forged"))
     fields = {"name": "x", "days": "90", "scope": "carrel:read"}
     for headers in ({"origin": url}, {"origin": "https://evil.example"}, {}):
         assert person.http.post("/you/key", data=fields, headers=headers).status_code == 403
 
 
-def test_attempts_to_prove_are_limited(log: Path) -> None:
+def test_failed_proofs_are_rate_limited(log: Path) -> None:
     # The attempts of this address are used up afterwards, so no other test shares the project.
     project = f"guessing-{uuid.uuid4().hex[:16]}"
     environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, "SIGN_INS_PER_TEN_MINUTES": "6"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        person = ask(Person(gateway.url).sign_in(key_maker(project)("makes.guess")))
+        person = fill_in_form(Person(gateway.url).sign_in(build_key_maker(project)("makes.guess")))
         statuses = [
             person.submit("Make the key", key="carrel_wrong").response.status_code for _ in range(7)
         ]
@@ -265,7 +262,7 @@ def test_attempts_to_prove_are_limited(log: Path) -> None:
     assert statuses[-1] == 429
 
 
-def test_google_proves_who_makes_a_key(google_url: str) -> None:
+def test_a_google_sign_in_is_a_proof(google_url: str) -> None:
     person = Person(google_url).open("/").submit("Continue with Google")
-    key = read_shown_key(ask(person).submit("Continue with Google"))
-    assert call_status(google_url, key) == 200
+    key = read_shown_key(fill_in_form(person).submit("Continue with Google"))
+    assert get_call_status(google_url, key) == 200

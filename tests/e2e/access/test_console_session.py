@@ -1,4 +1,4 @@
-"""Sessions of the console: what the cookie opens, for how long, and for whom."""
+"""A session of the console begins with sign-in, and its cookie opens the console's pages only."""
 
 from __future__ import annotations
 
@@ -10,27 +10,42 @@ import httpx2
 import pytest
 
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
-from tests.e2e.access.conftest import CLOUD, in_access
-from tests.support.console_app import parse_page, read_text, read_texts
+from tests.e2e.access.conftest import CLOUD, run_on_access_store
 from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import HEADERS, make_request
 
 if TYPE_CHECKING:
+    from http.cookiejar import Cookie
     from pathlib import Path
 
     from shared.accounts.repositories.access_store import AccessStore
     from tests.e2e.access.all_tools_gateway import Carrel
     from tests.e2e.access.conftest import MakeKey
 
+TOKEN_LENGTH = 43
+"""The length of a form token in characters."""
 PRIVATE_PATHS = ("/", "/?q=x", "/sources", "/sources/x", "/map", "/clusters/x", "/passages/x")
+
+
+def find_session_cookie(person: Person) -> Cookie:
+    """Return the cookie with its attributes."""
+    [cookie] = [cookie for cookie in person.http.cookies.jar if cookie.name == SESSION_COOKIE]
+    return cookie
+
+
+def prove_identity(person: Person, key: str) -> str:
+    """Allow sign-in on the open consent page; return where it sends the browser, with a code."""
+    form = {name: value or "" for name, value in person.page.forms[0].form_values()}
+    data = {**form, "key": key, "decision": "allow"}
+    return str(person.http.post("/consent", data=data).headers["location"])
 
 
 def test_a_person_signs_in_with_a_key_and_returns_to_the_page(url: str, make_key: MakeKey) -> None:
     person = Person(url).sign_in(make_key("visits.ada"), "/sources?order=title")
     assert person.path == "/sources?order=title"
     assert person.texts(".who a") == ["visits.ada"]
-    [cookie] = [c for c in person.http.cookies.jar if c.name == SESSION_COOKIE]
+    cookie = find_session_cookie(person)
     assert cookie.has_nonstandard_attr("HttpOnly")
     assert cookie.get_nonstandard_attr("SameSite") == "lax"
     assert cookie.expires is not None
@@ -59,7 +74,7 @@ def test_a_wrong_key_starts_no_session(url: str) -> None:
     assert SESSION_COOKIE not in person.http.cookies
 
 
-def test_the_cookie_opens_the_console_alone(url: str, make_key: MakeKey) -> None:
+def test_the_session_cookie_opens_only_the_console(url: str, make_key: MakeKey) -> None:
     person = Person(url).sign_in(make_key("visits.only"))
     call = make_request("tools/list")
     assert person.http.post("/mcp", json=call, headers=HEADERS).status_code == 401
@@ -82,19 +97,19 @@ def test_signing_out_ends_the_session_everywhere(url: str, make_key: MakeKey) ->
     assert response.status_code == 303
 
 
-def test_a_session_ends_after_30_days(url: str, make_key: MakeKey, realm: str) -> None:
+def test_a_session_ends_after_30_days(url: str, make_key: MakeKey, project: str) -> None:
     person = Person(url).sign_in(make_key("visits.old"))
-    [cookie] = [c for c in person.http.cookies.jar if c.name == SESSION_COOKIE]
-    grant_id = str(cookie.value).partition(".")[0]
+    grant_id = str(find_session_cookie(person).value).partition(".")[0]
 
-    async def move_expiry(store: AccessStore) -> timedelta:
+    async def end_now(store: AccessStore) -> timedelta:
+        """End the session; return how long it would have lasted."""
         grant = await store.grants.get(grant_id)
         assert grant
         now = await store.accounts.get_server_time()
         await store.grants.change(grant_id, lambda current: replace(current, expires_at=now))
         return grant.expires_at - now
 
-    lifetime = in_access(realm, move_expiry)
+    lifetime = run_on_access_store(project, end_now)
     assert timedelta(days=29.9) < lifetime < timedelta(days=30.1)
     assert person.open("/map").texts("h1") == ["Sign in"]
 
@@ -106,20 +121,20 @@ def test_a_person_signs_in_with_google(google_url: str) -> None:
 
 
 def test_revoking_the_key_or_the_user_ends_the_session(
-    url: str, make_key: MakeKey, realm: str
+    url: str, make_key: MakeKey, project: str
 ) -> None:
     key = make_key("visits.revoked")
     person = Person(url).sign_in(key)
-    in_access(realm, lambda store: revoke_key(store, key.split("_")[1]))
+    run_on_access_store(project, lambda store: revoke_key(store, key.split("_")[1]))
     assert person.open("/").texts("h1") == ["Sign in"]
     person.sign_in(make_key("visits.revoked"))
     assert person.texts(".who a") == ["visits.revoked"]
-    in_access(realm, lambda store: revoke_user(store, "visits.revoked"))
+    run_on_access_store(project, lambda store: revoke_user(store, "visits.revoked"))
     assert person.open("/").texts("h1") == ["Sign in"]
 
 
 @pytest.mark.parametrize("change", ["signature", "grant", "nonsense"])
-def test_a_forged_cookie_is_no_session(url: str, make_key: MakeKey, change: str) -> None:
+def test_a_forged_cookie_is_rejected(url: str, make_key: MakeKey, change: str) -> None:
     cookie = Person(url).sign_in(make_key("visits.forged")).http.cookies[SESSION_COOKIE]
     grant_id, signature = cookie.split(".")
     forged = {
@@ -133,39 +148,33 @@ def test_a_forged_cookie_is_no_session(url: str, make_key: MakeKey, change: str)
 
 def test_a_code_starts_one_session_in_the_browser_that_asked(url: str, make_key: MakeKey) -> None:
     person, other = Person(url).open("/"), Person(url).open("/")
-    form = {name: value or "" for name, value in person.page.forms[0].form_values()}
-    answer = person.http.post(
-        "/consent", data={**form, "key": make_key("visits.code"), "decision": "allow"}
-    )
-    arrival = answer.headers["location"]
-    assert arrival.startswith(f"{url}/session?code=")
-    stolen = other.http.get(arrival)
-    assert stolen.status_code == 403
-    assert "another browser" in read_texts(parse_page(stolen), "[role=alert]")[0]
+    session_url = prove_identity(person, make_key("visits.code"))
+    assert session_url.startswith(f"{url}/session?code=")
+
+    assert other.open(session_url).response.status_code == 403
+    assert "another browser" in other.texts("[role=alert]")[0]
     assert SESSION_COOKIE not in other.http.cookies
-    assert person.open(arrival).texts(".who a") == ["visits.code"]
-    assert person.http.get(arrival).status_code == 401
+
+    assert person.open(session_url).texts(".who a") == ["visits.code"]
+    assert person.http.get(session_url).status_code == 401
 
 
 @pytest.mark.parametrize(
     "target", ["https://evil.example", "//evil.example", "/\\evil.example", "\\\\evil", "x" * 2_000]
 )
-def test_sign_in_returns_to_no_other_site(url: str, make_key: MakeKey, target: str) -> None:
+def test_sign_in_never_redirects_to_another_site(url: str, make_key: MakeKey, target: str) -> None:
     person = Person(url)
     person.follow(person.http.get("/session/new", params={"to": target}))
-    form = {name: value or "" for name, value in person.page.forms[0].form_values()}
-    answer = person.http.post(
-        "/consent", data={**form, "key": make_key("visits.target"), "decision": "allow"}
-    )
-    location = httpx2.URL(answer.headers["location"]).copy_set_param("state", target)
-    assert person.http.get(location).headers["location"] == "/"
+    session_url = httpx2.URL(prove_identity(person, make_key("visits.target")))
+    forged_url = session_url.copy_set_param("state", target)
+    assert person.http.get(forged_url).headers["location"] == "/"
 
 
 @pytest.mark.parametrize(
     ("headers", "token", "status"),
     [
         ({"origin": "OWN"}, "", 403),
-        ({"origin": "OWN"}, "x" * 43, 403),
+        ({"origin": "OWN"}, "x" * TOKEN_LENGTH, 403),
         ({"origin": "OWN"}, "OTHER", 403),
         ({}, "OWN", 403),
         ({"origin": "null"}, "OWN", 403),
@@ -174,26 +183,30 @@ def test_sign_in_returns_to_no_other_site(url: str, make_key: MakeKey, target: s
         ({"origin": "OWN"}, "OWN", 303),
     ],
 )
-def test_a_form_needs_the_token_of_its_session_and_the_own_origin(
+def test_a_form_needs_its_sessions_token_and_the_same_origin(
     url: str, make_key: MakeKey, headers: dict[str, str], token: str, status: int
 ) -> None:
+    """`OWN` stands for the gateway's origin and this session's token, `OTHER` for another's."""
     key = make_key("visits.forms")
     person, other = Person(url).sign_in(key), Person(url).sign_in(key)
-    for one in (person, other):
-        assert one.texts(".who a") == ["visits.forms"], (one.path, read_text(one.page))
-    tokens = {"OWN": person, "OTHER": other}
-    form = tokens[token].page.forms[0].fields["form"] if token in tokens else token
+    tokens = {
+        "OWN": person.page.forms[0].fields["form"],
+        "OTHER": other.page.forms[0].fields["form"],
+    }
     response = person.http.post(
         "/session/end",
-        data={"form": form},
+        data={"form": tokens.get(token, token)},
         headers={name: url if value == "OWN" else value for name, value in headers.items()},
     )
     assert response.status_code == status
+
     is_signed_in = person.open("/").texts(".who a") == ["visits.forms"]
     assert is_signed_in is (status != 303)
 
 
-def test_without_signing_in_public_pages_offer_it(carrel: Carrel, make_key: MakeKey) -> None:
+def test_public_pages_offer_anonymous_visitors_to_sign_in(
+    carrel: Carrel, make_key: MakeKey
+) -> None:
     person = Person(carrel.endpoint.removesuffix("/mcp")).open("/sources")
     [link] = person.select("a.who")
     assert link.get("href") == "/session/new?to=%2Fsources"
@@ -202,8 +215,10 @@ def test_without_signing_in_public_pages_offer_it(carrel: Carrel, make_key: Make
     assert person.texts(".who a") == ["visits.public"]
 
 
-def test_too_many_pages_are_too_many_calls(realm: str, log: Path, make_key: MakeKey) -> None:
-    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "READS_PER_MINUTE": "2"}
+def test_opening_pages_counts_against_the_rate_limit(
+    project: str, log: Path, make_key: MakeKey
+) -> None:
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, "READS_PER_MINUTE": "2"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         person = Person(gateway.url).sign_in(make_key("visits.often"), "/map")
         assert person.open("/map").response.status_code == 200

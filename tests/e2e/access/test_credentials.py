@@ -1,4 +1,7 @@
-"""Responses to requests with no, invalid, insufficient and valid credentials."""
+"""The gateway answers requests with no, invalid, insufficient and valid credentials.
+
+The text before the `@` in a credential names a task, which separates the notes of a user.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,14 @@ if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
     from tests.support.gateway_process import RunningGateway
 
+# The tools of the notebook, which the gateways serve.
 PUBLIC_TOOLS = {"read_fortune", "read_sign"}
 READ_TOOLS = {"read_notes", *PUBLIC_TOOLS}
 ALL_TOOLS = {"write_note", *READ_TOOLS}
 
 
-def make_headers(key: str) -> dict[str, str | None]:
-    return {"authorization": f"Bearer {key}"}
+def make_headers(credential: str) -> dict[str, str | None]:
+    return {"authorization": f"Bearer {credential}"}
 
 
 def parse_challenge(response: httpx2.Response) -> dict[str, str]:
@@ -43,17 +47,17 @@ def parse_challenge(response: httpx2.Response) -> dict[str, str]:
 
 
 def list_tools(gateway: RunningGateway, headers: dict[str, str | None] | None = None) -> set[str]:
-    listed = post(gateway.endpoint, make_request("tools/list"), headers).json()["result"]["tools"]
-    return {tool["name"] for tool in listed}
+    """Return the names of the tools that a caller sees."""
+    response = post(gateway.endpoint, make_request("tools/list"), headers)
+    return {tool["name"] for tool in response.json()["result"]["tools"]}
 
 
-def call_result(
-    gateway: RunningGateway, key: str, tool: str, /, **arguments: Any
+def call_tool(
+    gateway: RunningGateway, credential: str, tool: str, /, **arguments: Any
 ) -> dict[str, Any]:
-    """Call a tool with a key and return the result."""
-    result: dict[str, Any] = post(
-        gateway.endpoint, make_call(tool, arguments), make_headers(key)
-    ).json()["result"]
+    """Call a tool with a credential and return the result."""
+    response = post(gateway.endpoint, make_call(tool, arguments), make_headers(credential))
+    result: dict[str, Any] = response.json()["result"]
     return result
 
 
@@ -75,12 +79,12 @@ def test_a_request_without_a_credential_learns_where_to_sign_in(
     "headers",
     [
         {"authorization": "Bearer nonsense"},
-        {"authorization": "Bearer eyJhbGciOiJub25lIn0.e30."},
-        {"authorization": "Basic YTpi"},
+        {"authorization": "Bearer eyJhbGciOiJub25lIn0.e30."},  # a JWT without a signature
+        {"authorization": "Basic YTpi"},  # user "a" with password "b"
         {"authorization": "Bearer"},
         {"authorization": "Bearer " + "x" * 6_000},
         {"x-api-key": "nonsense"},
-        {"x-api-key": "carrel_0123456789ab_" + "k" * 51},
+        {"x-api-key": "carrel_0123456789ab_" + "k" * 51},  # has the form of a key
         {"authorization": "Bearer me@carrel_0123456789ab_" + "k" * 51},
     ],
 )
@@ -132,19 +136,19 @@ def test_a_key_in_the_url_is_ignored(gateway: RunningGateway, make_key: MakeKey)
 def test_each_task_has_its_own_notes(gateway: RunningGateway, make_key: MakeKey) -> None:
     key = make_key("tasks")
     for task in ("one", "two"):
-        call_result(gateway, f"{task}@{key}", "write_note", text=task)
-    notes = call_result(gateway, f"one@{key}", "read_notes")
+        call_tool(gateway, f"{task}@{key}", "write_note", text=task)
+    notes = call_tool(gateway, f"one@{key}", "read_notes")
     assert notes["structuredContent"]["texts"] == ["one"]
 
 
 def test_only_the_key_decides_the_user(gateway: RunningGateway, make_key: MakeKey) -> None:
     anna, eve = make_key("anna.decides"), make_key("eve.decides")
-    call_result(gateway, anna, "write_note", text="mine")
-    for identity in ("anna.decides", "users/anna.decides", "../anna.decides"):
-        notes = call_result(gateway, f"{identity}@{eve}", "read_notes")
+    call_tool(gateway, anna, "write_note", text="mine")
+    for task in ("anna.decides", "users/anna.decides", "../anna.decides"):
+        notes = call_tool(gateway, f"{task}@{eve}", "read_notes")
         assert notes["structuredContent"]["texts"] == []
-    rejected = call_result(gateway, eve, "read_notes", user_id="anna.decides")
-    assert rejected["isError"]
+    result = call_tool(gateway, eve, "read_notes", user_id="anna.decides")
+    assert result["isError"]
 
 
 def test_a_read_only_key_sees_no_writing_tool(gateway: RunningGateway, make_key: MakeKey) -> None:
@@ -168,11 +172,11 @@ def test_an_insufficient_scope_error_names_all_scopes(
     else:
         response = post(gateway.endpoint, make_call("write_note", {"text": "x"}), make_headers(key))
     assert response.status_code == 403
-    header = parse_challenge(response)
-    assert header["error"] == "insufficient_scope"
-    assert header["scope"] == "carrel:read carrel:write"
+    challenge = parse_challenge(response)
+    assert challenge["error"] == "insufficient_scope"
+    assert challenge["scope"] == "carrel:read carrel:write"
     assert "needs a credential with the scopes" in response.json()["error"]["message"]
-    assert call_result(gateway, key, "read_notes")["structuredContent"]["texts"] == []
+    assert call_tool(gateway, key, "read_notes")["structuredContent"]["texts"] == []
 
 
 @pytest.mark.parametrize(("tool", "argument"), [("search", "query"), ("fetch", "id")])
@@ -229,31 +233,31 @@ def test_other_paths_need_no_credential(gateway: RunningGateway) -> None:
     assert httpx2.get(f"{gateway.url}/nothing").status_code == 404
 
 
-@pytest.mark.parametrize("ending", ["%0A", "%0D", "%00", "/", "%20", ";x", "%2F", "//"])
+@pytest.mark.parametrize("suffix", ["%0A", "%0D", "%00", "/", "%20", ";x", "%2F", "//"])
 def test_no_spelling_of_the_path_bypasses_access_control(
-    gateway: RunningGateway, ending: str
+    gateway: RunningGateway, suffix: str
 ) -> None:
     for method in ("tools/list", "prompts/list", "server/discover"):
-        assert post(gateway.endpoint + ending, make_request(method)).status_code in {401, 404}
+        assert post(gateway.endpoint + suffix, make_request(method)).status_code in {401, 404}
     stream = {"accept": "text/event-stream"}
-    assert httpx2.get(gateway.endpoint + ending, headers=stream).status_code in {404, 405}
+    assert httpx2.get(gateway.endpoint + suffix, headers=stream).status_code in {404, 405}
 
 
 @pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via", "x-real-ip"])
 def test_a_local_gateway_rejects_forwarded_requests(laptop: RunningGateway, header: str) -> None:
     forwarded: dict[str, str | None] = {header: "8.8.8.8"}
-    rejected = post(laptop.endpoint, make_request("tools/list"), forwarded)
-    assert rejected.status_code == 403
-    assert "make run ARGS=--sign-in" in rejected.json()["error"]["message"]
+    response = post(laptop.endpoint, make_request("tools/list"), forwarded)
+    assert response.status_code == 403
+    assert "make run ARGS=--sign-in" in response.json()["error"]["message"]
     assert post(laptop.endpoint, make_request("tools/list")).status_code == 200
 
 
 @pytest.mark.parametrize("path", SIGN_IN_PATHS)
 def test_a_local_gateway_offers_no_sign_in(laptop: RunningGateway, path: str) -> None:
     """Clients that look for a sign-in would open a browser for nothing."""
-    for answer in (httpx2.get(f"{laptop.url}/{path}"), httpx2.post(f"{laptop.url}/{path}")):
-        assert answer.status_code == 404
-        assert "It needs no sign-in." in answer.json()["error"]["message"]
+    for response in (httpx2.get(f"{laptop.url}/{path}"), httpx2.post(f"{laptop.url}/{path}")):
+        assert response.status_code == 404
+        assert "It needs no sign-in." in response.json()["error"]["message"]
 
 
 def test_a_local_gateway_rejects_credentials_without_sign_in(
@@ -271,13 +275,13 @@ def test_a_local_gateway_rejects_credentials_without_sign_in(
 def test_an_anonymous_body_has_a_lower_limit(
     open_gateway: RunningGateway, make_key: MakeKey
 ) -> None:
-    large = make_request("ping", filler="x" * 100_000)
-    rejected = post(open_gateway.endpoint, large)
-    assert rejected.status_code == 413
-    assert rejected.json()["error"]["message"] == (
+    body = make_request("ping", filler="x" * 100_000)
+    response = post(open_gateway.endpoint, body)
+    assert response.status_code == 413
+    assert response.json()["error"]["message"] == (
         "This request is larger than 65,536 bytes. Sign in to send up to 8,388,608 bytes."
     )
-    assert post(open_gateway.endpoint, large, make_headers(make_key("anna"))).status_code == 200
+    assert post(open_gateway.endpoint, body, make_headers(make_key("anna"))).status_code == 200
 
 
 def test_the_write_scope_implies_the_read_scope(gateway: RunningGateway, make_key: MakeKey) -> None:
@@ -297,6 +301,6 @@ def test_sign_in_endpoints_accept_every_origin(gateway: RunningGateway) -> None:
             "access-control-request-method": method,
             "access-control-request-headers": "mcp-protocol-version",
         }
-        answer = httpx2.options(f"{gateway.url}{path}", headers=headers)
-        assert answer.status_code == 200
-        assert answer.headers["access-control-allow-origin"] == "*"
+        response = httpx2.options(f"{gateway.url}{path}", headers=headers)  # a CORS preflight
+        assert response.status_code == 200
+        assert response.headers["access-control-allow-origin"] == "*"

@@ -1,9 +1,14 @@
-"""Users never read or change each other's notes. Users, tasks and calls are random."""
+"""Users never read each other's notes, even if the names of users and notebooks resemble.
+
+The tools under test write to a notebook and read it. A user has several notebooks: the text before
+the `@` in the credential names one. Hypothesis chooses the users, the notebooks and the calls.
+"""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,8 +21,26 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
 
 USERS = ["a.b", "a", "b", "a@b.example", "a+b@b.example"]
-TASKS = [None, "notes", "a.b", "b", "../b", "users", "a/notes", "notes-"]
-_ROUNDS = itertools.count()
+NOTEBOOKS = [None, "notes", "a.b", "b", "../b", "users", "a/notes", "notes-"]
+"""The texts before the `@` in a credential. Some are also user ids or resemble paths."""
+DEFAULT_NOTEBOOK = "notes"
+"""The notebook of a credential that names none."""
+
+example_numbers = itertools.count()
+"""The number of the Hypothesis example. All examples share one server, so texts start with it."""
+
+
+class Step(NamedTuple):
+    """A user reads a notebook, and may write a note there before."""
+
+    user: str
+    notebook: str | None
+    writes: bool
+
+
+random_steps = st.builds(
+    Step, st.sampled_from(USERS), st.sampled_from(NOTEBOOKS), writes=st.booleans()
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,36 +49,37 @@ def keys(make_key: MakeKey) -> dict[str, str]:
     return {user: make_key(f"{user}.privacy") for user in USERS}
 
 
-step = st.tuples(st.sampled_from(USERS), st.sampled_from(TASKS), st.booleans())
-
-
 @settings(
     deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(steps=st.lists(step, min_size=3, max_size=8))
+@given(steps=st.lists(random_steps, min_size=3, max_size=8))
 def test_users_read_only_their_own_notes(
-    gateway: RunningGateway, keys: dict[str, str], steps: list[tuple[str, str | None, bool]]
+    gateway: RunningGateway, keys: dict[str, str], steps: list[Step]
 ) -> None:
-    run = next(_ROUNDS)
-    texts_by_notebook: dict[tuple[str, str], list[str]] = {}
-    for number, (user, task, writes) in enumerate(steps):
-        expected = texts_by_notebook.setdefault((user, task or "notes"), [])
-        if writes:
-            text = f"{user} {run} {number}"
-            answer = ask(gateway, keys[user], task, "write_note", text=text, idempotency_key=text)
-            assert not answer.get("isError"), answer
-            expected.append(text)
-        texts = ask(gateway, keys[user], task, "read_notes")["structuredContent"]["texts"]
-        assert [text for text in texts if text.split()[1] == str(run)] == expected
-        assert all(text.split()[0] == user for text in texts)
+    example = str(next(example_numbers))
+    texts_by_notebook: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for number, step in enumerate(steps):
+        expected_texts = texts_by_notebook[step.user, step.notebook or DEFAULT_NOTEBOOK]
+        key = keys[step.user]
+        if step.writes:
+            text = f"{example} {step.user} {number}"
+            call_tool(gateway, key, step.notebook, "write_note", text=text, idempotency_key=text)
+            expected_texts.append(text)
+
+        notes = call_tool(gateway, key, step.notebook, "read_notes")["texts"]
+        assert {note.split()[1] for note in notes} <= {step.user}
+        assert [note for note in notes if note.split()[0] == example] == expected_texts
 
 
-def ask(
-    gateway: RunningGateway, key: str, task: str | None, tool: str, /, **arguments: Any
+def call_tool(
+    gateway: RunningGateway, key: str, notebook: str | None, tool: str, /, **arguments: Any
 ) -> dict[str, Any]:
-    credential = f"{task}@{key}" if task else key
+    """Call a tool for a notebook; return its structured content."""
+    credential = f"{notebook}@{key}" if notebook else key
     headers: dict[str, str | None] = {"authorization": f"Bearer {credential}"}
     response = post(gateway.endpoint, make_call(tool, arguments), headers)
     assert response.status_code == 200, response.text
-    result: dict[str, Any] = response.json()["result"]
-    return result
+    result = response.json()["result"]
+    assert not result.get("isError"), result
+    content: dict[str, Any] = result["structuredContent"]
+    return content

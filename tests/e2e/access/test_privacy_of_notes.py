@@ -1,11 +1,11 @@
-"""Notes through the gateway: who may save one, and who may change whose."""
+"""Only editors save notes, and only the author and an owner of the knowledge base change one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from shared.core.caller import Role
-from tests.e2e.access.conftest import in_access
+from tests.e2e.access.conftest import make_key_with_role
 
 if TYPE_CHECKING:
     from tests.e2e.access.all_tools_gateway import Carrel
@@ -14,44 +14,39 @@ if TYPE_CHECKING:
 TEXT = "The spare key of the boat house hangs behind the third oar."
 
 
-def make_key_with_role(make_key: MakeKey, realm: str, user: str, role: Role) -> str:
-    """Return a key of a user who has this role."""
-    key = make_key(user)
-    in_access(realm, lambda store: store.accounts.set_role(user, role))
-    return key
-
-
-def get_result(carrel: Carrel, key: str, **arguments: Any) -> dict[str, Any]:
-    """Return the result of a call of save_note, which may be an error of the tool."""
-    response = carrel.ask(key, "save_note", **arguments)
+def save_note(carrel: Carrel, key: str, **arguments: Any) -> dict[str, Any]:
+    """Call `save_note`; return the result, which may be an error."""
+    response = carrel.call_tool(key, "save_note", **arguments)
     assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()["result"]
-    return answer
+    result: dict[str, Any] = response.json()["result"]
+    return result
 
 
-def test_only_its_author_and_an_owner_change_a_note(
-    carrel: Carrel, make_key: MakeKey, realm: str
+def test_only_the_author_and_an_owner_can_change_a_note(
+    carrel: Carrel, make_key: MakeKey, project: str
 ) -> None:
     author, other, owner = (
-        make_key_with_role(make_key, realm, user, role)
+        make_key_with_role(make_key, project, user, role)
         for user, role in (
             ("notes.author", Role.EDITOR),
             ("notes.other", Role.EDITOR),
             ("notes.owner", Role.OWNER),
         )
     )
-    note = get_result(carrel, author, text=TEXT)["structuredContent"]
-    attempt = {"source_id": note["source_id"], "revision": 1, "text": "It was moved."}
-    refused = get_result(carrel, other, **attempt)
-    assert refused["isError"]
-    assert "Someone else saved this note" in str(refused)
-    assert "oar" not in str(refused)
-    assert get_result(carrel, author, **attempt)["structuredContent"]["revision"] == 2
-    later_attempt = attempt | {"revision": 2, "text": "It was moved again."}
-    assert get_result(carrel, owner, **later_attempt)["structuredContent"]["revision"] == 3
+    note = save_note(carrel, author, text=TEXT)["structuredContent"]
+
+    change = {"source_id": note["source_id"], "revision": 1, "text": "It was moved."}
+    error = save_note(carrel, other, **change)
+    assert error["isError"]
+    assert "Someone else saved this note" in str(error)
+    assert "oar" not in str(error)  # no word of the note
+
+    assert save_note(carrel, author, **change)["structuredContent"]["revision"] == 2
+    next_change = change | {"revision": 2, "text": "It was moved again."}
+    assert save_note(carrel, owner, **next_change)["structuredContent"]["revision"] == 3
 
 
 def test_a_reader_cannot_save_a_note(carrel: Carrel, make_key: MakeKey) -> None:
-    response = carrel.ask(make_key("notes.reader"), "save_note", text=TEXT)
+    response = carrel.call_tool(make_key("notes.reader"), "save_note", text=TEXT)
     assert "needs the role editor" in response.text
-    assert carrel.ask(None, "save_note", text=TEXT).status_code == 401
+    assert carrel.call_tool(None, "save_note", text=TEXT).status_code == 401

@@ -1,4 +1,8 @@
-"""Everybody reads traces, but nobody learns who wrote or withdrew them. Users are random."""
+"""Everybody reads traces, but nobody learns who contributed or withdrew them.
+
+A trace is a solved coding problem that a user shares. Others read it and vote on it. Its owner can
+amend it, or withdraw it, which hides it from others. Hypothesis chooses who does what.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import itertools
 import json
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -26,28 +30,45 @@ if TYPE_CHECKING:
     from tests.e2e.access.all_tools_gateway import Carrel
     from tests.e2e.access.conftest import MakeKey
 
-PEOPLE = ["zelda.quux@b.example", "zelda.quux@b.example.com", "zelda", "quux+zelda@b.example"]
-NAMES = ("zelda", "quux", "b.example")
-"""The parts of the names of all users, which are in no text that a user writes."""
-ANONYMOUS = len(PEOPLE)
-"""The number of the anonymous caller. Higher numbers stand for the owner of a trace."""
+USER_IDS = ["zelda.quux@b.example", "zelda.quux@b.example.com", "zelda", "quux+zelda@b.example"]
+USER_ID_PARTS = ("zelda", "quux", "b.example")
+"""The parts of all user ids. No text that a user writes contains one."""
+ANONYMOUS = len(USER_IDS)
+"""The number of the anonymous caller, after those of the users."""
+OWNER = ANONYMOUS + 1
+"""The caller's number in a step that the owner of its trace takes."""
 SYLLABLES = ("ba", "ke", "ri", "lo", "mu", "sa", "to", "ni")
+"""The syllables of random words, which differ from all parts of user ids."""
 VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
 WRITE_TOOLS = {tool.name for tool in VISIBLE_TOOLS if tool.effect is not Effect.READ}
 CURATING_TOOLS = {tool.name for tool in VISIBLE_TOOLS if tool.role is not Role.READER}
 PUBLIC_TOOLS = {tool.name for tool in VISIBLE_TOOLS if tool.tier is Tier.PUBLIC}
-_NUMBERS = itertools.count()
 
-steps = st.lists(
-    st.tuples(
-        st.integers(0, ANONYMOUS + 3),
-        st.sampled_from(
-            ["contribute", "supersede", "vote", "amend", "withdraw", "withdraw", "restore", "read"]
-        ),
-        st.integers(0, 50),
+seeds = itertools.count()
+"""The seeds of random words."""
+
+
+class Step(NamedTuple):
+    """A caller acts on a trace.
+
+    Attributes:
+        caller: The number of a user, `ANONYMOUS` or `OWNER`.
+        action: What the caller does.
+        trace: A number that chooses the trace, modulo the number of traces.
+    """
+
+    caller: int
+    action: str
+    trace: int
+
+
+random_steps = st.builds(
+    Step,
+    st.sampled_from([*range(len(USER_IDS)), ANONYMOUS, OWNER, OWNER, OWNER]),
+    st.sampled_from(
+        ["contribute", "supersede", "vote", "amend", "withdraw", "withdraw", "restore", "read"]
     ),
-    min_size=8,
-    max_size=14,
+    st.integers(0, 50),
 )
 
 
@@ -77,13 +98,13 @@ class Trace:
 @pytest.fixture(scope="module")
 def keys(make_key: MakeKey) -> list[str | None]:
     """The key of each user; None for the anonymous caller."""
-    return [*map(make_key, PEOPLE), None]
+    return [*map(make_key, USER_IDS), None]
 
 
 def make_word() -> str:
     """Return a word that was not used before."""
-    chance = random.Random(next(_NUMBERS))  # noqa: S311 - no secret
-    return "".join(chance.choices(SYLLABLES, k=7))
+    generator = random.Random(next(seeds))  # noqa: S311 - no secret
+    return "".join(generator.choices(SYLLABLES, k=7))
 
 
 def read_code(response: httpx2.Response) -> str:
@@ -106,12 +127,13 @@ class Server:
     traces: list[Trace] = field(default_factory=list)
 
     def call(self, caller: int, tool: str, /, **arguments: Any) -> httpx2.Response:
-        """Call a tool; assert that the response has no name and no word of a withdrawn trace."""
-        response = self.carrel.ask(self.keys[caller], tool, **arguments)
-        everything = (response.text + str(response.headers)).lower()
-        assert [name for name in NAMES if name in everything] == []
-        hidden = [trace for trace in self.traces if trace.withdrawn and trace.owner != caller]
-        assert [text for trace in hidden for text in trace.words if text in everything] == []
+        """Call a tool; assert that the response discloses no user and no withdrawn trace."""
+        response = self.carrel.call_tool(self.keys[caller], tool, **arguments)
+        body_and_headers = (response.text + str(response.headers)).lower()
+        assert [part for part in USER_ID_PARTS if part in body_and_headers] == []
+        hidden_traces = [t for t in self.traces if t.withdrawn and t.owner != caller]
+        hidden_words = [word for trace in hidden_traces for word in trace.words]
+        assert [word for word in hidden_words if word in body_and_headers] == []
         return response
 
     def call_for_code(self, caller: int, tool: str, /, **arguments: Any) -> str:
@@ -135,24 +157,24 @@ class Server:
             self.traces.append(Trace(trace_id, caller, title_word, tag, words))
         return code
 
-    def take_step(self, number: int, action: str, trace_number: int) -> None:
-        """Let a user, or the owner of the trace, act on a trace."""
-        trace = self.traces[trace_number % len(self.traces)]
-        caller = number if number <= ANONYMOUS else trace.owner
-        match action:
+    def take_step(self, step: Step) -> None:
+        """Let the caller act on the trace; assert that the result is as expected."""
+        trace = self.traces[step.trace % len(self.traces)]
+        caller = trace.owner if step.caller == OWNER else step.caller
+        match step.action:
             case "contribute":
                 assert self.contribute(caller) == ("401" if caller == ANONYMOUS else "ok")
             case "supersede":
                 if caller != trace.owner:
                     self.supersede(caller, trace)
             case "vote":
-                self.vote(caller, trace, down=trace_number % 2 == 0)
+                self.vote(caller, trace, down=step.trace % 2 == 0)
             case "amend":
                 self.amend(caller, trace)
             case "read":
                 self.read(caller, trace)
             case _:
-                self.withdraw(caller, trace, withdrawn=action == "withdraw")
+                self.withdraw(caller, trace, withdrawn=step.action == "withdraw")
 
     def supersede(self, caller: int, trace: Trace) -> None:
         """Contribute a trace that supersedes another."""
@@ -188,7 +210,14 @@ class Server:
             trace.withdrawn = withdrawn
 
     def get_expected_code(self, caller: int, trace: Trace, *, own: str = "", other: str) -> str:
-        """Return the expected code of a writing call, for the owner or for another user."""
+        """Return the expected code of a writing call.
+
+        Args:
+            caller: The number of the caller.
+            trace: The trace.
+            own: The code for the owner of the trace.
+            other: The code for another user, while the trace is visible.
+        """
         if caller == ANONYMOUS:
             return "401"
         if caller == trace.owner:
@@ -220,16 +249,17 @@ class Server:
     phases=[Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(steps=steps)
+@given(steps=st.lists(random_steps, min_size=8, max_size=14))
 def test_authors_and_withdrawn_traces_are_never_disclosed(
-    carrel: Carrel, keys: list[str | None], log: Path, steps: list[tuple[int, str, int]]
+    carrel: Carrel, keys: list[str | None], log: Path, steps: list[Step]
 ) -> None:
     server = Server(carrel, keys)
     size_before = log.stat().st_size
     server.contribute(0)
     server.contribute(1)
-    for number, action, trace_number in steps:
-        server.take_step(number, action, trace_number)
+    for step in steps:
+        server.take_step(step)
+    # At the end, the first traces are still shown to those, and only those, who may see them.
     for trace, caller in itertools.product(server.traces[:3], (0, 1, ANONYMOUS)):
         server.read(caller, trace)
         server.vote(caller, trace, down=True)
@@ -237,34 +267,41 @@ def test_authors_and_withdrawn_traces_are_never_disclosed(
 
 
 def assert_logs_name_only_callers(logged: str) -> None:
-    """Assert that only the log entry of a call names a user: the caller, in one field."""
+    """Assert that only the log entry of a call names a user, the caller, and only in one field."""
     lines = logged.splitlines()
     calls = [parse_log_entry(line)["jsonPayload"] for line in lines if f'"{EVENT}"' in line]
-    assert {*PEOPLE, None} >= {entry.pop("user") for entry in calls}
+    assert {entry.pop("user") for entry in calls} <= {*USER_IDS, None}
     others = [line for line in lines if f'"{EVENT}"' not in line]
-    everything = (json.dumps(calls) + str(others)).lower()
-    assert [name for name in NAMES if name in everything] == []
+    remaining_text = (json.dumps(calls) + str(others)).lower()
+    assert [part for part in USER_ID_PARTS if part in remaining_text] == []
 
 
 def list_tools(carrel: Carrel, key: str | None) -> set[str]:
-    return {tool["name"] for tool in carrel.send(key, "tools/list").json()["result"]["tools"]}
+    """Return the names of the tools that a caller sees."""
+    return {
+        tool["name"] for tool in carrel.send_request(key, "tools/list").json()["result"]["tools"]
+    }
 
 
 def test_a_read_only_key_sees_and_calls_no_writing_tool(carrel: Carrel, make_key: MakeKey) -> None:
     key = make_key("reader.of.all", scopes=frozenset({Scope.READ}))
     assert list_tools(carrel, key) == {tool.name for tool in VISIBLE_TOOLS} - WRITE_TOOLS
+
+    # A curating tool would be refused anyway, because the user is a reader.
     names = WRITE_TOOLS - CURATING_TOOLS
-    statuses = {name: carrel.ask(key, name).status_code for name in names}
+    statuses = {name: carrel.call_tool(key, name).status_code for name in names}
     assert statuses == dict.fromkeys(names, 403)
-    result = carrel.ask(key, "list_tasks").json()["result"]["structuredContent"]
+
+    result = carrel.call_tool(key, "list_tasks").json()["result"]["structuredContent"]
     assert result["success"] is True
     assert result["error"] is None
 
 
 def test_an_anonymous_caller_sees_only_public_tools(carrel: Carrel) -> None:
     assert list_tools(carrel, None) == PUBLIC_TOOLS
-    assert not {name for name in PUBLIC_TOOLS if "task" in name} | (WRITE_TOOLS & PUBLIC_TOOLS)
+    assert not WRITE_TOOLS & PUBLIC_TOOLS
+    assert [name for name in PUBLIC_TOOLS if "task" in name] == []
     private = {tool.name for tool in VISIBLE_TOOLS} - PUBLIC_TOOLS
-    statuses = {name: carrel.ask(None, name).status_code for name in private}
-    assert dict.fromkeys(private, 401) == statuses
-    assert read_code(carrel.ask(None, "list_tags")) == "ok"
+    statuses = {name: carrel.call_tool(None, name).status_code for name in private}
+    assert statuses == dict.fromkeys(private, 401)
+    assert read_code(carrel.call_tool(None, "list_tags")) == "ok"

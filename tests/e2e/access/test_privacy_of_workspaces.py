@@ -144,7 +144,7 @@ class Server:
         user = self.users[step.user]
         if step.task:
             arguments["task_id"] = step.task
-        response = self.carrel.ask(
+        response = self.carrel.call_tool(
             make_credential(user.key, step.prefix),
             TOOL,
             query=f"{user.word} comet",
@@ -208,7 +208,7 @@ def assert_contains_exactly(result: dict[str, Any], texts: set[str]) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(random_steps, min_size=8, max_size=10))
-def test_an_answer_has_only_texts_of_its_user_and_task(
+def test_an_answer_has_only_texts_of_its_user_and_workspace(
     carrel: Carrel, make_key: MakeKey, log: Path, steps: list[Step]
 ) -> None:
     example = next(example_numbers)
@@ -251,41 +251,43 @@ def test_the_task_argument_takes_precedence_over_the_credential(
     arguments = {"query": "What do they make?", "materials": text}
     if task:
         arguments["task_id"] = task
-    result = parse_result(carrel.ask(make_credential(key, prefix), TOOL, **arguments))
+    result = parse_result(carrel.call_tool(make_credential(key, prefix), TOOL, **arguments))
     assert result["task_id"] == expected
     assert result["contexts"] == [text]
     next_arguments = {"query": "What?", "document": result["document"], "task_id": expected}
-    assert parse_result(carrel.ask(key, TOOL, **next_arguments))["contexts"] == [text]
+    assert parse_result(carrel.call_tool(key, TOOL, **next_arguments))["contexts"] == [text]
 
 
 def test_blank_tasks_and_user_arguments_are_rejected(carrel: Carrel, make_key: MakeKey) -> None:
     key = make_key("materials.careful")
     arguments = {"query": "Who?", "materials": COMMON_TEXT}
     for task in ("", " \n"):
-        response = carrel.ask(make_credential(key, "notes"), TOOL, **arguments, task_id=task)
+        response = carrel.call_tool(make_credential(key, "notes"), TOOL, **arguments, task_id=task)
         error = parse_error(response)
         assert error["code"] == "VALIDATION_ERROR"
         assert list(error["details"]) == ["task_id"]
     for name in ("user_id", "user", "path"):
-        error = parse_error(carrel.ask(key, TOOL, **arguments, **{name: "m0.a"}))
+        error = parse_error(carrel.call_tool(key, TOOL, **arguments, **{name: "m0.a"}))
         assert error["code"] == "VALIDATION_ERROR"
         assert list(error["details"]) == [name]
 
 
 def test_an_empty_workspace_is_not_found(carrel: Carrel, make_key: MakeKey) -> None:
     key = make_key("materials.empty")
-    error = parse_error(carrel.ask(key, TOOL, query="Who?", scope="task"))
+    error = parse_error(carrel.call_tool(key, TOOL, query="Who?", scope="task"))
     assert error["code"] == "NOT_FOUND"
 
 
 def test_anonymous_and_read_only_callers_are_rejected(carrel: Carrel, make_key: MakeKey) -> None:
     key = make_key("materials.reader")
-    document = parse_result(carrel.ask(key, TOOL, query="rye", materials=COMMON_TEXT))["document"]
+    document = parse_result(carrel.call_tool(key, TOOL, query="rye", materials=COMMON_TEXT))[
+        "document"
+    ]
     read_only = make_key("materials.reader", scopes=frozenset({Scope.READ}))
     # The tool's own argument `scope` is the extent of the search, not the scope of a key.
     for source in ({"materials": COMMON_TEXT}, {"document": document}, {"scope": "task"}):
         arguments = {"query": "rye", **source}
         credential = make_credential(read_only, "default")
-        assert carrel.ask(None, TOOL, **arguments).status_code == 401
-        assert carrel.ask(read_only, TOOL, **arguments).status_code == 403
-        assert carrel.ask(credential, TOOL, **arguments).status_code == 403
+        assert carrel.call_tool(None, TOOL, **arguments).status_code == 401
+        assert carrel.call_tool(read_only, TOOL, **arguments).status_code == 403
+        assert carrel.call_tool(credential, TOOL, **arguments).status_code == 403

@@ -1,4 +1,4 @@
-"""Rate limits that two instances of the gateway share."""
+"""Two instances of the gateway share one rate limit per user, and one for anonymous callers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.access.conftest import CLOUD, NOTEBOOK, key_maker
+from tests.e2e.access.conftest import CLOUD, NOTEBOOK, build_key_maker
 from tests.support.gateway_process import run_gateway
 from tests.support.mcp_wire import make_call, make_request, post
 
@@ -27,24 +27,28 @@ LEASED_TOKENS = 2
 
 
 @pytest.fixture(scope="module")
-def own_realm() -> str:
+def own_project() -> str:
     """A project of its own, because other tests use up the limit of this machine's address."""
     return f"limits-{uuid.uuid4().hex[:16]}"
 
 
 @pytest.fixture(scope="module")
-def make_key(own_realm: str) -> MakeKey:
-    return key_maker(own_realm)
+def make_key(own_project: str) -> MakeKey:
+    """A function that makes keys for these gateways."""
+    return build_key_maker(own_project)
 
 
 @pytest.fixture(scope="module")
-def pair(own_realm: str, log: Path) -> Iterator[tuple[RunningGateway, RunningGateway]]:
+def pair(own_project: str, log: Path) -> Iterator[tuple[RunningGateway, RunningGateway]]:
     """Two instances of one gateway with low limits."""
-    limits = {
-        f"{kind}_PER_MINUTE": str(LIMIT_PER_MINUTE) for kind in ("READS", "WRITES", "ANONYMOUS")
+    environment = {
+        **CLOUD,
+        "GOOGLE_CLOUD_PROJECT": own_project,
+        "PUBLIC_ACCESS": "true",
+        "READS_PER_MINUTE": str(LIMIT_PER_MINUTE),
+        "WRITES_PER_MINUTE": str(LIMIT_PER_MINUTE),
+        "ANONYMOUS_PER_MINUTE": str(LIMIT_PER_MINUTE),
     }
-    realm = {"GOOGLE_CLOUD_PROJECT": own_realm, "PUBLIC_ACCESS": "true"}
-    environment = {**realm, **CLOUD, **limits}
     with (
         run_gateway(NOTEBOOK, environment, log) as first_gateway,
         run_gateway(NOTEBOOK, environment, log) as second_gateway,
@@ -52,12 +56,14 @@ def pair(own_realm: str, log: Path) -> Iterator[tuple[RunningGateway, RunningGat
         yield first_gateway, second_gateway
 
 
-def ask(gateway: RunningGateway, tool: str, key: str | None) -> httpx2.Response:
+def call_tool(gateway: RunningGateway, tool: str, key: str | None) -> httpx2.Response:
+    """Call a tool with a key, or anonymously."""
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}" if key else None}
     return post(gateway.endpoint, make_call(tool, {}), headers)
 
 
 def is_limited(response: httpx2.Response) -> bool:
+    """Return whether the rate limit rejected this call."""
     assert response.status_code == 200
     result = response.json()["result"]
     return bool(result.get("isError")) and "RATE_LIMITED" in result["content"][0]["text"]
@@ -69,10 +75,11 @@ def test_two_instances_share_one_limit(
 ) -> None:
     key = make_key(user) if user else None
     start = time.monotonic()
-    accepted_count = sum(
-        not is_limited(ask(pair[n % 2], tool, key)) for n in range(3 * LIMIT_PER_MINUTE)
-    )
+    responses = [call_tool(pair[number % 2], tool, key) for number in range(3 * LIMIT_PER_MINUTE)]
     minutes = (time.monotonic() - start) / 60
+
+    accepted_count = [is_limited(response) for response in responses].count(False)
+    # The limit starts full, and is refilled while the calls run.
     assert (
         LIMIT_PER_MINUTE - LEASED_TOKENS
         <= accepted_count
@@ -84,19 +91,19 @@ def test_a_limited_call_says_when_to_retry(
     pair: tuple[RunningGateway, RunningGateway], make_key: MakeKey
 ) -> None:
     key = make_key("limits.often")
-    answers = [ask(pair[0], "read_notes", key) for _ in range(2 * LIMIT_PER_MINUTE)]
-    limited = next(answer for answer in answers if is_limited(answer))
+    responses = [call_tool(pair[0], "read_notes", key) for _ in range(2 * LIMIT_PER_MINUTE)]
+    limited = next(response for response in responses if is_limited(response))
     error = limited.json()["result"]["content"][0]["text"]
     assert f"Rate limit reached: {LIMIT_PER_MINUTE} calls to tools that read per minute" in error
     assert int(limited.headers["retry-after"]) >= 1
-    assert "retry-after" not in answers[0].headers
-    assert not is_limited(ask(pair[0], "read_notes", make_key("limits.other")))
+    assert "retry-after" not in responses[0].headers
+    assert not is_limited(call_tool(pair[0], "read_notes", make_key("limits.other")))
 
 
-def test_listing_is_not_counted(
+def test_listing_tools_does_not_count_against_the_limit(
     pair: tuple[RunningGateway, RunningGateway], make_key: MakeKey
 ) -> None:
     headers: dict[str, str | None] = {"authorization": f"Bearer {make_key('limits.lists')}"}
     for _ in range(2 * LIMIT_PER_MINUTE):
-        listed = post(pair[0].endpoint, make_request("tools/list"), headers)
-        assert listed.json()["result"]["tools"]
+        response = post(pair[0].endpoint, make_request("tools/list"), headers)
+        assert response.json()["result"]["tools"]

@@ -1,4 +1,4 @@
-"""The tools that readers, editors and owners of the knowledge base may call."""
+"""Only editors and owners may call curating tools, which change the knowledge base."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from infra.build.discovery import tools
 from shared.core.caller import FULL_ACCESS, Role, Scope
-from tests.e2e.access.conftest import in_access
+from tests.e2e.access.conftest import make_key_with_role, run_on_access_store
 
 if TYPE_CHECKING:
     from tests.e2e.access.all_tools_gateway import Carrel
@@ -20,31 +20,35 @@ CURATING_TOOLS = {
 
 
 def list_tools(carrel: Carrel, key: str) -> set[str]:
-    answer = carrel.send(key, "tools/list").json()
-    return {tool["name"] for tool in answer["result"]["tools"]}
+    """Return the names of the tools that a user sees."""
+    response = carrel.send_request(key, "tools/list")
+    return {tool["name"] for tool in response.json()["result"]["tools"]}
 
 
 @pytest.mark.parametrize("tool", sorted(CURATING_TOOLS))
-def test_a_reader_cannot_curate_and_learns_what_is_missing(
+def test_a_reader_cannot_curate_and_learns_which_role_is_needed(
     carrel: Carrel, make_key: MakeKey, tool: str
 ) -> None:
     key = make_key("roles.reader")
     assert tool not in list_tools(carrel, key)
-    error = carrel.ask(key, tool).json()["error"]
+    error = carrel.call_tool(key, tool).json()["error"]
     assert error["data"]["code"] == "FORBIDDEN"
     assert "carrel accounts role roles.reader editor" in error["message"]
 
 
-def test_a_reader_changes_nothing_whatever_id_they_guess(
-    carrel: Carrel, make_key: MakeKey, realm: str
+def test_a_reader_cannot_change_a_source_whose_id_they_guess(
+    carrel: Carrel, make_key: MakeKey, project: str
 ) -> None:
-    """The answers do not even say whether an id exists."""
-    in_access(realm, lambda store: store.accounts.set_role("roles.author", Role.EDITOR))
-    author, reader = make_key("roles.author"), make_key("roles.guessing")
-    saved = carrel.ask(author, "save_note", text="The harbour master keeps the lamp oil.").json()
-    note = saved["result"]["structuredContent"]
-    before = carrel.ask(reader, "get_source", source_id=note["source_id"], detail="full").json()
-    answers = set()
+    """Errors do not even say whether an id exists: they are the same for a note and for "none"."""
+    author = make_key_with_role(make_key, project, "roles.author", Role.EDITOR)
+    reader = make_key("roles.guessing")
+    response = carrel.call_tool(author, "save_note", text="The harbour master keeps the lamp oil.")
+    note = response.json()["result"]["structuredContent"]
+    before = carrel.call_tool(
+        reader, "get_source", source_id=note["source_id"], detail="full"
+    ).json()
+
+    errors = set()
     for source_id, chunk_id in ((note["source_id"], note["chunk_ids"][0]), ("none", "none-1")):
         attempts: list[tuple[str, dict[str, Any]]] = [
             ("save_note", {"text": "Mine.", "chunk_id": chunk_id}),
@@ -52,40 +56,40 @@ def test_a_reader_changes_nothing_whatever_id_they_guess(
             ("save_note", {"source_id": source_id, "revision": 1, "restore_revision": 1}),
             ("edit_source", {"source_id": source_id, "revision": 1, "title": "Mine"}),
             ("save_link", {"url": f"https://client.example/{source_id}"}),
-            *(
-                ("forget", target | {"forgotten": forgotten})
-                for target in ({"source_id": source_id}, {"chunk_id": chunk_id})
-                for forgotten in (True, False)
-            ),
+            ("forget", {"source_id": source_id, "forgotten": True}),
+            ("forget", {"source_id": source_id, "forgotten": False}),
+            ("forget", {"chunk_id": chunk_id, "forgotten": True}),
+            ("forget", {"chunk_id": chunk_id, "forgotten": False}),
         ]
         for tool, arguments in attempts:
-            error = carrel.ask(reader, tool, **arguments).json()["error"]
-            answers.add((tool, error["data"]["code"], error["message"]))
-            assert carrel.ask(None, tool, **arguments).status_code == 401
-    assert {(tool, code) for tool, code, _ in answers} == {
-        (tool, "FORBIDDEN") for tool in ("save_note", "save_link", "edit_source", "forget")
-    }
-    assert len(answers) == 4
-    after = carrel.ask(reader, "get_source", source_id=note["source_id"], detail="full").json()
+            error = carrel.call_tool(reader, tool, **arguments).json()["error"]
+            assert error["data"]["code"] == "FORBIDDEN"
+            errors.add((tool, error["message"]))
+            assert carrel.call_tool(None, tool, **arguments).status_code == 401
+    tools_of_errors = sorted(tool for tool, _ in errors)
+    assert tools_of_errors == ["edit_source", "forget", "save_link", "save_note"]  # one error each
+
+    after = carrel.call_tool(
+        reader, "get_source", source_id=note["source_id"], detail="full"
+    ).json()
     assert after["result"]["structuredContent"] == before["result"]["structuredContent"]
 
 
 @pytest.mark.parametrize("role", [Role.EDITOR, Role.OWNER])
-def test_a_role_opens_its_tools_with_the_next_call(
-    carrel: Carrel, make_key: MakeKey, realm: str, role: Role
+def test_a_new_role_applies_from_the_next_call(
+    carrel: Carrel, make_key: MakeKey, project: str, role: Role
 ) -> None:
-    key = make_key("roles.changing")
-    in_access(realm, lambda store: store.accounts.set_role("roles.changing", role))
+    key = make_key_with_role(make_key, project, "roles.changing", role)
     assert list_tools(carrel, key) >= CURATING_TOOLS
-    in_access(realm, lambda store: store.accounts.set_role("roles.changing", None))
+    run_on_access_store(project, lambda store: store.accounts.set_role("roles.changing", None))
     assert not list_tools(carrel, key) & CURATING_TOOLS
 
 
-def test_an_owner_without_the_scope_is_asked_for_it(
-    carrel: Carrel, make_key: MakeKey, realm: str
+def test_an_owner_without_the_scope_curate_must_request_it(
+    carrel: Carrel, make_key: MakeKey, project: str
 ) -> None:
-    in_access(realm, lambda store: store.accounts.set_role("roles.owner", Role.OWNER))
+    make_key_with_role(make_key, project, "roles.owner", Role.OWNER)
     key = make_key("roles.owner", FULL_ACCESS - {Scope.CURATE})
-    response = carrel.ask(key, "forget", source_id="baking")
+    response = carrel.call_tool(key, "forget", source_id="baking")
     assert response.status_code == 403
     assert "carrel:curate" in response.headers["www-authenticate"]

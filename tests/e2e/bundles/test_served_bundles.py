@@ -1,4 +1,4 @@
-"""Deployed bundles run with only their requirements installed, as in the cloud."""
+"""Deployed functions run from their bundles with only their requirements installed."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 STARTED_NAMES = (GATEWAY, "get_chunk", "cluster")
+"""The functions whose requirements pip installs."""
 EMBEDDING_NAMES = ("search_kb", "embed")
 KEY: Final = "sk-of-tests"
 DIMENSION: Final = "64"
@@ -72,8 +73,8 @@ def openai() -> Iterator[FakeOpenAI]:
 
 def find_manifest_entry(staged: Path, name: str) -> dict[str, Any]:
     """Return the manifest entry of a function."""
-    manifest: dict[str, Any] = json.loads((staged / "manifest.json").read_bytes())["functions"]
-    [entry] = [entry for entry in manifest.values() if entry["name"] == name]
+    functions = json.loads((staged / "manifest.json").read_bytes())["functions"].values()
+    [entry] = [function for function in functions if function["name"] == name]
     return dict(entry)
 
 
@@ -94,14 +95,15 @@ def run_pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def install(requirements: Path, parent: Path) -> Path:
     """Install requirements into a new environment, and return its Python.
 
-    Skip the test without a package index, which pip's download of one small package shows.
+    Skip the test if pip cannot download one small package, because then it reaches no index.
     """
     venv.create(parent, with_pip=True)
     python = parent / "bin" / "python"
     lines = requirements.read_text("utf-8").replace("\\\n", " ").splitlines()
-    smallest = parent / "smallest.txt"
-    smallest.write_text(next(line for line in lines if line.startswith("idna==")))
-    if run_pip(python, "download", "--no-deps", "-d", str(parent), "-r", str(smallest)).returncode:
+    small_file = parent / "small.txt"
+    small_file.write_text(next(line for line in lines if line.startswith("idna==")))
+    download = ("download", "--no-deps", "-d", str(parent), "-r", str(small_file))
+    if run_pip(python, *download).returncode:
         pytest.skip("pip reaches no package index here")
     process = run_pip(
         python, "install", "--no-compile", "--require-hashes", "-r", str(requirements)
@@ -142,8 +144,9 @@ def test_an_archive_runs_with_only_its_requirements(
     program = Program(folder / "main.py", python, environment, folder)
     with serve_as_in_the_cloud(program, tmp_path / "log") as url:
         path = "/health" if name == GATEWAY else "/"
-        answer = httpx2.get(url + path, headers={"host": "localhost:8080"}, timeout=30)
-    assert answer.json()["status"] == ("degraded" if name == GATEWAY else "ok")
+        response = httpx2.get(url + path, headers={"host": "localhost:8080"}, timeout=30)
+    # The gateway's tools have no URLs here.
+    assert response.json()["status"] == ("degraded" if name == GATEWAY else "ok")
 
 
 @contextmanager
@@ -158,9 +161,9 @@ def serve_function(
         python = install_environment(
             (folder / "requirements.txt").read_bytes(), LAPTOP / "environments"
         )
+    names = {*entry["settings"], *entry["secrets"]}
     variables = {
-        **{setting: settings[setting] for setting in settings if setting in entry["settings"]},
-        **{setting: settings[setting] for setting in settings if setting in entry["secrets"]},
+        **{name: value for name, value in settings.items() if name in names},
         "GOOGLE_CLOUD_PROJECT": settings["GOOGLE_CLOUD_PROJECT"],
         "GOOGLE_APPLICATION_CREDENTIALS": str(write_credentials_file(parent)),
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
@@ -180,18 +183,19 @@ async def assert_found_by_meaning(
     chunks = [chunk for book in books for chunk in book.chunks]
     async with httpx2.AsyncClient(timeout=60) as client:
         with serve_function(staged, "embed", settings, parent) as url:
-            body = (await client.post(url)).json()
-        assert body["state"] == "finished"
-        assert body["failures"] == []
-        assert body["counts"]["embedded"] == len(chunks)
+            report = (await client.post(url)).json()
+        assert report["state"] == "finished"
+        assert report["failures"] == []
+        assert report["counts"]["embedded"] == len(chunks)
+
         await index_all(ctx)
         arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
         call_request = make_call_request(SEARCH_KB, Caller.of("reader"), arguments)
         text = call_request.model_dump_json()
         headers = {"content-type": "application/json"}
         with serve_function(staged, "search_kb", settings, parent) as url:
-            answer = (await client.post(url, content=text, headers=headers)).json()
-    [hit] = answer["result"]["results"]
+            call_answer = (await client.post(url, content=text, headers=headers)).json()
+    [hit] = call_answer["result"]["results"]
     assert hit["chunk_id"] == chunks[-1].chunk_id
     assert hit["found_by"] == ["semantic"]
 
@@ -222,7 +226,7 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
         "OPENAI_API_KEY": KEY,
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
-    assert openai.text_counts == [5, 1]
+    assert openai.text_counts == [5, 1]  # all passages at once, then the query
 
 
 @pytest.mark.anyio
@@ -258,10 +262,10 @@ def test_a_bundle_has_only_the_providers_it_needs(
     name: str, providers: set[str], staged: Path
 ) -> None:
     with ZipFile(staged / find_manifest_entry(staged, name)["bundle"]) as packed:
-        files = {name.rpartition("/")[2] for name in packed.namelist()}
+        file_names = {path.rpartition("/")[2] for path in packed.namelist()}
     all_providers = {
         f"{provider}_{capability}.py"
         for provider in ("vertex", "openai", "local")
         for capability in ("embedding", "generation")
     }
-    assert files & all_providers == providers
+    assert file_names & all_providers == providers

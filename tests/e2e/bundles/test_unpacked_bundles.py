@@ -1,4 +1,4 @@
-"""Functions run from their bundles with only their own files and variables."""
+"""Unpacked bundles are shared and reused, and a function gets only its files and variables."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ SECRETS = {
     "OPENAI_API_KEY": "of those that embed",
     "AWS_SECRET_ACCESS_KEY": "of whoever runs this",
 }
+"""The value of each secret, which says who may read it."""
 REPORT_SCRIPT = """
 import json, os, sys
 from importlib.util import find_spec
@@ -44,19 +45,20 @@ def is_importable(name):
 
 names = sys.argv[1:]
 folders = [folder for kind in ("tools/*/*", "jobs/*") for folder in Path("functions").glob(kind)]
-ours = sorted(folder.name for folder in folders)
-report = {"variables": dict(os.environ), "path": sys.path, "ours": ours}
-print(json.dumps(report | {"modules": [name for name in names if is_importable(name)]}))
+print(json.dumps({
+    "variables": dict(os.environ),
+    "path": sys.path,
+    "functions": sorted(folder.name for folder in folders),
+    "modules": [name for name in names if is_importable(name)],
+}))
 """
+"""A program that prints its variables, path, tools and jobs, and importable modules as JSON."""
 MODULES = (
-    *(
-        "shared.core.settings",
-        "functions_framework",
-        "google.cloud.firestore",
-        "functions.gateway.main",
-    ),
-    *("shared.accounts", "mcp", "sklearn", "infra", "tests", "pytest", "uv", "carrel"),
-)
+    "shared.core.settings", "functions_framework", "google.cloud.firestore",
+    "functions.gateway.main", "shared.accounts", "mcp", "sklearn", "infra", "tests", "pytest", "uv",
+    "carrel",
+)  # fmt: skip
+"""The modules that the program tries to import."""
 
 
 def run_and_report(name: str) -> dict[str, Any]:
@@ -70,8 +72,8 @@ def run_and_report(name: str) -> dict[str, Any]:
         text=True,
         check=True,
     )
-    answer: dict[str, Any] = json.loads(process.stdout)
-    return answer
+    report: dict[str, Any] = json.loads(process.stdout)
+    return report
 
 
 COMMON_MODULES = {"shared.core.settings", "functions_framework", "google.cloud.firestore"}
@@ -79,7 +81,7 @@ COMMON_MODULES = {"shared.core.settings", "functions_framework", "google.cloud.f
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "modules", "secrets", "own_modules"),
+    ("name", "modules", "secrets", "tools_and_jobs"),
     [
         (
             "gateway",
@@ -98,15 +100,16 @@ COMMON_MODULES = {"shared.core.settings", "functions_framework", "google.cloud.f
     ],
 )
 def test_a_function_has_only_its_modules_and_variables(
-    name: str, modules: set[str], secrets: set[str], own_modules: list[str]
+    name: str, modules: set[str], secrets: set[str], tools_and_jobs: list[str]
 ) -> None:
     report = run_and_report(name)
     assert set(report["modules"]) == modules
     assert report["variables"].keys() & SECRETS.keys() == secrets
     assert report["variables"]["GOOGLE_CLOUD_PROJECT"] == "carrel"
-    assert report["ours"] == own_modules
-    inside = [path for path in report["path"] if path.startswith(str(ROOT))]
-    assert [path for path in inside if not path.startswith(str(LAPTOP))] == []
+    assert report["functions"] == tools_and_jobs
+    # Of the repository, only the folder with unpacked bundles and their environments is searched.
+    repository_paths = [path for path in report["path"] if path.startswith(str(ROOT))]
+    assert [path for path in repository_paths if not path.startswith(str(LAPTOP))] == []
 
 
 @pytest.mark.parametrize(
@@ -139,8 +142,8 @@ def test_using_a_bundle_marks_its_environment_as_used() -> None:
 def test_concurrent_requests_share_an_environment() -> None:
     with ThreadPoolExecutor(4) as threads:
         futures = [threads.submit(pack_bundles, ["get_chunk"]) for _ in range(4)]
-    first, *others = [future.result() for future in futures]
-    assert others == [first] * 3
+    bundles = [future.result() for future in futures]
+    assert bundles == [bundles[0]] * 4
 
 
 def test_a_failed_installation_leaves_no_environment(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from infra.local.emulator import PROJECT, run_emulator
 from infra.local.emulator_programs import EmulatorError
 from infra.local.local_database import STATE
 from infra.local.processes import StartError
-from tests.e2e.conformance.run import REVISIONS, gateways, run_all
+from tests.e2e.conformance.run import REVISIONS, run_all, serve_gateways
 from tests.e2e.conformance.suite import Outcome, Suite
 from tests.support.npm import NotInstalled
 
@@ -27,13 +27,13 @@ def main() -> int:
     click.echo("Starting an emulator and the gateways ...")
     with run_emulator() as host:
         os.environ["FIRESTORE_EMULATOR_HOST"] = host
-        with gateways(PROJECT, log) as under_test:
+        with serve_gateways(PROJECT, log) as under_test:
             outcomes = run_all(suite, under_test)
     _print_outcomes(outcomes)
-    faulty = any(outcome.faults for row in outcomes.values() for outcome in row)
-    if faulty:
+    has_faults = any(outcome.faults for row in outcomes.values() for outcome in row)
+    if has_faults:
         click.echo(f"\nThe gateways' log: {log}")
-    return int(faulty)
+    return int(has_faults)
 
 
 def _print_outcomes(outcomes: dict[str, list[Outcome]]) -> None:

@@ -1,4 +1,4 @@
-"""The scenarios, and the gateways against which they run."""
+"""Runs the scenarios of the conformance suite against gateways."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.e2e.conformance.suite import Outcome, Suite
 
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
+"""The last revision with a handshake, and the stateless revision."""
 SCENARIOS: Final = (
     "server-initialize",
     "server-stateless",
@@ -53,14 +54,14 @@ class Gateways:
 
 
 @contextmanager
-def gateways(project: str, log: Path) -> Iterator[Gateways]:
+def serve_gateways(project: str, log: Path) -> Iterator[Gateways]:
     """Serve both gateways until the block ends.
 
     Args:
         project: The Google Cloud project that gets a small knowledge base.
         log: The file to which the gateways log.
     """
-    asyncio.run(_store_sources(project))
+    asyncio.run(_fill_project(project))
     environment = {"GOOGLE_CLOUD_PROJECT": project}
     with (
         run_gateway(INLINE_MAIN, environment, log) as carrel,
@@ -81,7 +82,7 @@ def run_all(suite: Suite, under_test: Gateways) -> dict[str, list[Outcome]]:
     }
 
 
-async def _store_sources(project: str) -> None:
+async def _fill_project(project: str) -> None:
     app = App(Settings(google_cloud_project=project))
     try:
         await store_sources(app.context(Caller(), Meter()), BAKING, SAILING)

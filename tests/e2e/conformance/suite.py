@@ -100,6 +100,6 @@ def _make_outcome(
 
 
 def _is_fault(check: dict[str, Any]) -> bool:
-    """Return whether a check failed. A check that does not concern the server is no fault."""
+    """Return whether a check failed. A check that does not concern the server is not a fault."""
     could_not_run = check["status"] == "SKIPPED" and "errorMessage" in check
     return could_not_run or check["status"] in {"FAILURE", "WARNING"}

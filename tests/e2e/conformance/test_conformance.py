@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.conformance.run import REVISIONS, gateways, run_all
+from tests.e2e.conformance.run import REVISIONS, run_all, serve_gateways
 from tests.e2e.conformance.suite import Suite
 from tests.support.npm import NotInstalled
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def suite() -> Suite:
-    """The suite, which is installed from npm once."""
+    """The suite, installed from npm. Skip the test if it cannot be installed."""
     try:
         return Suite()
     except NotInstalled as error:
@@ -28,7 +28,7 @@ def suite() -> Suite:
 
 def test_every_applicable_scenario_passes_at_both_revisions(suite: Suite, tmp_path: Path) -> None:
     project = f"conformance-{uuid.uuid4().hex[:16]}"
-    with gateways(project, tmp_path / "functions.log") as under_test:
+    with serve_gateways(project, tmp_path / "functions.log") as under_test:
         outcomes = run_all(suite, under_test)
     faults = {
         f"{name} at {revision}": outcome.faults

@@ -1,4 +1,4 @@
-"""A fake Google Cloud for each test."""
+"""Fixtures of the tests of deployment: a fake Google Cloud and a checkout for each test."""
 
 from __future__ import annotations
 

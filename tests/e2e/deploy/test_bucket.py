@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from tests.support.deploying_checkout import Checkout
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
-SAFE = {
+SAFE_FIELDS = {
     "versioning": {"enabled": True},
     "iamConfiguration": {
         "uniformBucketLevelAccess": {"enabled": True},
         "publicAccessPrevention": "enforced",
     },
 }
+"""The fields of a versioned and private bucket, as in Google's API."""
 
 
 def test_a_new_bucket_is_versioned_and_private(
@@ -29,7 +30,7 @@ def test_a_new_bucket_is_versioned_and_private(
     cloud = checkout.make_cloud()
     assert cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
     assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
-    assert SAFE.items() <= storage.buckets[cloud.deployment.bucket].items()
+    assert SAFE_FIELDS.items() <= storage.buckets[cloud.deployment.bucket].items()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_an_existing_bucket_becomes_versioned_and_private(
         **existing,
     }
     assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
-    assert bucket == {"projectNumber": PROJECT_NUMBER, "labels": {"mine": "yes"}, **SAFE}
+    assert bucket == {"projectNumber": PROJECT_NUMBER, "labels": {"mine": "yes"}, **SAFE_FIELDS}
 
 
 def test_a_correct_bucket_is_not_changed(checkout: Checkout, storage: FakeCloudStorage) -> None:
@@ -68,7 +69,13 @@ def test_a_correct_bucket_is_not_changed(checkout: Checkout, storage: FakeCloudS
     assert storage.calls["bucket"] - calls_before == 1  # the read of its state
 
 
-@pytest.mark.parametrize("bucket", [{"projectNumber": "987654321098"}, {"closed": True}])
+@pytest.mark.parametrize(
+    "bucket",
+    [
+        {"projectNumber": "987654321098"},
+        {"closed": True},  # the caller may not even read it
+    ],
+)
 def test_a_bucket_of_another_project_is_never_used(
     bucket: dict[str, Any], checkout: Checkout, storage: FakeCloudStorage
 ) -> None:

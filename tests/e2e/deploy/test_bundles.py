@@ -1,4 +1,7 @@
-"""The content and the names of bundles, and their entries in the manifest."""
+"""A bundle contains the code of one function and its requirements, and nothing else.
+
+A manifest lists the bundles. The name of a bundle contains a hash of its content.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import pytest
 
 from infra.build.bundles import pack, stage
 from infra.build.discovery import ROOT
-from infra.build.functions import functions
+from infra.build.functions import Function, functions
 from infra.build.imports import follow_imports
 from infra.build.requirements import CONSTRAINTS, find_requirements, lock_requirements
 from shared.core.errors import InvalidInput
@@ -34,11 +37,13 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def manifest(target: Path) -> dict[str, Any]:
+    """The functions in the manifest of the staged bundles, by key."""
     content: dict[str, Any] = json.loads((target / "manifest.json").read_text())["functions"]
     return content
 
 
 def parse_requirement_names(requirements: Path) -> set[str]:
+    """Return the names of the packages that a file of requirements pins."""
     return {line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line}
 
 
@@ -85,14 +90,14 @@ def test_the_archives_name_does_not_depend_on_compression(target: Path, tmp_path
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.py", "2"), ("b.py", "1")])
-def test_another_content_or_path_makes_another_name(
+def test_the_archives_name_depends_on_content_and_paths(
     tmp_path: Path, name: str, content: str
 ) -> None:
     bundles = []
-    for file, text in [("a.py", "1"), (name, content)]:
-        folder = tmp_path / f"{file}{text}"
+    for file_name, text in [("a.py", "1"), (name, content)]:
+        folder = tmp_path / f"{file_name}{text}"
         folder.mkdir()
-        (folder / file).write_text(text)
+        (folder / file_name).write_text(text)
         bundles.append(pack(folder, tmp_path, "key").name)
     assert len(set(bundles)) == 2
 
@@ -109,13 +114,13 @@ def test_files_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:
     assert not (tmp_path / "list-tags").exists()
 
 
-def test_other_files_beside_the_bundles_stay(tmp_path: Path) -> None:
+def test_other_files_next_to_the_bundles_are_kept(tmp_path: Path) -> None:
     names = ["laptop/lock", "last-good/bundle.zip", "last-good.json", "last-good.tfvars.json"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     stage(tmp_path, only=["get_chunk"])
-    assert [(tmp_path / name).exists() for name in names] == [True] * 4
+    assert all((tmp_path / name).exists() for name in names)
 
 
 def test_a_failed_run_leaves_no_old_manifest(tmp_path: Path) -> None:
@@ -178,18 +183,16 @@ def assert_complete(target: Path, manifest: dict[str, Any]) -> None:
 
 
 def test_a_bundle_requires_only_what_it_imports(target: Path) -> None:
-    chunk, search = (
+    get_chunk, search_kb, gateway, ingest = (
         parse_requirement_names(target / key / "requirements.txt")
-        for key in ("get-chunk", "search-kb")
+        for key in ("get-chunk", "search-kb", "gateway", "ingest")
     )
-    assert {"functions-framework", "google-cloud-firestore", "tzdata"} <= chunk
-    assert {"google-genai", "pystemmer", "mcp", "onnxruntime", "numpy"} & chunk == set()
-    assert {"google-genai", "pystemmer"} <= search
-    assert {"mcp", "onnxruntime", "scikit-learn"} & search == set()
-    assert {"mcp", "jinja2", "pyjwt"} <= parse_requirement_names(
-        target / "gateway" / "requirements.txt"
-    )
-    assert "google-cloud-storage" in parse_requirement_names(target / "ingest" / "requirements.txt")
+    assert {"functions-framework", "google-cloud-firestore", "tzdata"} <= get_chunk
+    assert {"google-genai", "pystemmer", "mcp", "onnxruntime", "numpy"} & get_chunk == set()
+    assert {"google-genai", "pystemmer"} <= search_kb
+    assert {"mcp", "onnxruntime", "scikit-learn"} & search_kb == set()
+    assert {"mcp", "jinja2", "pyjwt"} <= gateway
+    assert "google-cloud-storage" in ingest
 
 
 def test_every_requirement_has_its_locked_version_and_hash(target: Path) -> None:
@@ -263,5 +266,5 @@ def test_a_version_that_does_not_exist_is_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", functions(), ids=lambda function: function.key)
-def test_every_import_of_functions_is_in_pyproject(function: Any) -> None:
+def test_every_import_of_functions_is_in_pyproject(function: Function) -> None:
     assert find_requirements(follow_imports(function.main).other_modules)

@@ -1,4 +1,4 @@
-"""Commands with --cloud use the deployment of this checkout."""
+"""Commands with `--cloud` take settings and secrets from the deployment of this checkout."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ VARIABLES = (
     "GOOGLE_CLOUD_QUOTA_PROJECT", "INGEST_BUCKET", "OPENAI_API_KEY", "OPENAI_DIMENSION",
     "READWISE_TOKEN", "TIME_ZONE", "VERTEX_DIMENSION",
 )  # fmt: skip
+"""The environment variables that the commands of these tests read or set."""
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unset the variables for the test."""
+def unset_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unset the variables before the test, and restore them after it."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def deployment_file(tmp_path: Path, project: str) -> Path:
+    """The file of a deployment that embeds with Vertex AI."""
     path = tmp_path / "deployment.tfvars.json"
     settings = {"EMBEDDING_PROVIDER": "vertex"}
     save_deployment(Deployment(project=project, settings=settings, embedding_dimension=1024), path)
@@ -99,7 +101,7 @@ def test_commands_work_without_the_functions_secrets(
     assert Settings().google_cloud_project == project
 
 
-def test_texts_are_in_terraforms_bucket(deployment_file: Path, project: str) -> None:
+def test_ingest_reads_texts_from_terraforms_bucket(deployment_file: Path, project: str) -> None:
     use_deployment(embedding=True, path=deployment_file)
     texts = f"gs://{project}-carrel-texts"
     settings = Settings()
@@ -109,7 +111,7 @@ def test_texts_are_in_terraforms_bucket(deployment_file: Path, project: str) -> 
     assert '"${var.project}-carrel-texts"' in terraform
 
 
-def test_texts_can_be_in_a_configured_bucket(tmp_path: Path, project: str) -> None:
+def test_ingest_can_read_texts_from_another_bucket(tmp_path: Path, project: str) -> None:
     settings = {"EMBEDDING_PROVIDER": "vertex", "INGEST_BUCKET": "gs://elsewhere/notes"}
     path = tmp_path / "deployment.tfvars.json"
     save_deployment(Deployment(project=project, settings=settings), path)
@@ -127,7 +129,7 @@ def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> Non
 
 @pytest.fixture
 def values(project: str, google: FakeGoogleCloud) -> SecretValues:
-    """Secret Manager's values of that project."""
+    """The secrets of the project in Secret Manager."""
     session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
     google.projects[project].services.add("secretmanager.googleapis.com")
     return SecretValues(GoogleApi(session, google.address), project)

@@ -1,4 +1,4 @@
-"""The commands of a build exist, and the build has what they need."""
+"""The commands that `cloudbuild.yaml` runs exist, and the build provides what they need."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from infra.cloud.smoke_key import SECRET_NAME
 
 BUILD: Final[dict[str, Any]] = yaml.safe_load((ROOT / "cloudbuild.yaml").read_text("utf-8"))
 STEPS: Final[dict[str, dict[str, Any]]] = {step["id"]: step for step in BUILD["steps"]}
-LINES: Final = [
+SCRIPT_LINES: Final = [
     line for step in STEPS.values() for line in str(step.get("script", "")).splitlines()
 ]
 MAKEFILE: Final = (ROOT / "Makefile").read_text("utf-8")
 
 
 def parse_seconds(text: str) -> int:
+    """Parse a duration such as `600s`."""
     return int(text.removesuffix("s"))
 
 
@@ -46,13 +47,13 @@ def test_the_build_follows_the_published_schema() -> None:
     assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("make ")])
+@pytest.mark.parametrize("line", [line for line in SCRIPT_LINES if line.startswith("make ")])
 def test_every_make_target_of_the_build_exists(line: str) -> None:
     target = line.split()[1]
     assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("carrel ")])
+@pytest.mark.parametrize("line", [line for line in SCRIPT_LINES if line.startswith("carrel ")])
 def test_every_command_of_the_build_exists(line: str) -> None:
     _, name, *arguments = line.split()
     command = main.get_command(click.Context(main), name)
@@ -75,10 +76,9 @@ def test_all_steps_with_the_environment_have_the_same_image() -> None:
     assert images == {STEPS["check"]["name"]}
 
 
-def test_the_build_has_the_time_of_all_its_steps() -> None:
-    assert sum(parse_seconds(step["timeout"]) for step in STEPS.values()) <= parse_seconds(
-        BUILD["timeout"]
-    )
+def test_the_builds_time_limit_covers_those_of_its_steps() -> None:
+    total_seconds = sum(parse_seconds(step["timeout"]) for step in STEPS.values())
+    assert total_seconds <= parse_seconds(BUILD["timeout"])
 
 
 def test_terraform_creates_the_account_of_builds() -> None:

@@ -1,4 +1,4 @@
-"""Deployments: the first, repeated ones, after a kill, and rollbacks."""
+"""A deployment can be repeated, is resumed after a kill, and is rolled back if it fails."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
 
 def read_keys(project: str) -> list[AccessKey]:
+    """Return the stored access keys."""
+
     async def list_keys() -> list[AccessKey]:
         connection = Connection(project, "access")
         try:
@@ -76,10 +78,10 @@ def test_a_first_deployment_creates_everything(
     deployment = json.loads(storage.read_text(bucket, "deployment.tfvars.json"))
     assert release == {"manifest": manifest, "deployment": deployment}
     assert checkout.read_running() == {
-        name: f["bundle"] for name, f in manifest["functions"].items()
+        name: function["bundle"] for name, function in manifest["functions"].items()
     }
-    [secrets] = google.projects[checkout.project].secrets["ACCESS_SECRETS"]
-    assert len(json.loads(secrets)) == 1
+    [access_secrets] = google.projects[checkout.project].secrets["ACCESS_SECRETS"]
+    assert len(json.loads(access_secrets)) == 1
 
 
 def test_the_manifest_names_the_generation_of_each_bundle(
@@ -88,12 +90,15 @@ def test_the_manifest_names_the_generation_of_each_bundle(
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
     bucket = f"{checkout.project}-carrel"
     release = json.loads(storage.read_text(bucket, "releases/last-good.json"))
-    released_functions = release["manifest"]["functions"].values()
-    assert {
+    stored_generations = {
         name: storage.blobs[bucket, name].generation
         for name in storage.list_names(bucket)
         if name.startswith("bundles/")
-    } == {entry["bundle"]: entry["generation"] for entry in released_functions}
+    }
+    released_functions = release["manifest"]["functions"].values()
+    assert stored_generations == {
+        function["bundle"]: function["generation"] for function in released_functions
+    }
 
 
 def test_the_smoke_test_has_its_own_read_only_key(
@@ -111,8 +116,9 @@ def test_deploying_again_updates_only_changed_functions(checkout: Checkout) -> N
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
     checkout.write_code(WORKING_CODE | {"search-kb": "better"})
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    assert sorted(checkout.read_deployed()[:3]) == ["embed", "gateway", "search-kb"]
-    assert checkout.read_deployed()[3:] == ["search-kb"]
+    first_deployed, redeployed = checkout.read_deployed()[:3], checkout.read_deployed()[3:]
+    assert sorted(first_deployed) == ["embed", "gateway", "search-kb"]
+    assert redeployed == ["search-kb"]
     assert len(read_keys(checkout.project)) == 1
 
 
@@ -128,12 +134,14 @@ def test_deploying_again_updates_only_changed_functions(checkout: Checkout) -> N
 def test_a_deployment_killed_at_any_step_can_be_resumed(
     kill_line: str, checkout: Checkout, storage: FakeCloudStorage, google: FakeGoogleCloud
 ) -> None:
+    """The process is killed when it prints a line that contains `kill_line`."""
     arguments = json.dumps([str(checkout.folder), checkout.project, checkout.google, kill_line])
     command = [sys.executable, "-m", "tests.support.killed_deploy", arguments]
     killed_process = subprocess.run(
         command, cwd=ROOT, env=os.environ, capture_output=True, check=False
     )
     assert killed_process.returncode == -signal.SIGKILL
+
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
     resumed_state = read_state(checkout, storage, google)
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
@@ -144,12 +152,12 @@ def test_a_deployment_killed_at_any_step_can_be_resumed(
 
 def test_a_failed_release_is_rolled_back(checkout: Checkout, storage: FakeCloudStorage) -> None:
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    release_before = checkout.read_running()
+    bundles_before = checkout.read_running()
     release = storage.read_text(f"{checkout.project}-carrel", "releases/last-good.json")
     checkout.write_code(WORKING_CODE | {"gateway": "bad"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    assert checkout.read_running() == release_before
+    assert checkout.read_running() == bundles_before
     assert storage.read_text(f"{checkout.project}-carrel", "releases/last-good.json") == release
     assert "The smoke test failed: the gateway runs bundles/gateway-bad" in get_message(failure)
     assert "The previous release is live again." in get_message(failure)
@@ -157,11 +165,11 @@ def test_a_failed_release_is_rolled_back(checkout: Checkout, storage: FakeCloudS
 
 def test_an_error_in_the_smoke_test_rolls_back(checkout: Checkout) -> None:
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    release_before = checkout.read_running()
+    bundles_before = checkout.read_running()
     checkout.write_code(WORKING_CODE | {"gateway": "broken"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    assert checkout.read_running() == release_before
+    assert checkout.read_running() == bundles_before
     assert "KeyError: 'chunks'\nThe previous release is live again." in get_message(failure)
 
 
@@ -192,11 +200,12 @@ def test_a_failed_first_release_cannot_be_rolled_back(
 
 def test_a_failed_apply_is_rolled_back(checkout: Checkout) -> None:
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    release_before = checkout.read_running()
-    checkout.write_code(WORKING_CODE | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
+    bundles_before = checkout.read_running()
+    kill_shell = "$(kill -9 $PPID)"
+    checkout.write_code(WORKING_CODE | {"embed": kill_shell})
     with pytest.raises(CommandFailed, match="terraform apply failed"):
         run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    assert checkout.read_running() == release_before
+    assert checkout.read_running() == bundles_before
 
 
 def make_hesitant_terraform(folder: Path) -> str:
@@ -218,10 +227,8 @@ def make_hesitant_terraform(folder: Path) -> str:
 
 def test_a_first_release_is_retried(checkout: Checkout, tmp_path: Path) -> None:
     lines: list[str] = []
-    run_steps(
-        replace(checkout, path=make_hesitant_terraform(tmp_path)).make_cloud(lines.append),
-        FULL_DEPLOY,
-    )
+    hesitant_checkout = replace(checkout, path=make_hesitant_terraform(tmp_path))
+    run_steps(hesitant_checkout.make_cloud(lines.append), FULL_DEPLOY)
     assert checkout.read_running().keys() == set(WORKING_CODE)
     [retry_line] = [line for line in lines if "retrying" in line]
     assert "Error 403: not yet" in retry_line
@@ -230,10 +237,9 @@ def test_a_first_release_is_retried(checkout: Checkout, tmp_path: Path) -> None:
 def test_a_later_release_is_not_retried(checkout: Checkout, tmp_path: Path) -> None:
     run_steps(checkout.make_cloud(), FULL_DEPLOY)
     checkout.write_code(WORKING_CODE | {"embed": "better"})
+    hesitant_checkout = replace(checkout, path=make_hesitant_terraform(tmp_path))
     with pytest.raises(CommandFailed, match="Error 403: not yet"):
-        run_steps(
-            replace(checkout, path=make_hesitant_terraform(tmp_path)).make_cloud(), FULL_DEPLOY
-        )
+        run_steps(hesitant_checkout.make_cloud(), FULL_DEPLOY)
 
 
 def test_a_build_deploys_indexes_then_staged_functions(checkout: Checkout) -> None:

@@ -1,11 +1,11 @@
-"""Deploying and destroying with the real Terraform configuration and a fake provider."""
+"""The real Terraform configuration is deployed and destroyed with a fake provider."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,13 +16,13 @@ from infra.cloud.smoke import SmokeReport
 from infra.cloud.smoke_key import SECRET_NAME
 from infra.cloud.teardown import destroy, is_preserved
 from infra.cloud.terraform import FOLDER, Terraform
+from tests.support import terraform_deployment
 from tests.support.deploying_checkout import NEEDS_TERRAFORM, get_message
 from tests.support.fakes.terraform_provider import TerraformProvider
 from tests.support.manifests import make_manifest
-from tests.support.terraform_deployment import Deployment as Copy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from infra.cloud.cloud import Cloud
@@ -31,9 +31,15 @@ if TYPE_CHECKING:
 
 pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
+BEFORE_TERRAFORM = FULL_DEPLOY[:3]
+"""The steps before the first that runs Terraform or stages bundles."""
+UNTIL_PREREQUISITES = FULL_DEPLOY[:6]
+"""The steps until databases, indexes and secrets exist. No function exists then."""
+
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[TerraformProvider]:
+    """The fake Google provider."""
     with TerraformProvider() as terraform_provider:
         yield terraform_provider
 
@@ -41,7 +47,7 @@ def provider() -> Iterator[TerraformProvider]:
 @pytest.fixture
 def cloud(checkout: Checkout, provider: TerraformProvider, tmp_path: Path) -> Cloud:
     """A new deployment of the real configuration."""
-    copy = Copy.prepare(tmp_path / "copy", provider.environment)
+    copy = terraform_deployment.Deployment.prepare(tmp_path / "copy", provider.environment)
     base = checkout.make_cloud()
     terraform = Terraform(
         folder=copy.folder / "infra" / "terraform",
@@ -52,8 +58,8 @@ def cloud(checkout: Checkout, provider: TerraformProvider, tmp_path: Path) -> Cl
     )
 
 
-def make_stage(digest: str) -> Any:
-    """Return a function that stages functions whose bundles have this digest."""
+def make_stage(digest: str) -> Callable[[Path], None]:
+    """Return a function that stages a manifest whose bundles have this digest in their names."""
 
     def stage(target: Path) -> None:
         (target / "bundles").mkdir(parents=True, exist_ok=True)
@@ -65,12 +71,14 @@ def make_stage(digest: str) -> Any:
     return stage
 
 
-async def pass_smoke_test(url: str, _: str) -> SmokeReport:
+async def pass_smoke_test(url: str, _key: str) -> SmokeReport:
+    """Replace the smoke test, which would need a running gateway."""
     assert url.startswith("https://carrel-gateway-")
     return SmokeReport(passed=True, lines=["it answers"])
 
 
 async def fail_smoke_test(_url: str, _key: str) -> SmokeReport:
+    """Replace the smoke test for a release that does not work."""
     return SmokeReport(passed=False, lines=["it does not answer"])
 
 
@@ -81,6 +89,7 @@ def list_resource_kinds(cloud: Cloud) -> set[str]:
 
 
 def find_deployed_digests(cloud: Cloud) -> set[str]:
+    """Return the digests in the names of the bundles that functions run."""
     state = json.loads((cloud.terraform.folder / "terraform.tfstate").read_text())
     [functions] = [
         resource
@@ -102,24 +111,25 @@ def test_the_first_resources_are_in_the_configuration(address: str) -> None:
 
 
 def test_prerequisites_exist_before_any_function(cloud: Cloud) -> None:
-    run_steps(cloud, FULL_DEPLOY[:6])
-    assert {
-        address.partition(".")[0] for address in (*DATABASES, *SECRETS, *GRANTS)
-    } <= list_resource_kinds(cloud)
+    run_steps(cloud, UNTIL_PREREQUISITES)
+    prerequisite_kinds = {address.partition(".")[0] for address in (*DATABASES, *SECRETS, *GRANTS)}
+    assert prerequisite_kinds <= list_resource_kinds(cloud)
     assert "google_cloudfunctions2_function" not in list_resource_kinds(cloud)
     names = {"ACCESS_SECRETS", SECRET_NAME}
     assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.list_addresses())
 
 
-def read_database(name: str) -> dict[str, str]:
+def make_database(name: str) -> dict[str, str]:
+    """Make a database as Google's API describes it."""
     return {"name": name, "locationId": "europe-west1", "type": "FIRESTORE_NATIVE"}
 
 
 def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeGoogleCloud) -> None:
     project = cloud.deployment.project
-    google.projects[project].databases["(default)"] = read_database("(default)")
+    google.projects[project].databases["(default)"] = make_database("(default)")
     with pytest.raises(CommandFailed) as failure:
-        run_steps(cloud, FULL_DEPLOY[:6])
+        run_steps(cloud, UNTIL_PREREQUISITES)
+
     command = shlex.split(get_message(failure).split("Next: ")[1].splitlines()[0])
     assert command == [
         "terraform",
@@ -132,17 +142,18 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
     ]
     assert "Collections of the same names would mix" in get_message(failure)
     assert not list_resource_kinds(cloud)
+
     # The fake provider cannot import, but a database that it creates is in the state, too.
     cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
-    run_steps(cloud, FULL_DEPLOY[:6])
+    run_steps(cloud, UNTIL_PREREQUISITES)
     assert set(DATABASES[:2]) <= set(cloud.terraform.list_addresses())
 
 
 def test_databases_of_terraform_need_no_import(cloud: Cloud, google: FakeGoogleCloud) -> None:
-    run_steps(cloud, FULL_DEPLOY[:6])
+    run_steps(cloud, UNTIL_PREREQUISITES)
     databases = google.projects[cloud.deployment.project].databases
-    databases |= {name: read_database(name) for name in ("(default)", "access")}
-    run_steps(cloud, FULL_DEPLOY[:6])
+    databases |= {name: make_database(name) for name in ("(default)", "access")}
+    run_steps(cloud, UNTIL_PREREQUISITES)
     run_steps(cloud, INDEXES_ONLY)
 
 
@@ -156,10 +167,10 @@ def test_databases_of_terraform_need_no_import(cloud: Cloud, google: FakeGoogleC
 def test_an_incompatible_database_is_never_imported(
     change: dict[str, str], expected: str, cloud: Cloud, google: FakeGoogleCloud
 ) -> None:
-    incompatible_database = read_database("access") | change
+    incompatible_database = make_database("access") | change
     google.projects[cloud.deployment.project].databases["access"] = incompatible_database
     with pytest.raises(CommandFailed) as failure:
-        run_steps(cloud, FULL_DEPLOY[:6])
+        run_steps(cloud, UNTIL_PREREQUISITES)
     assert expected in get_message(failure)
 
 
@@ -208,7 +219,7 @@ def test_destroy_with_data_leaves_nothing(cloud: Cloud) -> None:
 
 
 def test_destroying_nothing_does_nothing(cloud: Cloud) -> None:
-    run_steps(cloud, FULL_DEPLOY[:3])
+    run_steps(cloud, BEFORE_TERRAFORM)
     destroy(cloud, data=False)
     assert list_resource_kinds(cloud) == set()
 
@@ -224,5 +235,5 @@ def test_destroying_nothing_does_nothing(cloud: Cloud) -> None:
         ('google_cloudfunctions2_function.carrel["gateway"]', False),
     ],
 )
-def test_data_is_kept_and_access_to_it_is_not(address: str, *, expected: bool) -> None:
+def test_destroy_keeps_data_but_not_access_to_it(address: str, *, expected: bool) -> None:
     assert is_preserved(address) == expected

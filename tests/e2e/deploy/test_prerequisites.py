@@ -1,4 +1,4 @@
-"""The prerequisites of a deployment: an error names each missing one, with advice."""
+"""An error names each missing prerequisite of a deployment, and says what to do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tests.support.deploying_checkout import Checkout
 
 
-def api(address: str) -> GoogleApi:
+def make_api(address: str) -> GoogleApi:
+    """Make a client of the fake APIs that does not wait between attempts."""
     session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
     return GoogleApi(session, address, sleep=lambda _: None)
 
@@ -43,26 +44,24 @@ def make_terraform(folder: Path, version: str) -> str:
 def test_an_existing_project_has_a_number(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project()
-        assert look_up_project_number(api(google.address), project) == PROJECT_NUMBER
+        assert look_up_project_number(make_api(google.address), project) == PROJECT_NUMBER
 
 
 def test_a_missing_project_is_reported() -> None:
     with FakeGoogleCloud() as google, pytest.raises(CommandFailed) as failure:
-        look_up_project_number(api(google.address), "no-such-project")
-    assert "The project no-such-project does not exist, or you have no access to it" in get_message(
-        failure
-    )
-    assert "Next: gcloud projects describe no-such-project" in get_message(failure)
+        look_up_project_number(make_api(google.address), "no-such-project")
+    message = get_message(failure)
+    assert "The project no-such-project does not exist, or you have no access to it" in message
+    assert "Next: gcloud projects describe no-such-project" in message
 
 
 def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project(services=set())
         with pytest.raises(CommandFailed) as failure:
-            look_up_project_number(api(google.address), project)
-    assert f"gcloud services enable serviceusage.googleapis.com --project {project}" in get_message(
-        failure
-    )
+            look_up_project_number(make_api(google.address), project)
+    command = f"gcloud services enable serviceusage.googleapis.com --project {project}"
+    assert command in get_message(failure)
 
 
 @NEEDS_TERRAFORM
@@ -78,14 +77,16 @@ def test_a_project_without_billing_is_not_changed(
 
 
 @NEEDS_TERRAFORM
-def test_apis_are_enabled_and_awaited(checkout: Checkout, google: FakeGoogleCloud) -> None:
+def test_a_deployment_enables_apis_and_waits_for_them(
+    checkout: Checkout, google: FakeGoogleCloud
+) -> None:
     google.projects[checkout.project].remaining_rejections = 7
     run_steps(checkout.make_cloud(), FULL_DEPLOY[:3])
     assert google.projects[checkout.project].services == set(SERVICES)
 
 
 @NEEDS_TERRAFORM
-def test_spans_for_google_need_two_apis_more(checkout: Checkout, google: FakeGoogleCloud) -> None:
+def test_spans_for_google_need_two_more_apis(checkout: Checkout, google: FakeGoogleCloud) -> None:
     cloud = checkout.make_cloud()
     settings = {**cloud.deployment.settings, "TELEMETRY": "gcp"}
     deployment = cloud.deployment.model_copy(update={"settings": settings})
@@ -146,7 +147,7 @@ def test_an_unreachable_google_is_reported() -> None:
     with FakeGoogleCloud() as google:
         address = google.address
     with pytest.raises(CommandFailed, match="does not answer"):
-        look_up_project_number(api(address), "some-project")
+        look_up_project_number(make_api(address), "some-project")
 
 
 def test_a_missing_terraform_is_reported(tmp_path: Path) -> None:
@@ -156,21 +157,18 @@ def test_a_missing_terraform_is_reported(tmp_path: Path) -> None:
 
 def test_an_old_terraform_is_rejected(tmp_path: Path) -> None:
     old_terraform = Terraform(environment={"PATH": make_terraform(tmp_path, "1.8.5")})
-    with pytest.raises(
-        CommandFailed, match=r"Terraform 1\.8\.5 is too old: 1\.9 or newer is required"
-    ):
+    message = r"Terraform 1\.8\.5 is too old: 1\.9 or newer is required"
+    with pytest.raises(CommandFailed, match=message):
         old_terraform.require_version()
 
 
 def test_a_new_enough_terraform_is_accepted(tmp_path: Path) -> None:
-    assert (
-        Terraform(environment={"PATH": make_terraform(tmp_path, "1.10.2")}).require_version()
-        == "1.10.2"
-    )
+    terraform = Terraform(environment={"PATH": make_terraform(tmp_path, "1.10.2")})
+    assert terraform.require_version() == "1.10.2"
 
 
 def test_an_interrupted_terraform_can_save_its_state(tmp_path: Path) -> None:
-    """Ctrl-C reaches both; killed before it is done, Terraform would forget what it made."""
+    """Ctrl-C reaches both processes. If Terraform were killed, its state would lack resources."""
     os.mkfifo(tmp_path / "begun")
     path = tmp_path / "terraform"
     path.write_text(

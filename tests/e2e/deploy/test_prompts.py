@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal, and errors if there is no terminal."""
+"""`carrel deploy` asks the user at a terminal, and without a terminal says what to provide."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def test_a_first_deployment_asks_all_questions() -> None:
 
 def test_a_budget_is_a_whole_number_or_empty() -> None:
     program = "print(prompts.ask_for_deployment('my-carrel-123').to_json())"
-    code, screen = run_at_terminal(program, "", "", "", "7.50", "none", "0", "")
+    default_answers = ("", "", "")
+    code, screen = run_at_terminal(program, *default_answers, "7.50", "none", "0", "")
     assert code == 0
     assert screen.count("a whole number, such as 10, or nothing") == 3
     assert "monthly_budget" not in json.loads(screen[screen.index("{") :])
@@ -71,18 +72,8 @@ def test_a_budget_is_a_whole_number_or_empty() -> None:
 
 def test_an_invalid_answer_is_asked_for_again() -> None:
     program = "print(prompts.ask_for_deployment(None).to_json())"
-    lines = (
-        "5",
-        "my-carrel-123",
-        "5",
-        "europe-west4",
-        "5",
-        "eur3",
-        "5",
-        "ada@example.com",
-        "-5",
-        "",
-    )
+    valid_answers = ["my-carrel-123", "europe-west4", "eur3", "ada@example.com", ""]
+    lines = [line for answer in valid_answers for line in ("-5", answer)]
     code, screen = run_at_terminal(program, *lines)
     assert code == 0
     expected = [
@@ -93,6 +84,7 @@ def test_an_invalid_answer_is_asked_for_again() -> None:
         "write a whole number, such as 10, or nothing",
     ]
     assert re.findall("Error: (.+?)\r", screen) == expected
+
     answers = json.loads(screen[screen.index("{") :])
     assert {
         "project": "my-carrel-123",

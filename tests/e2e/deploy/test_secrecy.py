@@ -25,8 +25,8 @@ def make_recording_terraform(folder: Path) -> str:
     """Return a PATH with a Terraform that records its arguments and its environment."""
     folder.mkdir()
     path = folder / "terraform"
-    real = shutil.which("terraform")
-    path.write_text(f'#!/bin/sh\n(echo "$@"; env) >> {folder}/record\nexec {real} "$@"\n')
+    real_terraform = shutil.which("terraform")
+    path.write_text(f'#!/bin/sh\n(echo "$@"; env) >> {folder}/record\nexec {real_terraform} "$@"\n')
     path.chmod(0o755)
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
@@ -45,14 +45,18 @@ def test_no_secret_is_printed_passed_or_left_on_disk(
     )
     lines: list[str] = []
     run_steps(checkout.make_cloud(lines.append), FULL_DEPLOY)
-    values = google.projects[project].secrets
-    secret = [*values["READWISE_TOKEN"], *values["ACCESS_SECRETS"], *values[SECRET_NAME]]
-    assert secret[0] == SECRET_VALUE
-    assert len(secret) == 3
+
+    secrets = google.projects[project].secrets
+    [readwise_token] = secrets["READWISE_TOKEN"]
+    [access_secrets] = secrets["ACCESS_SECRETS"]
+    [smoke_key] = secrets[SECRET_NAME]
+    assert readwise_token == SECRET_VALUE
+
     files = [path.read_text("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file()]
     terminal_output = capfd.readouterr()
     outputs = [*lines, *files, *google.addresses, terminal_output.out, terminal_output.err]
-    assert [value for value in secret if any(value in text for text in outputs)] == []
+    for value in (readwise_token, access_secrets, smoke_key):
+        assert not any(value in text for text in outputs)
 
 
 def test_a_secret_that_has_a_value_is_not_asked_for(

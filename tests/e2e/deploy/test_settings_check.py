@@ -12,10 +12,11 @@ from tests.support.deploying_checkout import get_message
 
 VERTEX = {"EMBEDDING_PROVIDER": "vertex"}
 SIGN_IN = {"GOOGLE_CLIENT_ID": "1-a.apps.googleusercontent.com"}
-PEOPLE = {"ALLOWED_EMAILS": '["ada@example.com"]'}
+EMAILS = {"ALLOWED_EMAILS": '["ada@example.com"]'}
 
 
 def make_deployment(settings: dict[str, str], *secrets: str, **options: str) -> Deployment:
+    """Make a deployment with these settings, names of secrets, and other fields."""
     fields = {"project": "my-carrel-123", "settings": settings, "secrets": secrets, **options}
     return Deployment.model_validate_json(json.dumps(fields))
 
@@ -67,19 +68,17 @@ def test_an_invalid_setting_is_reported_with_a_hint(
         make_deployment(VERTEX),
         make_deployment(VERTEX | {"READWISE_URL": ""}, "READWISE_TOKEN"),
         make_deployment({"EMBEDDING_PROVIDER": "openai"}, "OPENAI_API_KEY"),
-        make_deployment(VERTEX | SIGN_IN | PEOPLE, "GOOGLE_CLIENT_SECRET"),
+        make_deployment(VERTEX | SIGN_IN | EMAILS, "GOOGLE_CLIENT_SECRET"),
         make_deployment(VERTEX | {"BILLING_URL": "https://bills.example.com"}, "BILLING_TOKEN"),
         make_deployment(VERTEX, public_url="https://carrel.example.com"),
     ],
 )
 def test_valid_settings_are_accepted(valid_deployment: Deployment) -> None:
-    assert (
-        parse_valid_deployment(valid_deployment.to_json(), "deployment.tfvars.json")
-        == valid_deployment
-    )
+    text = valid_deployment.to_json()
+    assert parse_valid_deployment(text, "deployment.tfvars.json") == valid_deployment
 
 
-def test_the_environment_of_this_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_ignores_the_environment_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLIENT_SECRET", "of-somewhere-else")
     with pytest.raises(CommandFailed, match="must be set together"):
         parse_valid_deployment(make_deployment(VERTEX | SIGN_IN).to_json(), "here")

@@ -1,4 +1,4 @@
-"""The smoke test against real gateways."""
+"""The smoke test of a deployment passes with a working gateway, and says why others fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
-from tests.e2e.access.conftest import key_maker
+from tests.e2e.access.conftest import build_key_maker
 from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 PROJECT = f"test-smoke-{os.getpid()}"
 UNEMBEDDED_PROJECT = f"{PROJECT}-indexed"
+"""A project of its own, which has texts."""
 
 
 class HealthyFunctions(LoopbackServer):
@@ -67,13 +68,13 @@ def private_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
 
 @pytest.fixture(scope="module")
 def key() -> str:
-    """A read-only key of that gateway."""
+    """A read-only key of the private gateway."""
     return make_read_only_key(PROJECT)
 
 
 def make_read_only_key(project: str) -> str:
     """Store a key that can only read, and return its text."""
-    return key_maker(project)("smoke", frozenset({Scope.READ}))
+    return build_key_maker(project)("smoke", frozenset({Scope.READ}))
 
 
 def test_a_working_gateway_passes(private_gateway: RunningGateway, key: str) -> None:
@@ -107,9 +108,8 @@ async def _index_texts(project: str) -> None:
 @pytest.mark.slow
 def test_an_unembedded_base_passes(unembedded_project: str, tmp_path: Path) -> None:
     key = make_read_only_key(unembedded_project)
-    with run_gateway(
-        INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": unembedded_project}, tmp_path / "log"
-    ) as gateway_process:
+    environment = {"GOOGLE_CLOUD_PROJECT": unembedded_project}
+    with run_gateway(INLINE_MAIN, environment, tmp_path / "log") as gateway_process:
         report = asyncio.run(run_smoke_test(gateway_process.url, key))
     assert report.passed
     assert report.lines[-1].startswith("search_kb says: Nothing has been embedded yet.")
@@ -153,9 +153,8 @@ def test_an_unhealthy_part_is_quoted() -> None:
 def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     key = make_read_only_key(PROJECT)
     source = ROOT / "tests" / "support" / "incomplete_gateway.py"
-    with run_gateway(
-        source, {"GOOGLE_CLOUD_PROJECT": PROJECT}, tmp_path / "log"
-    ) as gateway_process:
+    environment = {"GOOGLE_CLOUD_PROJECT": PROJECT}
+    with run_gateway(source, environment, tmp_path / "log") as gateway_process:
         report = asyncio.run(run_smoke_test(gateway_process.url, key))
     assert not report.passed
     assert "get_stats" in report.lines[-1]

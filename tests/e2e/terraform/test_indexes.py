@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -25,6 +25,40 @@ INDEX_FILES = {
 """The checked-in file of each database."""
 DEFAULT_DIMENSION = "768"
 """The length of vectors if the deployment does not configure another. The files leave it out."""
+
+
+class Index(NamedTuple):
+    """A composite index.
+
+    Attributes:
+        database: The database.
+        collection: The collection group.
+        scope: Whether the index covers a collection or the collection group.
+        fields: Each field with its order, array mode or vector dimension.
+    """
+
+    database: str
+    collection: str
+    scope: str
+    fields: tuple[tuple[str, str], ...]
+
+
+class FieldOverride(NamedTuple):
+    """The exemption of a field from the automatic indexes.
+
+    Attributes:
+        database: The database.
+        collection: The collection group.
+        field: The field.
+        expires: Whether Firestore deletes documents at the time in the field.
+        indexes: The scope and the order or array mode of each index that the field has.
+    """
+
+    database: str
+    collection: str
+    field: str
+    expires: bool
+    indexes: frozenset[tuple[str, str]]
 
 
 def read_declared_entries(section: str) -> list[tuple[str, dict[str, Any]]]:
@@ -70,12 +104,17 @@ def read_created_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def test_exactly_the_declared_indexes_are_created(state: State) -> None:
     declared = Counter(
-        (database, index["collectionGroup"], index["queryScope"], read_declared_fields(index))
+        Index(database, index["collectionGroup"], index["queryScope"], read_declared_fields(index))
         for database, index in read_declared_entries("indexes")
     )
     indexes = [resource.values for resource in state.resources["google_firestore_index"]]
     created = Counter(
-        (index["database"], index["collection"], index["query_scope"], read_created_fields(index))
+        Index(
+            index["database"],
+            index["collection"],
+            index["query_scope"],
+            read_created_fields(index),
+        )
         for index in indexes
     )
     assert created == declared
@@ -83,12 +122,12 @@ def test_exactly_the_declared_indexes_are_created(state: State) -> None:
 
 def test_exactly_the_declared_overrides_are_created(state: State) -> None:
     declared = Counter(
-        (
+        FieldOverride(
             database,
             field["collectionGroup"],
             field["fieldPath"],
-            field.get("ttl", False),
-            frozenset(
+            expires=field.get("ttl", False),
+            indexes=frozenset(
                 (index["queryScope"], index.get("order") or index["arrayConfig"])
                 for index in field["indexes"]
             ),
@@ -96,12 +135,12 @@ def test_exactly_the_declared_overrides_are_created(state: State) -> None:
         for database, field in read_declared_entries("fieldOverrides")
     )
     created = Counter(
-        (
+        FieldOverride(
             resource.values["database"],
             resource.values["collection"],
             resource.values["field"],
-            bool(resource.values["ttl_config"]),
-            frozenset(
+            expires=bool(resource.values["ttl_config"]),
+            indexes=frozenset(
                 (index["query_scope"], index["order"] or index["array_config"])
                 for index in resource.values["index_config"][0]["indexes"]
             ),
@@ -119,16 +158,14 @@ def test_indexes_have_readable_names(state: State) -> None:
     } <= names
 
 
-def test_another_dimension_changes_vector_indexes_and_settings(
-    deployment: Deployment,
-) -> None:
+def test_another_dimension_changes_vector_indexes_and_settings(deployment: Deployment) -> None:
     changes = deployment.plan_changes(make_manifest(), **ALL_OPTIONS, embedding_dimension=1536)
     changed_indexes = {
         f'google_firestore_index.carrel["{resource.key}"]'
         for resource in deployment.read_resources()
         if resource.kind == "google_firestore_index" and str(resource.key).endswith("VECTOR")
     }
-    # The indexes themselves are compared above, so it suffices here that no vector index is missed.
+    # Another test compares the indexes, so it suffices here that no vector index is missing.
     vector_index_count = sum(
         "vectorConfig" in index["fields"][-1] for _, index in read_declared_entries("indexes")
     )
@@ -152,14 +189,13 @@ def test_databases_are_protected_if_configured(
     deployment: Deployment, *, protect_data: bool, protection: str
 ) -> None:
     deployment.apply(make_manifest(), **ALL_OPTIONS, protect_data=protect_data)
-    databases = {
-        resource.values["name"]: (
-            resource.values["delete_protection_state"],
-            resource.values["type"],
-            resource.values["point_in_time_recovery_enablement"],
-        )
+    databases = [
+        resource.values
         for resource in deployment.read_resources()
         if resource.kind == "google_firestore_database"
-    }
-    expected = (protection, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")
-    assert databases == {"(default)": expected, "access": expected}
+    ]
+    assert {database["name"] for database in databases} == {"(default)", "access"}
+    for database in databases:
+        assert database["delete_protection_state"] == protection
+        assert database["type"] == "FIRESTORE_NATIVE"
+        assert database["point_in_time_recovery_enablement"] == "POINT_IN_TIME_RECOVERY_ENABLED"

@@ -1,4 +1,4 @@
-"""Metrics, alerts and the dashboard."""
+"""Terraform creates the metrics of the log, alerts on them, and a dashboard."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.terraform.test_functions import wrap_in_list
 from tests.support.log_metrics import METRICS
 
 if TYPE_CHECKING:
@@ -15,37 +16,36 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 OWN_METRIC = re.compile(r"logging_googleapis_com:user_(\w+?)(?:_bucket|_sum)?\{")
+"""The name of a metric of Carrel in a PromQL query."""
 
 
 def test_log_metrics_are_created_as_declared(state: State) -> None:
-    expected = {
-        metric["name"]: (
-            metric["filter"],
-            metric["labelExtractors"] or None,
-            metric.get("valueExtractor"),
-            metric["metricDescriptor"]["valueType"],
-            sorted(label["key"] for label in metric["metricDescriptor"]["labels"]),
-            metric.get("bucketOptions", {}).get("exponentialBuckets", {}).get("numFiniteBuckets"),
-        )
-        for metric in METRICS
+    created_metrics = {
+        resource.key: resource.block for resource in state.resources["google_logging_metric"]
     }
-    metrics = {}
-    for resource in state.resources["google_logging_metric"]:
-        [descriptor] = resource.values["metric_descriptor"]
-        buckets = resource.block["bucket_options"]
-        metrics[resource.key] = (
-            resource.values["filter"],
-            resource.values["label_extractors"] or None,
-            resource.values["value_extractor"],
-            descriptor["value_type"],
-            sorted(label["key"] for label in descriptor["labels"]),
-            buckets["exponential_buckets"]["num_finite_buckets"] if buckets else None,
+    assert created_metrics.keys() == {metric["name"] for metric in METRICS}
+    for declared in METRICS:
+        created = created_metrics[declared["name"]]
+        assert created["filter"] == declared["filter"]
+        assert (created["label_extractors"] or {}) == declared["labelExtractors"]
+        assert created["value_extractor"] == declared.get("valueExtractor")
+
+        descriptor = created["metric_descriptor"]
+        assert descriptor["value_type"] == declared["metricDescriptor"]["valueType"]
+        labels = wrap_in_list(descriptor["labels"])
+        declared_labels = declared["metricDescriptor"]["labels"]
+        assert sorted(label["key"] for label in labels) == sorted(
+            label["key"] for label in declared_labels
         )
-    assert metrics == expected
+
+        buckets = created["bucket_options"]
+        count = buckets["exponential_buckets"]["num_finite_buckets"] if buckets else None
+        declared_buckets = declared.get("bucketOptions", {}).get("exponentialBuckets", {})
+        assert count == declared_buckets.get("numFiniteBuckets")
 
 
 def test_requests_with_a_query_are_not_in_googles_logs(state: State) -> None:
-    """The addresses of the console hold what people search for."""
+    """The addresses of the console contain what people search for."""
     [exclusion] = state.resources["google_logging_project_exclusion"]
     conditions = exclusion.values["filter"].split(" AND ")
     assert conditions == [
@@ -76,20 +76,17 @@ def test_every_alert_goes_to_the_configured_address(state: State) -> None:
 
 
 def test_a_daily_job_raises_an_alert_after_a_day(state: State) -> None:
-    daily = {
+    daily_jobs = {
         function["name"]
         for function in state.functions.values()
         if function["schedule"].endswith(" * * *")
     }
-    [policy] = [
-        resource
-        for resource in state.resources["google_monitoring_alert_policy"]
-        if resource.key == "jobs_do_not_finish"
-    ]
+    policies = state.resources["google_monitoring_alert_policy"]
+    [policy] = [policy for policy in policies if policy.key == "jobs_do_not_finish"]
     query = policy.block["conditions"]["condition_prometheus_query_language"]["query"]
     [names] = re.findall(r'job=~"([^"]*)"', query)
-    assert set(names.split("|")) == daily
-    assert query.endswith(f"< {len(daily)}")
+    assert set(names.split("|")) == daily_jobs
+    assert query.endswith(f"< {len(daily_jobs)}")
 
 
 def test_a_budget_sends_mail_before_it_is_spent(state: State) -> None:

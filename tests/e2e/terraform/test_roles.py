@@ -1,4 +1,7 @@
-"""Accounts have the roles that they need, and no others."""
+"""Service accounts have the IAM roles that they need, and no others.
+
+A grant is a tuple of a member, a role, and the database, service or bucket that it is for.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-ROLES = {
+ROLES_BY_EFFECT = {
     "read": "roles/datastore.viewer",
     "write": "roles/datastore.user",
     "destroy": "roles/datastore.user",
@@ -22,7 +25,7 @@ ROLES = {
 
 def test_a_tools_effect_decides_its_accounts_role(state: State) -> None:
     expected = {
-        (format_member(key), ROLES[state.functions[key]["effect"]], "(default)")
+        (format_member(key), ROLES_BY_EFFECT[state.functions[key]["effect"]], "(default)")
         for key in state.list_keys("tool")
     }
     tools = {format_member(key) for key in state.list_keys("tool")}
@@ -36,10 +39,10 @@ def test_jobs_write_only_to_the_first_database(state: State) -> None:
 
 
 def test_only_the_gateway_has_access_to_credentials(state: State) -> None:
-    gateway = {(format_member("gateway"), "roles/datastore.user", "access")}
-    roles = state.get_database_roles()
-    assert gateway == {grant for grant in roles if grant[2] == "access"}
-    assert gateway == {grant for grant in roles if grant[0] == format_member("gateway")}
+    expected = {(format_member("gateway"), "roles/datastore.user", "access")}
+    grants = state.get_database_roles()
+    assert {grant for grant in grants if grant[2] == "access"} == expected
+    assert {grant for grant in grants if grant[0] == format_member("gateway")} == expected
 
 
 def test_every_database_role_has_a_condition(state: State) -> None:
@@ -110,7 +113,7 @@ def test_only_functions_that_declare_a_bucket_have_access(state: State) -> None:
 
 
 def test_the_deployer_can_grant_only_roles_of_functions(state: State) -> None:
-    [power] = [
+    [admin_grant] = [
         resource
         for resource in state.resources["google_project_iam_member"]
         if resource.values["role"] == "roles/resourcemanager.projectIamAdmin"
@@ -122,8 +125,8 @@ def test_the_deployer_can_grant_only_roles_of_functions(state: State) -> None:
     }
     roles = ", ".join(f"'{role}'" for role in sorted(granted_roles))
     attribute = "api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', [])"
-    assert power.block["condition"]["expression"] == f"{attribute}.hasOnly([{roles}])"
-    assert power.values["member"] == format_member("deployer")
+    assert admin_grant.block["condition"]["expression"] == f"{attribute}.hasOnly([{roles}])"
+    assert admin_grant.values["member"] == format_member("deployer")
 
 
 def test_no_account_is_owner_or_editor(state: State) -> None:

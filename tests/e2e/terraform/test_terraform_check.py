@@ -1,4 +1,4 @@
-"""The check of Terraform's files reports their problems."""
+"""The check of Terraform's files reports their problems, also if Terraform is not installed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def make_folder(folder: Path, **texts: str) -> Path:
     return folder
 
 
-def test_our_files_pass() -> None:
+def test_the_files_of_the_repository_pass() -> None:
     assert check(FOLDER) == []
 
 
@@ -127,8 +127,8 @@ def test_errors_of_the_provider_are_reported(
 
 
 def run_check(folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """Run the program on a folder."""
-    ran = subprocess.run(
+    """Run the program on a folder; return the problems that it prints."""
+    process = subprocess.run(
         [sys.executable, "-m", "infra.build.terraform_check", str(folder)],
         cwd=ROOT,
         env=environment,
@@ -136,6 +136,6 @@ def run_check(folder: Path, environment: Mapping[str, str]) -> list[str]:
         text=True,
         check=False,
     )
-    problems = ran.stderr.splitlines()
-    assert bool(ran.returncode) == bool(problems)
+    problems = process.stderr.splitlines()
+    assert bool(process.returncode) == bool(problems)
     return problems

@@ -91,9 +91,8 @@ def test_carrel_deploy_can_parse_the_example() -> None:
 
 def test_the_example_can_be_deployed(empty_deployment: Deployment) -> None:
     empty_deployment.apply(build_real_manifest(), **EXAMPLE)
-    functions = State.group(
-        build_real_manifest()["functions"], empty_deployment.read_resources()
-    ).get_functions()
+    state = State.group(build_real_manifest()["functions"], empty_deployment.read_resources())
+    functions = state.get_functions()
     gateway = functions["gateway"]["service_config"]["environment_variables"]
     assert json.loads(gateway["ALLOWED_EMAILS"]) == ["you@example.com"]
     search = functions["search-kb"]["service_config"]["environment_variables"]
@@ -111,18 +110,15 @@ def test_a_value_that_the_provider_rejects_is_reported(
     file = deployment.folder / "infra" / "terraform" / "databases.tf"
     file.write_text(file.read_text("utf-8").replace("FIRESTORE_NATIVE", "NATIVE"), "utf-8")
     process = deployment.run("validate", check=False)
-    assert (
-        "type: expected one of ['FIRESTORE_NATIVE', 'DATASTORE_MODE'], got 'NATIVE'"
-        in process.stderr
-    )
+    error = "type: expected one of ['FIRESTORE_NATIVE', 'DATASTORE_MODE'], got 'NATIVE'"
+    assert error in process.stderr
 
 
 def test_the_files_are_valid_for_the_real_providers_schema(
     initialized_deployment: Deployment,
 ) -> None:
-    assert initialized_deployment.run("validate").stdout.startswith(
-        "Success! The configuration is valid."
-    )
+    process = initialized_deployment.run("validate")
+    assert process.stdout.startswith("Success! The configuration is valid.")
 
 
 def test_the_schema_has_the_version_that_the_files_require() -> None:
