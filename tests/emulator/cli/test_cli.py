@@ -62,9 +62,7 @@ def test_the_generated_files_are_up_to_date() -> None:
     assert (result.exit_code, result.output) == (0, "")
 
 
-def test_commands_use_the_local_database_by_default(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_commands_use_the_local_database_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "LEASE_SECONDS"):
         monkeypatch.delenv(name, raising=False)
     run_carrel("generate", "--check")

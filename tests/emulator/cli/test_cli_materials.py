@@ -243,9 +243,7 @@ def test_the_purge_prints_what_it_deleted(project: str) -> None:
     assert "purge: nothing to do" in run_purge()
 
 
-def test_materials_in_the_cloud_need_no_embedding_provider(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_materials_in_the_cloud_need_no_embedding_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "set, so that it is put back afterwards")
     monkeypatch.delenv("EMBEDDING_PROVIDER", raising=False)
     result = CliRunner().invoke(main, ["--cloud", "materials", "list", "Ann"])

@@ -128,9 +128,7 @@ def test_vector_indexes_of_another_dimension_fail(fake: FakeDeployment) -> None:
     assert "embedding VECTOR" in message
 
 
-def test_inactive_expiry_fields_fail_in_both_databases(
-    fake: FakeDeployment,
-) -> None:
+def test_inactive_expiry_fields_fail_in_both_databases(fake: FakeDeployment) -> None:
     expiring = fake.project.expiring
     expiring["(default)"] = [e for e in expiring["(default)"] if "/runs/" not in e["name"]]
     expiring["access"][0]["ttlConfig"]["state"] = "CREATING"
@@ -156,9 +154,7 @@ def test_before_the_first_release_the_functions_check_fails(fake: FakeDeployment
     assert expect_failure("functions", fake) == expected
 
 
-def test_missing_inactive_and_outdated_functions_fail(
-    fake: FakeDeployment,
-) -> None:
+def test_missing_inactive_and_outdated_functions_fail(fake: FakeDeployment) -> None:
     functions = fake.project.functions
     functions["gateway"]["state"] = "FAILED"
     built = functions["gateway"]["buildConfig"]["environmentVariables"]
@@ -238,9 +234,7 @@ def test_a_public_gateway_that_fails_does_not_pass(fake: FakeDeployment) -> None
     assert (result.status, result.message) == (CheckStatus.WRONG, message)
 
 
-def test_an_open_gateway_fails_unless_configured(
-    fake: FakeDeployment,
-) -> None:
+def test_an_open_gateway_fails_unless_configured(fake: FakeDeployment) -> None:
     fake.gateway.refusal = 200
     message, _ = expect_failure("access control", fake)
     assert message == "a call without a credential gets status 200 instead of 401"
@@ -264,9 +258,7 @@ def test_paused_and_failed_schedules_fail(fake: FakeDeployment) -> None:
     )
 
 
-def test_an_overdue_job_names_the_command_to_run_it(
-    fake: FakeDeployment,
-) -> None:
+def test_an_overdue_job_names_the_command_to_run_it(fake: FakeDeployment) -> None:
     message, command = expect_failure("job runs", fake)
     assert message == "no run in the last 30 days: ingest_materials"
     options = f"--project {fake.live.deployment.project} --location europe-west1"

@@ -9,11 +9,7 @@ import pytest
 from shared.firestore.database import Database
 from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
-from shared.index.posting_changes import (
-    IndexDifference,
-    PostingsTruncation,
-    build_postings_writes,
-)
+from shared.index.posting_changes import IndexDifference, PostingsTruncation, build_postings_writes
 from tests.support.jottings import INDEX_COLLECTIONS
 from tests.support.query_recorder import record_queries
 from tests.support.stored_documents import read_documents

@@ -78,9 +78,7 @@ async def test_chunks_are_counted_by_days(ctx: Context) -> None:
     assert await Chunks(ctx.database).count(JUNE_11) == 2
 
 
-async def test_deleted_chunks_are_nowhere_even_while_indexed(
-    ctx: Context,
-) -> None:
+async def test_deleted_chunks_are_nowhere_even_while_indexed(ctx: Context) -> None:
     await store_diary(ctx)
     gone = (await Chunks(ctx.database).load_of_source("a", 1))[0].chunk_id
     await Ingestion(ctx.database).save([chunk_source(replace(make_source("a"), sections=()))], NOON)

@@ -17,13 +17,7 @@ from tests.support.forgetting import (
     search_ids,
     store_base,
 )
-from tests.support.knowledge import (
-    BAKING,
-    SAILING,
-    index_all,
-    set_fields,
-    store_sources,
-)
+from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_error, call_result, call_text
 

@@ -9,18 +9,9 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.purge.forgotten import FORGOTTEN
 from functions.jobs.purge.job import purge
-from tests.support.forgetting import (
-    OWNER,
-    forget,
-    save_sources,
-    store_base,
-)
+from tests.support.forgetting import OWNER, forget, save_sources, store_base
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import (
-    BAKING,
-    SAILING,
-    store_sources,
-)
+from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_error, call_text
 

@@ -13,11 +13,7 @@ from shared.runtime.context import App
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, call_after, call_before
 from tests.support.database_state import describe_differences
-from tests.support.extractions import (
-    make_decision,
-    make_extraction,
-    store_extractions,
-)
+from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.forgetting import (
     CARD,
@@ -30,13 +26,7 @@ from tests.support.forgetting import (
     store_base,
 )
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import (
-    BAKING,
-    SAILING,
-    index_all,
-    set_fields,
-    store_sources,
-)
+from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_result
 

@@ -29,13 +29,7 @@ from tests.support.forgetting import (
     store_base,
 )
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import (
-    BAKING,
-    SAILING,
-    index_all,
-    set_fields,
-    store_sources,
-)
+from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error
 

@@ -192,9 +192,7 @@ async def test_a_deleted_chunk_is_no_longer_compared(ctx: Context) -> None:
     assert before.items() <= (await read_tombstones(ctx)).items()
 
 
-async def test_a_text_that_comes_back_is_a_new_chunk(
-    ctx: Context,
-) -> None:
+async def test_a_text_that_comes_back_is_a_new_chunk(ctx: Context) -> None:
     chunk_id, _ = await store_indexed(ctx, SAILING)
     await save(ctx, drop_first(SAILING))
     assert await save(ctx, SAILING, now=LATER) == Counter(sources=1, created=1, updated=1)
@@ -256,9 +254,7 @@ async def test_an_edit_does_not_hasten_a_deferred_step(ctx: Context) -> None:
     assert data["tries"] == {"embed": 1}
 
 
-async def test_a_step_pending_again_has_all_its_tries(
-    ctx: Context,
-) -> None:
+async def test_a_step_pending_again_has_all_its_tries(ctx: Context) -> None:
     (chunk_id,) = await store_indexed(ctx, make_many("Odd."))
     tried: dict[str, Any] = {"embed": 5, "index": 5}
     parked: dict[str, Any] = {"embed": "too odd", "index": "too odd"}
@@ -285,9 +281,7 @@ async def test_an_edit_without_a_date_keeps_the_chunks_date(ctx: Context) -> Non
     assert await read_dates(ctx) == [LONG_AGO, NOON]
 
 
-async def test_a_chunk_without_a_date_is_dated_by_arrival(
-    ctx: Context,
-) -> None:
+async def test_a_chunk_without_a_date_is_dated_by_arrival(ctx: Context) -> None:
     old = make_highlighted(None)
     await save(ctx, old)
     (chunk_id,) = await read_chunks(ctx)
@@ -303,9 +297,7 @@ async def test_an_edit_with_a_date_changes_the_date(ctx: Context) -> None:
     assert await read_dates(ctx) == [NOON, LONG_AGO]
 
 
-async def test_a_text_that_comes_back_is_dated_by_its_return(
-    ctx: Context,
-) -> None:
+async def test_a_text_that_comes_back_is_dated_by_its_return(ctx: Context) -> None:
     await save(ctx, make_highlighted(LONG_AGO, None))
     await save(ctx, replace(make_highlighted(None, None), sections=()))
     await save(ctx, make_highlighted(LONG_AGO, None), now=LATER)

@@ -63,9 +63,7 @@ async def test_what_was_written_before_a_refusal_is_deleted(ctx: Context) -> Non
     assert saved.counts["deleted"] == len(await read_tombstones(ctx)) == 229
 
 
-async def test_a_refused_source_stays_and_is_compared_again(
-    ctx: Context,
-) -> None:
+async def test_a_refused_source_stays_and_is_compared_again(ctx: Context) -> None:
     earlier = replace(LEDGER, sections=LEDGER.sections[:2])
     await Ingestion(ctx.database).save([chunk_source(earlier)], NOON)
     for _ in range(2):
@@ -84,9 +82,7 @@ async def test_an_unsendable_source_does_not_block_others(ctx: Context) -> None:
     assert list(await read_documents(ctx, "sources")) == ["sailing"]
 
 
-async def test_a_database_that_refuses_all_blames_no_source(
-    settings: Settings,
-) -> None:
+async def test_a_database_that_refuses_all_blames_no_source(settings: Settings) -> None:
     async def forbidden() -> None:
         raise PermissionDenied("no")  # type: ignore[no-untyped-call]  # Google's
 

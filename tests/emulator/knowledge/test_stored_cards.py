@@ -76,18 +76,14 @@ async def test_a_card_is_read_back_with_its_chunk(ctx: Context) -> None:
     assert stored.chunk.knowledge_card == CARD
 
 
-async def test_only_indexing_is_pending_after_a_new_card(
-    ctx: Context,
-) -> None:
+async def test_only_indexing_is_pending_after_a_new_card(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await save(ctx, {KNEAD: CARD})
     pending = (await make_chunk(ctx, KNEAD))["pending"]
     assert pending == {"embed": NOON, "extract": NOON, "index": LATER}
 
 
-async def test_a_stored_card_keeps_jobs_from_making_another(
-    ctx: Context,
-) -> None:
+async def test_a_stored_card_keeps_jobs_from_making_another(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await save(ctx, {KNEAD: CARD})
     await set_fields(ctx, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
@@ -125,9 +121,7 @@ async def test_the_model_may_depend_on_the_text(ctx: Context) -> None:
     )["pending"]
 
 
-async def test_manual_and_pending_cards_are_left_alone(
-    ctx: Context,
-) -> None:
+async def test_manual_and_pending_cards_are_left_alone(ctx: Context) -> None:
     await put_in(ctx, BAKING, SAILING)
     await save(ctx, {KNEAD: CARD}, BY_HAND)
     await save(ctx, {STARTER: CARD, BAKE: CARD}, "extractive")

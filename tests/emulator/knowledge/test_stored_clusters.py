@@ -91,9 +91,7 @@ async def test_clusters_are_read_in_the_order_in_which_they_are_named(ctx: Conte
     assert [cluster.cluster_id for cluster in clusters] == ["ovens", "boats"]
 
 
-async def test_the_largest_come_first_and_equals_by_descending_id(
-    ctx: Context,
-) -> None:
+async def test_the_largest_come_first_and_equals_by_descending_id(ctx: Context) -> None:
     await store_clusters(ctx)
     clusters = await Clusters(ctx.database).list_largest(3)
     expected = [("dough", 3), ("ovens", 1), ("boats", 1)]
@@ -120,9 +118,7 @@ async def test_the_nearest_come_first_with_their_similarity(ctx: Context, meter:
     assert meter.documents_read - read == 2
 
 
-async def test_chunks_know_their_clusters_in_the_order_given(
-    ctx: Context,
-) -> None:
+async def test_chunks_know_their_clusters_in_the_order_given(ctx: Context) -> None:
     await store_clusters(ctx)
     expected = {
         KNEAD: ["dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],

@@ -54,9 +54,7 @@ async def test_paging_in_each_order_has_each_source_once(ctx: Context) -> None:
     assert await walk(ctx, SourceOrder.RECENT) == ["c", "b", "a"]
 
 
-async def test_sources_are_read_in_the_given_order(
-    ctx: Context,
-) -> None:
+async def test_sources_are_read_in_the_given_order(ctx: Context) -> None:
     await store_and_index(ctx, BAKING, SAILING)
     sources = await Sources(ctx.database).get_all(["sailing", "nobody", "baking"])
     assert [item.source_id for item in sources] == ["sailing", "baking"]
@@ -88,9 +86,7 @@ async def test_sources_are_found_by_title_prefix(ctx: Context) -> None:
     assert len(await Sources(ctx.database).list_by_title_prefix("Brea", 1)) == 1
 
 
-async def test_a_title_is_found_by_more_than_its_sort_key(
-    ctx: Context,
-) -> None:
+async def test_a_title_is_found_by_more_than_its_sort_key(ctx: Context) -> None:
     title = "\ufdfa" * 200
     await store_and_index(ctx, make_source("a", title=title), make_source("b", title="Bread"))
     for beginning in (title, title[:150], title[:1]):

@@ -113,9 +113,7 @@ def test_the_next_client_restarts_a_dead_database(
     assert connect(host).document("papers/a").get().exists == kept
 
 
-def test_a_taken_port_is_reported_with_its_variable(
-    machine: Machine,
-) -> None:
+def test_a_taken_port_is_reported_with_its_variable(machine: Machine) -> None:
     with socket.create_server(("127.0.0.1", int(machine.port))):
         output = machine.start([*CARREL, "stdio"]).communicate(timeout=END_TIMEOUT_SECONDS)
     assert output[0] == ""

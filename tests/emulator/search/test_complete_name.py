@@ -11,8 +11,9 @@ from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
 from tests.support.knowledge import set_fields
 from tests.support.small_sources import (
+    ReadCost,
     get_read_cost,
-    make_metered_context,
+    make_call_context,
     make_source,
     store_and_index,
 )
@@ -67,9 +68,7 @@ async def test_matching_names_come_most_common_first(
     assert ([entry.name for entry in out.names], out.total) == (expected, len(expected))
 
 
-async def test_only_sources_and_clusters_have_ids(
-    ctx: Context,
-) -> None:
+async def test_only_sources_and_clusters_have_ids(ctx: Context) -> None:
     await store_library(ctx)
     kinds: list[Any] = ["source", "cluster", "tag"]
     outs = [await complete_name(In(kind=kind, limit=1), ctx) for kind in kinds]
@@ -146,10 +145,11 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
 
 async def test_common_names_are_cached_for_a_minute(ctx: Context, app: App) -> None:
     await store_library(ctx)
-    for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
-        call_context, meter = make_metered_context(app)
-        await complete_name(In(kind="tag", prefix=prefix), call_context)
-        assert get_read_cost(meter) == expected
+    tags = 2
+    for prefix, cost in [("n", ReadCost(round_trips=1, documents=tags)), ("no", ReadCost(0, 0))]:
+        call_ctx = make_call_context(app)
+        await complete_name(In(kind="tag", prefix=prefix), call_ctx)
+        assert get_read_cost(call_ctx) == cost
 
 
 def test_only_the_gateway_can_call_it() -> None:
