@@ -83,7 +83,9 @@ def test_only_the_new_key_goes_to_standard_output(project: str) -> None:
     [text] = result.stdout.splitlines()
     [key] = read_keys(project)
     assert key.key_id == parse_key_id(KEYRING, text)
-    assert (key.user_id, key.name, key.scopes) == ("ann@example.com", "laptop", FULL_ACCESS)
+    assert key.user_id == "ann@example.com"
+    assert key.name == "laptop"
+    assert key.scopes == FULL_ACCESS
     assert None is key.expires_at
     for word in ("Authorization: Bearer", "X-API-Key", "TASK_ID@KEY", "sign-in page", "CARREL_KEY"):
         assert word in result.stderr

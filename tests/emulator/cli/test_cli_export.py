@@ -131,7 +131,8 @@ def test_an_empty_base_gives_an_empty_export(tmp_path: Path) -> None:
 def test_a_folder_with_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "note.md").touch()
     result = export(tmp_path)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "contains files and is not a Carrel export" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["note.md"]
 
@@ -139,10 +140,12 @@ def test_a_folder_with_files_is_rejected(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "note.md").touch()
     result = export(tmp_path / "note.md/export")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert result.stderr == f"Error: {tmp_path / 'note.md'} is not a folder.\n"
     result = export(tmp_path / ("x" * 300))
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert result.stderr.endswith(": File name too long.\n")
 
 

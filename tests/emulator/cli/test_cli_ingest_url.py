@@ -44,7 +44,8 @@ def read_stored_sources(project: str) -> list[dict[str, Any]]:
 def test_a_page_is_added_and_a_missing_one_reported(project: str) -> None:
     with serve_site(essay=make_text_page(ESSAY)) as site:
         code, output, errors = run_ingest(project, site, f"{SITE}/essay")
-        assert (code, errors) == (0, "")
+        assert code == 0
+        assert errors == ""
         assert {"1 created", "1 sources", "1 read"} <= ingest_counts(output)
         code, _, errors = run_ingest(project, site, f"{SITE}/missing")
     assert code == 1

@@ -138,7 +138,8 @@ def test_dead_letters_are_shown_and_retried(project: str) -> None:
 
 def test_a_job_without_dead_letters_cannot_retry() -> None:
     result = run_carrel("retry", "repair")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "The job repair has nothing to retry:" in result.stderr
 
 
@@ -161,7 +162,8 @@ def test_renew_queues_results_of_other_models(project: str) -> None:
 
 def test_a_job_without_renewal_names_those_with_it() -> None:
     result = run_carrel("renew", "index")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     message = "The results of the job index cannot be renewed, only those of: cards."
     assert message in result.stderr
 
@@ -169,6 +171,7 @@ def test_a_job_without_renewal_names_those_with_it() -> None:
 @pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
 def test_an_unknown_job_is_answered_with_the_existing_ones(command: str) -> None:
     result = run_carrel(command, "nope")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     names = ", ".join(job.name for job in jobs())
     assert f"There is no job nope. The jobs are: {names}." in result.stderr

@@ -52,7 +52,8 @@ def run_carrel(*arguments: str, answer: str | None = None) -> Result:
 def expect_error(*arguments: str) -> str:
     """Run a command that fails, and return its error."""
     result = run_carrel(*arguments)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "Traceback" not in result.stderr
     return result.stderr
 
@@ -100,7 +101,8 @@ def test_erasing_a_task_prints_a_receipt(project: str) -> None:
     before = count_documents(project)
     start = datetime.now(UTC).replace(microsecond=0)
     result = run_carrel("erase", "ann@example.com", "notes", "--yes")
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert result.stderr == ""
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     erased = lines.pop("erased").split(maxsplit=1)[1].replace(" UTC", "Z")
     assert start <= datetime.fromisoformat(erased) <= datetime.now(UTC)
@@ -135,7 +137,8 @@ def test_nothing_is_erased_without_confirmation(project: str, answer: str) -> No
     upload(project, "notes")
     before = count_documents(project)
     result = run_carrel("erase", "ann@example.com", "notes", answer=answer)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "Erase 1 document of ann@example.com in the workspace notes?" in result.stderr
     assert count_documents(project) == before
 
@@ -176,7 +179,8 @@ def test_an_invalid_user_or_task_is_refused() -> None:
     assert "'Ann' is not a user id" in expect_error("erase", "Ann", "notes", "--yes")
     assert "'a/b' is not a user id" in expect_error("list", "a/b")
     result = run_carrel("erase", "ann", " ", "--yes")
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.exit_code == 2
+    assert result.stdout == ""
     assert "must not be blank" in result.stderr
 
 

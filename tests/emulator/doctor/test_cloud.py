@@ -201,7 +201,8 @@ def test_a_gateway_with_unhealthy_parts_is_quoted(fake: FakeDeployment) -> None:
 def test_a_gateway_that_does_not_answer_fails(fake: FakeDeployment) -> None:
     unreachable = replace(fake.live, address="http://127.0.0.1:1")
     result = check_result("gateway", unreachable)
-    assert (result.status, result.next_command) == (CheckStatus.WRONG, "carrel deploy")
+    assert result.status == CheckStatus.WRONG
+    assert result.next_command == "carrel deploy"
 
 
 def test_a_gateway_with_another_public_url_fails(fake: FakeDeployment) -> None:
@@ -304,7 +305,8 @@ def test_a_job_whose_last_run_failed_fails(fake: FakeDeployment, record: Record)
 
 def test_an_empty_base_accepts_any_model(fake: FakeDeployment) -> None:
     result = check_result("embedding model", fake.live)
-    assert (result.status, result.message) == (CheckStatus.OK, "nothing is embedded yet")
+    assert result.status == CheckStatus.OK
+    assert result.message == "nothing is embedded yet"
 
 
 def test_a_base_with_the_configured_model_passes(fake: FakeDeployment) -> None:

@@ -83,7 +83,9 @@ async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:
     ] == [0, 0]
     lists = make_corpus(ctx).index
     read = await lists.read(["rye", "bread"], [SEA])
-    assert (read.terms, read.facets, read.totals) == ({}, {}, Totals(0, 0))
+    assert read.terms == {}
+    assert read.facets == {}
+    assert read.totals == Totals(0, 0)
     assert await lists.list_commonest(Kind.TAG, 5) == []
     assert await lists.list_by_prefix(Kind.TAG, "", 5) == []
     assert await lists.count_values(Kind.TAG) == 0
@@ -123,5 +125,7 @@ async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:
     lists = await make_corpus(ctx).index.read(["rye", "bread"], [SEA])
     assert {f"j{number}" for number in range(8, 12)} == lists.terms["rye"].entries.keys()
     assert {f"j{number}" for number in range(4)} == lists.terms["bread"].entries.keys()
-    assert (lists.terms["rye"].df, lists.terms["bread"].df, lists.facets[SEA].df) == (4, 4, 8)
+    assert lists.terms["rye"].df == 4
+    assert lists.terms["bread"].df == 4
+    assert lists.facets[SEA].df == 8
     assert lists.totals == Totals(8, 4 * 2 + 4)

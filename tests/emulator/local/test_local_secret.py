@@ -32,7 +32,8 @@ def test_the_secret_is_created_once_and_long_enough(tmp_path: Path) -> None:
 def test_only_its_owner_may_read_the_secret(tmp_path: Path) -> None:
     load_local_secret(tmp_path)
     [path] = tmp_path.iterdir()
-    assert (path.name, path.stat().st_mode & 0o777) == ("secret", 0o600)
+    assert path.name == "secret"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_concurrent_processes_get_the_same_secret(tmp_path: Path) -> None:

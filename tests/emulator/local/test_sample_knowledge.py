@@ -103,7 +103,8 @@ def test_every_chunk_of_every_highlight_has_one_card() -> None:
     ]
     cards = KNOWLEDGE.cards
     parts = [(f"https://readwise.io/open/{card.highlight}", card.part) for card in cards]
-    assert (64, sorted(expected)) == (len(dict(expected)), sorted(parts))
+    assert len(dict(expected)) == 64
+    assert sorted(expected) == sorted(parts)
 
 
 def test_no_two_cards_are_equal() -> None:
@@ -119,7 +120,8 @@ def test_every_highlight_is_in_at_most_one_cluster() -> None:
 
 def test_clusters_have_stable_ids_and_short_names() -> None:
     names = [topic.cluster_id for topic in KNOWLEDGE.clusters]
-    assert (len(set(names)), [safe_id(name) for name in names]) == (9, names)
+    assert len(set(names)) == 9
+    assert [safe_id(name) for name in names] == names
     assert {3 <= len(topic.name.split()) <= 6 for topic in KNOWLEDGE.clusters} == {True}
 
 

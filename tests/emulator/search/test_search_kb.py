@@ -41,7 +41,8 @@ REEF = "Reef the mainsail before the wind grows too strong for the boat."
 async def test_the_passage_that_answers_comes_first(ctx: Context, mode: str) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
     [page] = await search_all_pages(ctx, query="how strong wind for the mainsail?", mode=mode)
-    assert (page.results[0].chunk_id, page.matches) == (chunks[3].chunk_id, True)
+    assert page.results[0].chunk_id == chunks[3].chunk_id
+    assert page.matches
 
 
 async def test_a_lexical_search_finds_only_passages_with_a_term(ctx: Context) -> None:
@@ -99,7 +100,8 @@ async def test_full_detail_gives_content_and_takeaways(ctx: Context) -> None:
         ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]}
     )
     out = await search_kb(In.model_validate({"query": "knead", "detail": "full"}), ctx)
-    assert (out.results[0].content, out.results[0].takeaways) == (chunk.content, ["Wait."])
+    assert out.results[0].content == chunk.content
+    assert out.results[0].takeaways == ["Wait."]
 
 
 async def test_a_search_of_cards_gives_takeaways(ctx: Context) -> None:
@@ -137,7 +139,9 @@ async def test_a_passage_without_a_vector_is_found_by_its_words(ctx: Context) ->
     await Ingestion(ctx.database).save([chunk_source(SAILING)], ctx.clock())
     await index_all(ctx)
     hit = (await search_kb(In(query="reef the mainsail"), ctx)).results[0]
-    assert (hit.snippet, hit.similarity, hit.found_by) == (REEF, None, ["lexical"])
+    assert hit.snippet == REEF
+    assert hit.similarity is None
+    assert hit.found_by == ["lexical"]
 
 
 async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(ctx: Context) -> None:
@@ -145,7 +149,8 @@ async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(ctx: Context) -
     await Ingestion(ctx.database).save([chunk_source(SAILING)], ctx.clock())
     await embed_all(ctx)
     out = await search_kb(In(query="when should one reduce sail in strong wind?"), ctx)
-    assert (out.results[0].snippet, out.results[0].found_by) == (REEF, ["semantic"])
+    assert out.results[0].snippet == REEF
+    assert out.results[0].found_by == ["semantic"]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
@@ -160,7 +165,8 @@ async def test_deleted_passages_are_gone_before_they_are_unindexed(
     pages = await search_all_pages(
         ctx, query="mainsail, strong wind", mode=mode, filters=filters, limit=1
     )
-    assert (collect_ids(pages), pages[0].matches) == ([chunks[2].chunk_id], True)
+    assert collect_ids(pages) == [chunks[2].chunk_id]
+    assert pages[0].matches
     assert len(pages[0].results) == 1
 
 
@@ -168,7 +174,8 @@ async def test_nothing_matches_if_all_matches_were_deleted(ctx: Context) -> None
     await store_sources(ctx, BAKING, SAILING)
     await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
     [page] = await search_all_pages(ctx, query="mainsail", mode="lexical")
-    assert (page.results, page.matches) == ([], False)
+    assert page.results == []
+    assert not page.matches
     assert page.message
 
 
@@ -180,7 +187,8 @@ async def test_few_hits_are_returned_if_nothing_matches(ctx: Context, mode: str)
     assert len(page.results) == MAX_WEAK_HITS
     assert page.message == messages.NOTHING_MATCHES
     [page] = await search_all_pages(ctx, 2, query="lattice quantum chromodynamics", mode=mode)
-    assert (page.matches, len(page.results)) == (False, 2)
+    assert not page.matches
+    assert len(page.results) == 2
 
 
 async def test_a_base_embedded_with_another_model_is_refused(ctx: Context) -> None:

@@ -75,7 +75,8 @@ async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None
     assert len(out.results) == 1
     assert out.message == "Nothing has been embedded yet. Only words were searched."
     semantic_page = await search(ctx, query="anchor", mode="semantic")
-    assert (semantic_page.results, semantic_page.message) == ([], "Nothing has been embedded yet.")
+    assert semantic_page.results == []
+    assert semantic_page.message == "Nothing has been embedded yet."
 
 
 async def test_an_outage_of_the_provider_leaves_lexical_search(
@@ -84,7 +85,8 @@ async def test_an_outage_of_the_provider_leaves_lexical_search(
     chunks = await store_sources(ctx, SAILING)
     embedder.is_down = True
     out = await search(ctx, query="anchor")
-    assert (collect_ids([out]), out.matches) == ([chunks[1].chunk_id], True)
+    assert collect_ids([out]) == [chunks[1].chunk_id]
+    assert out.matches
     assert out.message == (
         "The embedding provider cannot be reached right now. Only words were searched."
     )
@@ -148,7 +150,8 @@ async def test_an_unknown_filter_value_is_named_with_similar_ones(
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
     await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     out = await search(ctx, query=query, filters=filters)
-    assert (out.results, out.matches) == ([], False)
+    assert out.results == []
+    assert not out.matches
     assert out.message
     assert out.message.startswith(expected)
 
@@ -169,7 +172,8 @@ async def test_known_tags_work_beside_unknown_ones(ctx: Context) -> None:
         make_source_of_text("An anchor too.", "b"),
     )
     out = await search(ctx, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
-    assert (collect_ids([out]), out.matches) == ([chunks[0].chunk_id], True)
+    assert collect_ids([out]) == [chunks[0].chunk_id]
+    assert out.matches
     assert out.message == (
         "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
     )
@@ -289,7 +293,8 @@ async def test_words_are_searched_if_embedding_takes_too_long(
     await store_sources(ctx, SAILING)
     embedder.is_silent = True
     out = await search(replace(ctx, deadline=time.time()), query="anchor chain")
-    assert (out.matches, out.message) == (True, OUT_OF_TIME)
+    assert out.matches
+    assert out.message == OUT_OF_TIME
     assert [hit.found_by for hit in out.results] == [[Mode.LEXICAL]]
 
 
@@ -307,5 +312,6 @@ async def test_words_are_searched_if_comparing_takes_too_long(
     monkeypatch.setattr(embedder, "embed", embed_until_the_deadline)
     ctx = replace(ctx, deadline=deadline)
     out = await search(ctx, query="anchor chain", filters={"source": SAILING.title})
-    assert (out.matches, out.message) == (True, OUT_OF_TIME)
+    assert out.matches
+    assert out.message == OUT_OF_TIME
     assert [hit.found_by for hit in out.results] == [[Mode.LEXICAL]]
