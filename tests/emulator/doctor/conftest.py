@@ -1,4 +1,4 @@
-"""A healthy deployment for each test."""
+"""Fixtures for tests of the doctor: a healthy deployment, and a way to record runs of its job."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.firestore.database import Connection, Database
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.healthy_deployment import FakeDeployment
 
-    Record = Callable[[RunState], None]
+    RecordRun = Callable[[RunState], None]
 
 
 @pytest.fixture
@@ -32,18 +33,16 @@ def fake(project: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDeployme
 
 
 @pytest.fixture
-def record(project: str) -> Record:
-    """Records a run of the scheduled job that ended in a given state."""
+def record_run(project: str) -> RecordRun:
+    """Return a function that records a run of the scheduled job with a given state."""
 
-    def record_run(state: RunState) -> None:
+    def store_run(state: RunState) -> None:
         asyncio.run(_store_run(project, state))
 
-    return record_run
+    return store_run
 
 
 async def _store_run(project: str, state: RunState) -> None:
-    from shared.core.dates import utc_now
-
     connection = Connection(project, "(default)")
     try:
         database = Database(connection, Meter())

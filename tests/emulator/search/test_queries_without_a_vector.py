@@ -73,9 +73,7 @@ async def test_a_semantic_search_is_an_internal_error(ctx: Context, app: App) ->
     assert answer.error.code == "INTERNAL_ERROR"
 
 
-async def test_a_search_of_extractions_is_an_internal_error(
-    ctx: Context, app: App
-) -> None:
+async def test_a_search_of_extractions_is_an_internal_error(ctx: Context, app: App) -> None:
     [chunk, *_] = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction(chunk, make_decision(), "sailing"))
     assert (await call_error(app, "get_decisions", query="anchor")).code == "INTERNAL_ERROR"

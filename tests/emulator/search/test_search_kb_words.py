@@ -36,7 +36,9 @@ async def test_the_text_shows_a_hits_title_date_snippet_and_id(app: App, ctx: Co
     )
 
 
-async def test_full_detail_shows_the_card_and_the_position_in_the_book(app: App, ctx: Context) -> None:
+async def test_full_detail_shows_the_card_and_the_position_in_the_book(
+    app: App, ctx: Context
+) -> None:
     section = Section("Knead.\n\nThen rest.", locators=((0, Locator(page=12, chapter="Dough")),))
     [chunk] = await store_sources(ctx, Source("s", "Bread", sections=(section,)))
     card = {"summary": "Two steps.", "takeaways": ["Wait.", "Rest."]}
