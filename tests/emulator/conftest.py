@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def new_base(new_backend: NewBackend) -> NewBase:
-    """Return a function that makes a context with an empty database, at a given time."""
+    """Return a function that makes a context with an empty database, whose clock shows a time."""
     return lambda now: new_backend(now).context(Caller.of("reader"), Meter())
 
 
 @pytest.fixture(scope="module")
 async def new_backend() -> AsyncIterator[NewBackend]:
-    """Return a function that makes an app with an empty database, at a given time.
+    """Return a function that makes an app with an empty database, whose clock shows a time.
 
-    All tests of a module share it, and only read it.
+    The apps are closed after the last test of the module. Tests that share one only read from it.
     """
     opened: list[App] = []
 

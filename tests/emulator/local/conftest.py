@@ -1,4 +1,4 @@
-"""Fixtures for tests of local runs."""
+"""Fixtures for tests that run Carrel on this machine, with a database in a state folder."""
 
 from __future__ import annotations
 
@@ -21,22 +21,25 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A machine without processes, and none are left after the test."""
-    unset = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
-    environment = {name: value for name, value in os.environ.items() if name not in unset}
-    ours = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
+    """A machine without processes of Carrel. After the test, all that were started must end."""
+    variables_of_tests = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in variables_of_tests
+    }
+    environment |= {"CARREL_STATE": str(tmp_path / "state")}
+    environment |= {"EMULATOR_PORT": str(find_free_port())}
     with ExitStack() as stack:
-        machine = Machine(StateFolder(tmp_path / "state"), environment | ours, stack)
+        machine = Machine(StateFolder(tmp_path / "state"), environment, stack)
         yield machine
     machine.wait_until_idle()
 
 
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
-    """Make Firestore clients; the library reads the emulator from the environment."""
+    """Return a function that makes a Firestore client of an emulator."""
 
-    def client(host: str, project: str = PROJECT, database: str = "(default)") -> Client:
+    def make_client(host: str, project: str = PROJECT, database: str = "(default)") -> Client:
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
         return Client(project=project, database=database)
 
-    return client
+    return make_client
