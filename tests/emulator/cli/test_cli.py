@@ -1,4 +1,4 @@
-"""Commands that need no running database: their errors and their output."""
+"""The `carrel` command explains wrong arguments and missing servers, without a database."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def run_carrel(*arguments: str) -> Result:
-    """Run the command."""
+    """Run the command in this process."""
     return CliRunner().invoke(main, arguments)
 
 
-def test_arguments_that_are_not_json_are_refused_before_a_call() -> None:
+def test_arguments_that_are_not_json_are_refused() -> None:
     result = run_carrel("call", "search_kb", "{query: 1}")
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -30,8 +30,8 @@ def test_arguments_that_are_not_json_are_refused_before_a_call() -> None:
 
 
 @pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
-def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
-    result = CliRunner().invoke(main, ["call", "update_task", f'{{"description": {number}}}'])
+def test_an_infinite_number_is_refused(number: str) -> None:
+    result = run_carrel("call", "update_task", f'{{"description": {number}}}')
     assert result.exit_code == 1
     assert f"{number} is not a finite number" in result.stderr
 
@@ -70,5 +70,5 @@ def test_commands_use_the_local_database_by_default(monkeypatch: pytest.MonkeyPa
     for name in ("FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "LEASE_SECONDS"):
         monkeypatch.delenv(name, raising=False)
     run_carrel("generate", "--check")
-    address = (os.environ["FIRESTORE_EMULATOR_HOST"], os.environ["GOOGLE_CLOUD_PROJECT"])
-    assert (get_emulator_address(), PROJECT) == address
+    assert os.environ["FIRESTORE_EMULATOR_HOST"] == get_emulator_address()
+    assert os.environ["GOOGLE_CLOUD_PROJECT"] == PROJECT

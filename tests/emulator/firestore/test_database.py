@@ -15,7 +15,7 @@ from shared.runtime.context import App
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
-    from google.cloud.firestore import AsyncDocumentReference
+    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
     from shared.core.meter import Meter
     from shared.core.settings import Settings
@@ -168,7 +168,7 @@ async def test_only_conflicting_writes_are_skipped(database: Database, meter: Me
     assert meter.documents_written == 6
 
 
-def _make_update(database: Database, snapshot: Any) -> Write:
+def _make_update(database: Database, snapshot: DocumentSnapshot[Any]) -> Write:
     """Return a write that fails if the document has changed since it was read."""
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.update(get_reference(database, snapshot.id), {"value": 2}, option)

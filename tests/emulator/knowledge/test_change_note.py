@@ -121,7 +121,7 @@ async def test_unchanged_passages_keep_vectors_and_cards(app: App, ctx: Context)
     await assert_nothing_to_repair(ctx)
 
 
-async def test_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
+async def test_a_note_with_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
     note = await save_note(app)
     [before_change] = (await read_chunks(ctx)).values()
     await change_note(app, note, title="Keeping bread")

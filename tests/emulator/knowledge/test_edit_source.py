@@ -142,7 +142,9 @@ async def test_search_finds_an_edit_once_the_jobs_have_run(app: App, ctx: Contex
     assert "rewriting" not in sources["baking"]
 
 
-async def test_an_edited_source_equals_one_that_was_ingested_so(app: App, ctx: Context) -> None:
+async def test_an_edited_source_equals_one_ingested_with_the_new_values(
+    app: App, ctx: Context
+) -> None:
     """The next ingest finds passages and an index as it would have made them."""
     await store_sources(ctx, BAKING, SAILING)
     await edit(app, title="Loaves", author="", tags=["dough", "bread"])

@@ -115,7 +115,9 @@ async def test_a_note_is_forgotten_and_restored_as_a_whole(app: App, ctx: Contex
     assert describe_differences(before, await read_knowledge(ctx)) == ""
 
 
-async def test_tags_of_a_forgotten_passage_leave_its_source(app: App, ctx: Context) -> None:
+async def test_forgetting_a_passage_removes_its_tags_from_the_source(
+    app: App, ctx: Context
+) -> None:
     chunks = await store_sources(ctx, BAKING)
     assert chunks[0].tags == ("food", "dough")
     await forget(app, chunk_id=chunks[0].chunk_id)

@@ -1,7 +1,7 @@
 """The job `purge` deletes forgotten sources and passages for good after 30 days.
 
-A record of each stays, so that ingest leaves them out, until `forget` is called with
-`forgotten=False`. Then they come back with their file.
+A record of each stays, and ingest leaves them out. A call of `forget` with `forgotten=False`
+deletes the record, and the next ingest of their file stores them again.
 """
 
 from __future__ import annotations

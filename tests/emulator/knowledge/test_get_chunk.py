@@ -136,7 +136,7 @@ async def test_the_limit_bounds_related_chunks(ctx: Context, limit: int) -> None
     assert len(out.related_chunks) == limit
 
 
-async def test_the_only_chunk_has_no_related_ones(ctx: Context) -> None:
+async def test_the_only_chunk_has_no_related_chunks(ctx: Context) -> None:
     [chunk] = await store_sources(ctx, replace(BAKING, sections=BAKING.sections[:1]))
     assert (await get_chunk(In(chunk_id=chunk.chunk_id), ctx)).related_chunks == []
 

@@ -57,7 +57,7 @@ pytestmark = pytest.mark.anyio
 OWNER = Caller.of("anna", role=Role.OWNER)
 STRAYS = 3
 """The number of passages that belong to no cluster."""
-ALL = len(THEMES) * PASSAGES_PER_THEME + STRAYS
+PASSAGES = len(THEMES) * PASSAGES_PER_THEME + STRAYS
 """The number of passages in `five_clusters`."""
 
 
@@ -168,7 +168,7 @@ async def test_the_index_job_removes_deleted_chunks_from_the_map(app: App, ctx: 
     await index(ctx, make_ample_budget())
     drawn = await get_map(app)
     assert set(drawn["chunk_ids"]) == set(await read_chunks(ctx))
-    assert drawn["total"] == ALL - PASSAGES_PER_THEME
+    assert drawn["total"] == PASSAGES - PASSAGES_PER_THEME
     await run_cluster_job(ctx)
     await assert_map_matches(app, ctx)
 
@@ -192,7 +192,7 @@ async def test_a_forgotten_chunk_leaves_the_map_until_it_is_restored(
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_an_emptied_map_says_so(app: App, ctx: Context) -> None:
+async def test_an_emptied_map_has_a_message(app: App, ctx: Context) -> None:
     for theme in THEMES:
         await delete_source(ctx, make_themed_source(theme))
     await delete_source(ctx, make_unrelated_source(STRAYS))
@@ -221,14 +221,14 @@ async def test_a_deleted_map_is_drawn_again_with_the_same_points(app: App, ctx: 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_full_map_is_drawn_again(app: App, ctx: Context) -> None:
-    await set_fields(ctx, "meta/map", {"added_count": MAX_POINTS_PER_PAGE - ALL})
+    await set_fields(ctx, "meta/map", {"added_count": MAX_POINTS_PER_PAGE - PASSAGES})
     await add_sources(ctx, make_unrelated_source(STRAYS + 1))
     await run_cluster_job(ctx)
     await assert_map_matches(app, ctx)
     current = await Maps(ctx.database).load()
     assert current
     assert current.version == 2
-    assert current.drawn_count == ALL + 1
+    assert current.drawn_count == PASSAGES + 1
     assert current.added_count == 0
 
 
@@ -245,7 +245,7 @@ async def test_a_renamed_cluster_has_its_name_on_the_map(app: App, ctx: Context)
 async def test_a_limit_gives_a_sample_and_the_total(app: App) -> None:
     drawn = await get_map(app, limit=10)
     assert len(drawn["chunk_ids"]) == 10
-    assert drawn["total"] == ALL
+    assert drawn["total"] == PASSAGES
 
 
 @pytest.mark.usefixtures("five_clusters")

@@ -52,7 +52,7 @@ UNINDEXED_CHECK = 2
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
-    """An app whose clock says a Wednesday in June."""
+    """An app whose clock shows `NOON`, on a Wednesday in June."""
     opened = App(settings, clock=lambda: NOON)
     yield opened
     await opened.aclose()
@@ -64,7 +64,7 @@ def subtract_days(days: int) -> datetime:
 
 
 async def store_diary(ctx: Context) -> None:
-    """Store passages of four days and of last year, by two authors."""
+    """Store eight passages of the last 200 days, by two authors and by none."""
     bread = make_source(
         "bread", author="Ida Loaf", dates=[subtract_days(0), subtract_days(0), subtract_days(2)]
     )
@@ -131,7 +131,7 @@ There are more: call again with cursor {out.next_cursor}"""
     )
 
 
-async def test_the_text_of_an_empty_base_says_so(ctx: Context) -> None:
+async def test_the_text_shows_the_message_of_an_empty_base(ctx: Context) -> None:
     assert format_result(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
 
 

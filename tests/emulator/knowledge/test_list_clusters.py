@@ -52,7 +52,7 @@ async def test_clusters_are_paged_largest_first_despite_a_deletion(ctx: Context)
     assert second.next_cursor is None
 
 
-async def test_a_base_without_clusters_says_so(ctx: Context) -> None:
+async def test_a_base_without_clusters_has_a_message(ctx: Context) -> None:
     out = await list_clusters(In(), ctx)
     assert out.clusters == []
     assert out.next_cursor is None

@@ -207,7 +207,7 @@ async def test_an_unknown_name_comes_with_similar_names(ctx: Context) -> None:
     )
 
 
-async def test_an_unknown_name_without_similar_names_says_so(ctx: Context) -> None:
+async def test_an_unknown_name_may_come_without_similar_names(ctx: Context) -> None:
     await store_library(ctx)
     out = await list_sources(In(category="xyz"), ctx)
     assert out.message == "There is no category 'xyz', nor any like it."
@@ -223,7 +223,7 @@ async def test_filters_without_a_common_source_are_named(ctx: Context) -> None:
     )
 
 
-async def test_a_name_whose_sources_are_all_deleted_says_so(ctx: Context) -> None:
+async def test_a_name_whose_sources_are_deleted_has_a_message(ctx: Context) -> None:
     """The index still contains the name, because the index job has not run."""
     await store_library(ctx)
     await Ingestion(ctx.database).save([chunk_source(replace(WALDEN, sections=()))], NOON)

@@ -1,8 +1,8 @@
 """Ingest writes only what has changed in a source, in commits that Firestore accepts.
 
-Jobs process a chunk in steps, such as `embed` and `index`. Its fields `pending`, `tries` and
-`parked` hold the steps still to do, their failed tries, and the steps that were given up. A deleted
-chunk is a tombstone, without its text, until the index job has removed it from the index.
+Jobs process a chunk in steps, such as `embed` and `index`. Its field `pending` contains the steps
+still to do, `tries` their failed tries, and `parked` the steps that were given up. A deleted chunk
+is a tombstone, without its text, until the index job has removed it from the index.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ async def read_update_times(ctx: Context) -> dict[str, object]:
     return {chunk_id: snapshot.update_time for chunk_id, snapshot in snapshots.items()}
 
 
-async def test_a_card_has_its_model_and_date(ctx: Context) -> None:
+async def test_a_card_is_stored_with_its_model_and_date(ctx: Context) -> None:
     await ingest(ctx, BAKING)
     assert await save(ctx, {KNEAD: CARD}) == 1
     assert (await read_chunk(ctx, KNEAD))["knowledge_card"] == {

@@ -102,7 +102,7 @@ async def test_clusters_are_listed_by_size_and_then_by_descending_id(ctx: Contex
     assert [(cluster.cluster_id, cluster.size) for cluster in clusters] == expected
 
 
-async def test_a_page_begins_after_a_deleted_cluster_too(ctx: Context) -> None:
+async def test_a_page_can_begin_after_a_deleted_cluster(ctx: Context) -> None:
     await store_clusters(ctx)
     [first] = await Clusters(ctx.database).list_largest(1)
     [second] = await Clusters(ctx.database).list_largest(1, (first.size, first.cluster_id))

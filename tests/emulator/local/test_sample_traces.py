@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 ROWS: list[dict[str, Any]] = json.loads(PATH.read_text("utf-8"))
 
 
-async def test_each_trace_can_be_contributed_as_it_is(app: App) -> None:
+async def test_each_trace_of_the_sample_can_be_contributed(app: App) -> None:
     """None contains a secret, no two are alike, and the tags are written as they are stored."""
     for row in ROWS:
         fields = {name: row[name] for name in ("title", "context_text", "solution_text", "tags")}

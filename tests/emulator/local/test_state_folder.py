@@ -151,7 +151,7 @@ def test_a_deleted_state_folder_is_reported_and_restored(
     assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
 
-def test_unsaved_data_is_kept_until_it_can_be_saved(
+def test_unsaved_data_is_saved_once_the_folder_can_be_written(
     machine: Machine, connect: Callable[..., Client], tmp_path: Path
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")

@@ -61,23 +61,23 @@ async def store_library(ctx: Context) -> None:
     ],
 )
 async def test_matching_names_are_listed_by_frequency(
-    ctx: Context, kind: Any, prefix: str, expected: list[str]
+    ctx: Context, kind: str, prefix: str, expected: list[str]
 ) -> None:
     await store_library(ctx)
-    out = await complete_name(In(kind=kind, prefix=prefix), ctx)
+    out = await complete_name(In.model_validate({"kind": kind, "prefix": prefix}), ctx)
     assert [entry.name for entry in out.names] == expected
     assert out.total == len(expected)
 
 
 async def test_only_sources_and_clusters_have_ids(ctx: Context) -> None:
     await store_library(ctx)
-    kinds: list[Any] = ["source", "cluster", "tag"]
-    results = [await complete_name(In(kind=kind, limit=1), ctx) for kind in kinds]
-    assert [out.names[0].model_dump() for out in results] == [
-        {"name": "Emma", "id": "emma-9", "count": 3},
-        {"name": "Marriage and money", "id": "c-1", "count": 4},
-        {"name": "novel", "id": None, "count": 5},
-    ]
+    for kind, expected in {
+        "source": {"name": "Emma", "id": "emma-9", "count": 3},
+        "cluster": {"name": "Marriage and money", "id": "c-1", "count": 4},
+        "tag": {"name": "novel", "id": None, "count": 5},
+    }.items():
+        out = await complete_name(In.model_validate({"kind": kind, "limit": 1}), ctx)
+        assert [name.model_dump() for name in out.names] == [expected]
 
 
 async def test_names_beyond_the_limit_are_counted(ctx: Context) -> None:
@@ -100,7 +100,7 @@ async def store_fillers(ctx: Context, kind: str) -> None:
         await set_fields(ctx, f"facets/{kind}:filler{n}", facet)
 
 
-async def test_rare_names_are_found_among_many_common_ones(ctx: Context) -> None:
+async def test_rare_names_are_found_among_many_common_names(ctx: Context) -> None:
     tags = tuple(f"common {n}" for n in range(MAX_NAMES))
     await store_and_index(ctx, make_source("a", "x", "y", tags=tags))
     await store_and_index(ctx, make_source("rare-id", title="Rare Title", tags=("rare tag",)))
@@ -111,8 +111,7 @@ async def test_rare_names_are_found_among_many_common_ones(ctx: Context) -> None
         ("source", "rare t", "Rare Title"),
         ("source", "rare-", "Rare Title"),
     ]:
-        arguments: dict[str, Any] = {"kind": kind, "prefix": prefix}
-        out = await complete_name(In(**arguments), ctx)
+        out = await complete_name(In.model_validate({"kind": kind, "prefix": prefix}), ctx)
         assert [entry.name for entry in out.names] == [expected]
 
 

@@ -55,13 +55,13 @@ async def search(app: App, **arguments: Any) -> CallAnswer:
     return await invoke(TOOL, make_call_request(TOOL, Caller(), arguments), app)
 
 
-async def test_a_hybrid_search_falls_back_to_words_and_says_so(
+async def test_a_hybrid_search_falls_back_to_words_with_a_message(
     ctx: Context, app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chunks = await store_sources(ctx, SAILING)
+    _, anchor = await store_sources(ctx, SAILING)
     answer = await search(app, query="anchor")
     assert answer.result is not None, answer.error
-    assert [hit["chunk_id"] for hit in answer.result["results"]] == [chunks[1].chunk_id]
+    assert [hit["chunk_id"] for hit in answer.result["results"]] == [anchor.chunk_id]
     assert answer.result["message"].endswith("Only words were searched.")
     assert "question_not_embedded" in capsys.readouterr().err
 

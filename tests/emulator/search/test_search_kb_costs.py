@@ -118,6 +118,7 @@ async def test_a_search_reads_the_nearest_if_many_pass_the_filter(ctx: Context, 
 
 
 async def test_a_search_queries_by_the_narrowest_of_two_filters(ctx: Context, app: App) -> None:
+    """All passages with the tag are in the category."""
     await store_anchors(ctx, SMALL_SCOPE_SIZE + 20)
     filters = {"tags": ["sea"], "category": "books"}
     cost = await measure_cost(app, query="bell", filters=filters)
@@ -127,26 +128,29 @@ async def test_a_search_queries_by_the_narrowest_of_two_filters(ctx: Context, ap
 
 
 def make_tagged_and_authored(
-    both_count: int, tagged_count: int, authored_count: int, partial_text: str
+    *, both: int, tagged: int, authored: int, partial_text: str
 ) -> list[Source]:
-    """Return sources with a tag and an author, with the tag alone, and with the author alone.
+    """Return a source with the tag and the author, one with the tag, and one with the author.
 
-    The first has passages about anchors. All passages of the other two have `partial_text`.
+    Args:
+        both: The number of passages of the first source, which are about anchors.
+        tagged: The number of passages of the second source.
+        authored: The number of passages of the third source.
+        partial_text: The text of each passage of the second and third source.
     """
+    texts = [f"anchor {number}" for number in range(both)]
+    tags, author = TAG_AND_AUTHOR["tags"], TAG_AND_AUTHOR["author"]
     return [
-        make_source_of_texts(
-            [f"anchor {number}" for number in range(both_count)], "both", **TAG_AND_AUTHOR
-        ),
-        make_source_of_texts([partial_text] * tagged_count, "tagged", tags=TAG_AND_AUTHOR["tags"]),
-        make_source_of_texts(
-            [partial_text] * authored_count, "written", author=TAG_AND_AUTHOR["author"]
-        ),
+        make_source_of_texts(texts, "both", **TAG_AND_AUTHOR),
+        make_source_of_texts([partial_text] * tagged, "tagged", tags=tags),
+        make_source_of_texts([partial_text] * authored, "authored", author=author),
     ]
 
 
 async def test_a_search_by_two_broad_filters_reads_the_nearest(ctx: Context, app: App) -> None:
     """The search fetches more than enough documents for the share that passes: 130 of 170."""
-    await store_sources(ctx, *make_tagged_and_authored(130, 40, 40, "anchor"))
+    sources = make_tagged_and_authored(both=130, tagged=40, authored=40, partial_text="anchor")
+    await store_sources(ctx, *sources)
     cost = await measure_cost(app, query="bell", filters=BOTH_FILTERS)
     word, tag_and_author, pool = 1, 2, math.ceil(SPARE * DENSE_POOL * 170 / 130)
     documents = TOTALS + word + tag_and_author + pool + QUEUE_COUNT
@@ -155,7 +159,8 @@ async def test_a_search_by_two_broad_filters_reads_the_nearest(ctx: Context, app
 
 async def test_passages_are_read_by_id_if_few_pass_both_filters(ctx: Context, app: App) -> None:
     """130 of 330 pass: a search would fetch 191 documents."""
-    await store_sources(ctx, *make_tagged_and_authored(130, 200, 200, "a bell"))
+    sources = make_tagged_and_authored(both=130, tagged=200, authored=200, partial_text="a bell")
+    await store_sources(ctx, *sources)
     arguments = {"query": "bell", "filters": BOTH_FILTERS, "mode": "semantic"}
     tag_and_author, passing = 2, 130
     documents = TOTALS + tag_and_author + passing + QUEUE_COUNT
@@ -166,7 +171,8 @@ async def test_passages_are_read_by_id_if_few_pass_both_filters(ctx: Context, ap
 
 async def test_all_passing_passages_are_read_if_the_nearest_fail(ctx: Context, app: App) -> None:
     """140 of 250 pass, but the 134 nearest do not."""
-    await store_sources(ctx, *make_tagged_and_authored(140, 110, 200, "a bell"))
+    sources = make_tagged_and_authored(both=140, tagged=110, authored=200, partial_text="a bell")
+    await store_sources(ctx, *sources)
     cost = await measure_cost(app, query="a bell", filters=BOTH_FILTERS, mode="semantic")
     tag_and_author, passing = 2, 140
     pool = math.ceil(SPARE * DENSE_POOL * 250 / passing)
@@ -176,7 +182,8 @@ async def test_all_passing_passages_are_read_if_the_nearest_fail(ctx: Context, a
 
 async def test_an_anonymous_search_reads_a_bounded_number_by_id(ctx: Context, app: App) -> None:
     """The owner pays for anonymous searches. With a credential, all 160 that pass are read."""
-    await store_sources(ctx, *make_tagged_and_authored(160, 200, 200, "a bell"))
+    sources = make_tagged_and_authored(both=160, tagged=200, authored=200, partial_text="a bell")
+    await store_sources(ctx, *sources)
     arguments = {"query": "bell", "filters": BOTH_FILTERS, "mode": "semantic"}
     tag_and_author, passing = 2, 160
     always_read = TOTALS + tag_and_author + QUEUE_COUNT

@@ -269,7 +269,7 @@ async def test_an_edited_passage_is_found_by_its_new_fields(
 
 # The mode None is left out, because a call without a query does not rank.
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-async def test_a_filter_finds_a_passage_behind_300_nearer_ones(
+async def test_a_filter_finds_a_passage_behind_300_nearer_passages(
     base_with_low_ranked_passage: Context, mode: str
 ) -> None:
     for filters in ({"tags": ["rare"]}, {"tags": ["big"], "source": "far"}):
@@ -288,7 +288,7 @@ async def test_filters_find_a_passage_missing_from_postings(
 
 # In lexical mode, the passages would not be found, since they do not contain the query.
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-async def test_two_filters_find_passages_behind_nearer_ones(
+async def test_two_filters_find_passages_behind_nearer_passages(
     base_with_low_ranked_scope: Context, mode: str
 ) -> None:
     filters = {"tags": ["big"], "author": "ann"}

@@ -206,7 +206,7 @@ async def test_limit_and_detail_may_change_between_pages(
         {"query": None},
     ],
 )
-async def test_a_cursor_belongs_to_its_arguments(
+async def test_a_cursor_of_other_arguments_is_refused(
     base_of_nine: Context, other_arguments: dict[str, Any]
 ) -> None:
     arguments = {"query": "anchor storm", "filters": {"tags": ["sea"]}, "limit": 1}
