@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import App, Context
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
 
 pytestmark = pytest.mark.anyio
 
@@ -205,7 +206,7 @@ async def test_one_of_two_simultaneous_changes_is_rejected(app: App, ctx: Contex
 
 
 async def test_a_card_written_during_a_change_is_kept(
-    settings: Settings, app: App, ctx: Context
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     note = await save_note(app)
     [chunk_id] = note["chunk_ids"]
@@ -213,9 +214,8 @@ async def test_a_card_written_during_a_change_is_kept(
     async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": {"summary": "Wrap it."}})
 
-    racing = WatchedApp(settings, call_before(1, write_card), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(1, write_card))
     await change_note(racing, note, tags=["kitchen"])
-    await racing.aclose()
 
     stored = (await read_chunks(ctx))[chunk_id]
     assert stored["knowledge_card"] == {"summary": "Wrap it."}

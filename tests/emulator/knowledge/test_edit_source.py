@@ -18,10 +18,8 @@ from shared.firestore.database import WriteConflict
 from shared.knowledge import source_editing
 from shared.knowledge.source import Section
 from shared.knowledge.source_editing import SourceEditing
-from shared.runtime.context import App
-from tests.support.commit_hooks import WatchedApp, call_after, call_before
+from tests.support.commit_hooks import call_after, call_before
 from tests.support.database_state import describe_differences, read_state
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.forgetting import save_sources
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import (
@@ -36,8 +34,8 @@ from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
 
 if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
+    from shared.runtime.context import App, Context
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
     from tests.support.database_state import State
 
 pytestmark = pytest.mark.anyio
@@ -360,15 +358,14 @@ async def _die() -> None:
 
 
 async def test_a_killed_call_can_be_repeated_with_its_idempotency_key(
-    settings: Settings, app: App, ctx: Context
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     """The process ended after the commit and before it answered."""
     await store_sources(ctx, BAKING)
-    dying = WatchedApp(settings, call_after(1, _die), embedder=WordEmbedder())
+    dying = make_watched_app(call_after(1, _die))
     arguments: dict[str, Any] = {"source_id": "baking", "revision": 0, "title": "Loaves"}
     arguments["idempotency_key"] = "k"
     assert (await call(dying, "edit_source", OWNER, **arguments)).error
-    await dying.aclose()
     sources, chunks = await read_documents(ctx, "sources"), await read_chunks(ctx)
     assert {chunk["title"] for chunk in chunks.values()} == {"Loaves"}
 
@@ -382,18 +379,21 @@ async def test_a_killed_call_can_be_repeated_with_its_idempotency_key(
 # The run takes four commits, and the last case lets it complete.
 @pytest.mark.parametrize("commit", [0, 1, 2, 3, 4, 5])
 async def test_a_killed_run_is_completed_by_the_next(
-    settings: Settings, app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch, commit: int
+    app: App,
+    ctx: Context,
+    make_watched_app: MakeWatchedApp,
+    monkeypatch: pytest.MonkeyPatch,
+    commit: int,
 ) -> None:
     monkeypatch.setattr(source_editing, "MAX_WRITES", 15)
     await store_sources(ctx, LONG)
     await edit(app, "long", title="Many Breads", tags=["bread"])
-    dying = WatchedApp(settings, call_after(commit, _die), embedder=WordEmbedder())
+    dying = make_watched_app(call_after(commit, _die))
     with pytest.raises(_Killed) if commit < 5 else pytest.raises(StopAsyncIteration):
         await _rewrite_all(dying.context(Caller(), Meter()))
     await run_jobs(ctx)
     assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"Many Breads"}
     assert await save_sources(ctx, LONG) == {"sources": 1, "edits kept": 1}
-    await dying.aclose()
 
 
 async def _rewrite_all(ctx: Context) -> None:
@@ -405,50 +405,48 @@ async def _rewrite_all(ctx: Context) -> None:
 
 @pytest.mark.parametrize("commit", [1, 2, 3])
 async def test_an_edit_made_while_the_job_runs_is_kept(
-    settings: Settings, ctx: Context, monkeypatch: pytest.MonkeyPatch, commit: int
+    app: App,
+    ctx: Context,
+    make_watched_app: MakeWatchedApp,
+    monkeypatch: pytest.MonkeyPatch,
+    commit: int,
 ) -> None:
     """The job has read the source before the edit, and its next commit is refused."""
     monkeypatch.setattr(source_editing, "MAX_WRITES", 15)
     await store_sources(ctx, LONG)
-    calm = App(settings, embedder=WordEmbedder())
-    await edit(calm, "long", title="Many Breads", tags=["bread"])
+    await edit(app, "long", title="Many Breads", tags=["bread"])
 
     async def edit_again() -> None:
-        await edit(calm, "long", revision=1, title="All Breads", tags=["rye"])
+        await edit(app, "long", revision=1, title="All Breads", tags=["rye"])
 
-    racing = WatchedApp(settings, call_before(commit, edit_again), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(commit, edit_again))
     with pytest.raises(WriteConflict):
         await _rewrite_all(racing.context(Caller(), Meter()))
     await run_jobs(ctx)
     assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"All Breads"}
     assert await save_sources(ctx, LONG) == {"sources": 1, "edits kept": 1}
-    await calm.aclose()
-    await racing.aclose()
 
 
 @pytest.mark.parametrize("commit", [1, 2])
 async def test_an_edit_made_while_ingest_runs_is_kept(
-    settings: Settings, ctx: Context, commit: int
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp, commit: int
 ) -> None:
     """Ingest has read the source before the edit, and written some of its passages or none."""
     many = replace(LONG, sections=tuple(Section(text=f"Loaf {n} rests.") for n in range(210)))
     await store_sources(ctx, many)
-    calm = App(settings, embedder=WordEmbedder())
 
     async def edit_during_ingest() -> None:
-        await edit(calm, "long", title="Many Breads")
+        await edit(app, "long", title="Many Breads")
 
-    racing = WatchedApp(settings, call_before(commit, edit_during_ingest), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(commit, edit_during_ingest))
     changed = replace(many, title="Breads", author="Ida Crumb")
     counts = await save_sources(racing.context(Caller(), Meter()), changed)
     assert counts["edits kept"] == 1
     await run_jobs(ctx)
     stored = (await read_chunks(ctx)).values()
     assert {(chunk["title"], chunk["author"]) for chunk in stored} == {("Many Breads", "Ida Crumb")}
-    out = await edit(calm, "long", revision=1, reset=["title"])
+    out = await edit(app, "long", revision=1, reset=["title"])
     assert out["title"] == "Breads"
-    await calm.aclose()
-    await racing.aclose()
 
 
 async def test_the_text_says_what_the_jobs_still_do(app: App, ctx: Context) -> None:

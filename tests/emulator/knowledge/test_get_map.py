@@ -25,9 +25,8 @@ from shared.core.meter import Meter
 from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, KnowledgeMap, MapPoint, Maps
 from shared.knowledge.source import Source
 from shared.runtime.job import Report
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after, send_commit
+from tests.support.commit_hooks import SOME_OR_ALL, call_after, send_commit
 from tests.support.database_dump import read_root_documents, write_documents
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_hasty_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_chunks, read_documents
@@ -42,15 +41,12 @@ from tests.support.themed_passages import (
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from shared.core.settings import Settings
     from shared.runtime.context import App, Context
     from tests.emulator.conftest import NewBase
-    from tests.support.commit_hooks import CommitHook, Results, Send
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
+    from tests.support.commit_hooks import Results, Send
     from tests.support.database_dump import Contents
 
-    NewWatchedApp = Callable[[CommitHook], WatchedApp]
 
 pytestmark = pytest.mark.anyio
 
@@ -255,20 +251,6 @@ async def test_a_run_without_time_leaves_the_map_as_it_was(app: App, ctx: Contex
     await assert_map_matches(app, ctx)
 
 
-@pytest.fixture
-async def watched(settings: Settings) -> AsyncIterator[NewWatchedApp]:
-    """Return a function that makes an app of the test's database, with a hook for its commits."""
-    opened: list[WatchedApp] = []
-
-    def make(hook: CommitHook) -> WatchedApp:
-        opened.append(WatchedApp(settings, hook, embedder=WordEmbedder()))
-        return opened[-1]
-
-    yield make
-    for app in opened:
-        await app.aclose()
-
-
 async def prepare_reclustering(ctx: Context) -> None:
     """Store chunks on a map, and enough new ones for a new clustering."""
     await add_sources(ctx, *map(make_themed_source, ("bread", "boats", "bees")))
@@ -277,7 +259,7 @@ async def prepare_reclustering(ctx: Context) -> None:
 
 
 async def test_a_reader_sees_the_former_map_or_the_new_one(
-    app: App, ctx: Context, watched: NewWatchedApp
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     await prepare_reclustering(ctx)
     readings = [set((await get_map(app))["chunk_ids"])]
@@ -287,7 +269,7 @@ async def test_a_reader_sees_the_former_map_or_the_new_one(
         readings.append(set((await get_map(app))["chunk_ids"]))
         return results
 
-    await run_cluster_job(watched(read_after_commit).context(Caller(), Meter()))
+    await run_cluster_job(make_watched_app(read_after_commit).context(Caller(), Meter()))
 
     former_map, new_map = readings[0], readings[-1]
     assert len(former_map) == 3 * PASSAGES_PER_THEME
@@ -297,11 +279,11 @@ async def test_a_reader_sees_the_former_map_or_the_new_one(
 
 @SOME_OR_ALL
 async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
-    ctx: Context, app: App, watched: NewWatchedApp, step: int
+    ctx: Context, app: App, make_watched_app: MakeWatchedApp, step: int
 ) -> None:
     await prepare_reclustering(ctx)
     stored = await read_root_documents(ctx.database.client)
-    counting = watched(send_commit)
+    counting = make_watched_app(send_commit)
     await run_cluster_job(counting.context(Caller(), Meter()))
 
     async def delete_bees() -> None:
@@ -310,7 +292,7 @@ async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
 
     for commit in range(0, counting.commits, step):
         await replace_documents(ctx, stored)
-        deleting = watched(call_after(commit, delete_bees))
+        deleting = make_watched_app(call_after(commit, delete_bees))
         await run_cluster_job(deleting.context(Caller(), Meter()))
         drawn = await get_map(app)
         remaining = await read_chunks(ctx)

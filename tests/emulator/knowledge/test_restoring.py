@@ -14,12 +14,10 @@ import pytest
 
 from functions.jobs.repair.job import repair
 from shared.extractions.upkeep import promote_duplicates
-from shared.runtime.context import App
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedApp, call_after, call_before
+from tests.support.commit_hooks import call_after, call_before
 from tests.support.database_state import describe_differences
 from tests.support.extractions import make_decision, make_extraction, store_extractions
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.forgetting import (
     CARD,
     LONG,
@@ -36,8 +34,8 @@ from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_result
 
 if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
+    from shared.runtime.context import App, Context
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
 
 pytestmark = pytest.mark.anyio
 
@@ -112,7 +110,7 @@ async def test_restored_duplicates_stay_hidden_by_their_original(
 
 
 async def test_a_duplicate_is_not_promoted_while_its_source_is_restored(
-    settings: Settings, ctx: Context
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     """The job runs after a commit that has restored the duplicate but not the original."""
     chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
@@ -120,23 +118,20 @@ async def test_a_duplicate_is_not_promoted_while_its_source_is_restored(
     duplicate = make_extraction(chunks[0], make_decision(), duplicate_of=original.extraction_id)
     await store_extractions(ctx, original, duplicate)
     before = await read_knowledge(ctx)
-    calm = App(settings, embedder=WordEmbedder())
-    await forget(calm, source_id="long")
+    await forget(app, source_id="long")
 
     async def promote() -> None:
         await promote_duplicates(ctx, make_ample_budget(), Report())
 
-    racing = WatchedApp(settings, call_after(2, promote), embedder=WordEmbedder())
+    racing = make_watched_app(call_after(2, promote))
     await forget(racing, source_id="long", forgotten=False)
     await promote()
     await index_all(ctx)
     assert describe_differences(before, await read_knowledge(ctx)) == ""
-    await calm.aclose()
-    await racing.aclose()
 
 
 async def test_a_passage_cannot_be_restored_while_its_source_is_moved(
-    settings: Settings, app: App, ctx: Context
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     chunks = await store_sources(ctx, BAKING)
     await forget(app, chunk_id=chunks[0].chunk_id)
@@ -147,9 +142,8 @@ async def test_a_passage_cannot_be_restored_while_its_source_is_moved(
         answer = await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
         codes.append(answer.error.code if answer.error else "")
 
-    racing = WatchedApp(settings, call_before(3, restore_during_move), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(3, restore_during_move))
     await forget(racing, source_id="baking")
-    await racing.aclose()
     assert codes == ["CONFLICT"]
     await index_all(ctx)
     assert await read_documents(ctx, "chunks") == {}

@@ -19,10 +19,8 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.knowledge.source import Section
 from shared.pipeline.forgotten_chunks import CHUNKS_PER_COMMIT
-from shared.runtime.context import App
-from tests.support.commit_hooks import WatchedApp, call_after, call_before
+from tests.support.commit_hooks import call_after, call_before
 from tests.support.database_state import describe_differences
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.forgetting import (
     CARD,
     LONG,
@@ -39,8 +37,8 @@ from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error
 
 if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
+    from shared.runtime.context import App, Context
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
 
 pytestmark = pytest.mark.anyio
 
@@ -120,66 +118,59 @@ async def test_a_source_cannot_be_moved_back_before_its_move_is_complete(
 
 
 async def test_a_source_that_two_calls_forgot_can_be_restored(
-    settings: Settings, ctx: Context
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     """The second call forgets the source after the first one has read it."""
     await store_sources(ctx, BAKING)
     before = await read_knowledge(ctx)
-    calm = App(settings, embedder=WordEmbedder())
 
     async def forget_before_commit() -> None:
-        await forget(calm, source_id="baking")
+        await forget(app, source_id="baking")
 
-    racing = WatchedApp(settings, call_before(1, forget_before_commit), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(1, forget_before_commit))
     out = await forget(racing, source_id="baking")
     assert out["forgotten"] is True
     assert out["changed"] is False
-    assert (await forget(calm, source_id="baking", forgotten=False))["restored"]["chunks"] == 3
+    assert (await forget(app, source_id="baking", forgotten=False))["restored"]["chunks"] == 3
     await index_all(ctx)
     assert describe_differences(before, await read_knowledge(ctx)) == ""
-    await calm.aclose()
-    await racing.aclose()
 
 
 async def test_the_job_stops_when_a_call_moves_the_same_source(
-    settings: Settings, ctx: Context, monkeypatch: pytest.MonkeyPatch
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job has read passages to move, and the call moves them all, and all back again."""
     await store_sources(ctx, LONG)
     before = await read_knowledge(ctx)
-    calm = App(settings, embedder=WordEmbedder())
     with monkeypatch.context() as patch:
         patch.setattr(forget_tool, "MOVE_SECONDS", -1.0)
-        await forget(calm, source_id="long")
+        await forget(app, source_id="long")
 
     async def complete_and_restore() -> None:
-        await forget(calm, source_id="long")
-        await forget(calm, source_id="long", forgotten=False)
+        await forget(app, source_id="long")
+        await forget(app, source_id="long", forgotten=False)
 
-    racing = WatchedApp(settings, call_before(2, complete_and_restore), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(2, complete_and_restore))
     report = await index(racing.context(Caller(), Meter()), make_ample_budget())
     assert report.failures == []
     await index_all(ctx)
     assert describe_differences(before, await read_knowledge(ctx)) == ""
-    await calm.aclose()
-    await racing.aclose()
 
 
 @pytest.mark.parametrize("kind", ["source", "passage"])
 async def test_ingest_does_not_restore_what_is_forgotten_while_it_runs(
-    settings: Settings, ctx: Context, kind: str
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp, kind: str
 ) -> None:
     """Ingest has read the source, and has not written it yet."""
     chunks = await store_sources(ctx, BAKING)
-    calm = App(settings, embedder=WordEmbedder())
 
     async def forget_before_commit() -> None:
         if kind == "source":
-            await forget(calm, source_id="baking")
+            await forget(app, source_id="baking")
         else:
-            await forget(calm, chunk_id=chunks[0].chunk_id)
+            await forget(app, chunk_id=chunks[0].chunk_id)
 
-    racing = WatchedApp(settings, call_before(1, forget_before_commit), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(1, forget_before_commit))
     edited = replace(BAKING, title="Bread in the Oven")
     await save_sources(racing.context(Caller(), Meter()), edited)
     await index_all(ctx)
@@ -191,28 +182,25 @@ async def test_ingest_does_not_restore_what_is_forgotten_while_it_runs(
     else:
         assert stored_ids == {chunk.chunk_id for chunk in chunks[1:]}
         assert sources["baking"]["chunk_count"] == 2
-    await calm.aclose()
-    await racing.aclose()
 
 
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("is_killed", [True, False])
 async def test_ingest_stops_when_its_source_is_forgotten_between_commits(
-    settings: Settings, ctx: Context, *, is_new: bool, is_killed: bool
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp, *, is_new: bool, is_killed: bool
 ) -> None:
     """Ingest writes the source in two commits of 200 and 30 passages."""
     sections = tuple(Section(text=f"Loaf number {number} rests.") for number in range(230))
     loaves = replace(BAKING, source_id="loaves", sections=sections)
     if not is_new:
         await save_sources(ctx, replace(loaves, sections=sections[:3]))
-    calm = App(settings, embedder=WordEmbedder())
 
     async def forget_between_commits() -> None:
-        await forget(calm, source_id="loaves")
+        await forget(app, source_id="loaves")
         if is_killed:
             raise _Killed
 
-    racing = WatchedApp(settings, call_before(2, forget_between_commits), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(2, forget_between_commits))
     saving = save_sources(racing.context(Caller(), Meter()), loaves)
     if is_killed:
         with pytest.raises(_Killed):
@@ -223,11 +211,9 @@ async def test_ingest_stops_when_its_source_is_forgotten_between_commits(
     assert await read_documents(ctx, "chunks") == {}
     assert await read_documents(ctx, "sources") == {}
 
-    await forget(calm, source_id="loaves", forgotten=False)
+    await forget(app, source_id="loaves", forgotten=False)
     assert await save_sources(ctx, loaves) == {"sources": 1, "created": 30}
     assert (await read_documents(ctx, "sources"))["loaves"]["chunk_count"] == 230
-    await calm.aclose()
-    await racing.aclose()
 
 
 async def test_the_last_two_passages_can_be_forgotten_concurrently(app: App, ctx: Context) -> None:
@@ -242,33 +228,29 @@ async def test_the_last_two_passages_can_be_forgotten_concurrently(app: App, ctx
 @pytest.mark.parametrize("commit", [1, 2, 3, 4])
 @pytest.mark.parametrize("forgotten", [True, False])
 async def test_a_killed_call_is_completed_by_the_next_call(
-    settings: Settings, ctx: Context, commit: int, *, forgotten: bool
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp, commit: int, *, forgotten: bool
 ) -> None:
     await store_sources(ctx, LONG, SAILING)
     before = await read_knowledge(ctx)
-    calm = App(settings, embedder=WordEmbedder())
     if not forgotten:
-        await forget(calm, source_id="long")
-    dying = WatchedApp(settings, call_after(commit, die), embedder=WordEmbedder())
+        await forget(app, source_id="long")
+    dying = make_watched_app(call_after(commit, die))
     await call(dying, "forget", OWNER, source_id="long", forgotten=forgotten)
-    await forget(calm, source_id="long", forgotten=forgotten)
+    await forget(app, source_id="long", forgotten=forgotten)
     if forgotten:
         assert len(await read_documents(ctx, "forgotten")) == LENGTH
         assert set(await read_documents(ctx, "sources")) == {"sailing"}
-        await forget(calm, source_id="long", forgotten=False)
+        await forget(app, source_id="long", forgotten=False)
     await index_all(ctx)
     assert describe_differences(before, await read_knowledge(ctx)) == ""
-    await calm.aclose()
-    await dying.aclose()
 
 
 async def test_a_killed_call_for_the_last_passage_is_completed(
-    settings: Settings, app: App, ctx: Context
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     [chunk] = await store_sources(ctx, replace(SAILING, sections=SAILING.sections[:1]))
-    dying = WatchedApp(settings, call_after(2, die), embedder=WordEmbedder())
+    dying = make_watched_app(call_after(2, die))
     await call(dying, "forget", OWNER, chunk_id=chunk.chunk_id)
-    await dying.aclose()
     await forget(app, chunk_id=chunk.chunk_id)
     assert await read_documents(ctx, "sources") == {}
     await forget(app, source_id="sailing", forgotten=False)
@@ -276,7 +258,7 @@ async def test_a_killed_call_for_the_last_passage_is_completed(
 
 
 async def test_a_passage_changed_during_the_move_is_moved_as_changed(
-    settings: Settings, ctx: Context
+    ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     """Another job writes a card between the reading and the move."""
     chunks = await store_sources(ctx, SAILING)
@@ -284,11 +266,10 @@ async def test_a_passage_changed_during_the_move_is_moved_as_changed(
     async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunks[1].chunk_id}", {"knowledge_card": CARD})
 
-    app = WatchedApp(settings, call_after(1, write_card), embedder=WordEmbedder())
+    app = make_watched_app(call_after(1, write_card))
     await forget(app, source_id="sailing")
     stored = await read_documents(ctx, "forgotten")
     assert stored[chunks[1].chunk_id]["document"]["knowledge_card"] == CARD
-    await app.aclose()
 
 
 def test_a_commit_moves_less_than_half_of_the_long_source() -> None:

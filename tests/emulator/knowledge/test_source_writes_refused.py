@@ -14,13 +14,13 @@ from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Section, Source
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import call_before
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
 
 if TYPE_CHECKING:
-    from shared.core.settings import Settings
     from shared.runtime.context import Context
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
 
 pytestmark = pytest.mark.anyio
 
@@ -89,12 +89,12 @@ async def test_an_unsendable_source_does_not_block_others(ctx: Context) -> None:
     assert list(await read_documents(ctx, "sources")) == ["sailing"]
 
 
-async def test_a_refusal_of_all_writes_is_not_blamed_on_a_source(settings: Settings) -> None:
+async def test_a_refusal_of_all_writes_is_not_blamed_on_a_source(
+    make_watched_app: MakeWatchedApp,
+) -> None:
     async def refuse() -> None:
         raise PermissionDenied("no")  # type: ignore[no-untyped-call]  # Google's
 
-    app = WatchedApp(settings, call_before(1, refuse))
-    ctx = app.context(Caller(), Meter())
+    ctx = make_watched_app(call_before(1, refuse)).context(Caller(), Meter())
     with pytest.raises(PlatformFault, match="PermissionDenied"):
         await Ingestion(ctx.database).save_each([chunk_source(SAILING)], NOON)
-    await app.aclose()

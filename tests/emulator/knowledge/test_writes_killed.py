@@ -128,7 +128,7 @@ async def read_contents(ctx: Context) -> dict[str, list[tuple[str, str]]]:
 async def test_a_call_killed_at_any_commit_can_be_repeated(
     project: str, local_embedder: LocalEmbedder, write: Write
 ) -> None:
-    async with open_base(f"{project}-calm", local_embedder) as base:
+    async with open_base(f"{project}-expected", local_embedder) as base:
         await call_result(base.app, write.tool, OWNER, **write.fill_in(base.ids))
         expected = await read_contents(base.ctx)
 
