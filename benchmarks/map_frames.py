@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, FileSystemLoader
 
 from benchmarks.measurement import print_table
+from functions.gateway.apps.pages import MAP_SCRIPTS
 from infra.build.discovery import ROOT
 from tests.support.browser import launch_chromium
 
@@ -28,8 +29,8 @@ COLUMN_COUNT: Final = 12
 FRAME_COUNT: Final = 200
 _CONSOLE: Final = ROOT / "functions" / "gateway" / "console"
 _MOVEMENTS: Final = {
-    "drag": "map.panBy(9 * Math.sin(frame / 9), 9 * Math.cos(frame / 7), false)",
-    "zoom": "map.zoomBy(frame % 60 < 30 ? 1.05 : 1 / 1.05, { animated: false })",
+    "drag": "map.view.panBy(9 * Math.sin(frame / 9), 9 * Math.cos(frame / 7), false)",
+    "zoom": "map.view.zoomBy(frame % 60 < 30 ? 1.05 : 1 / 1.05, { animated: false })",
 }
 _MEASURE: Final = """async ([data, frames, movement]) => {
   const element = document.querySelector(".map");
@@ -87,7 +88,7 @@ async def open_map_page(page: Page) -> None:
     element = templates.get_template("map_parts.html").make_module().passage_map()  # type: ignore[attr-defined]
     await page.set_content(f"<!doctype html><body>{element}</body>")
     await page.add_style_tag(path=_CONSOLE / "static" / "map.css")
-    for script in ("dot-raster.js", "map.js"):
+    for script in MAP_SCRIPTS:
         await page.add_script_tag(path=_CONSOLE / "static" / script)
 
 

@@ -25,7 +25,7 @@ from functions.gateway.auth.public_url import RESOURCE_PATH, list_allowed_hosts,
 from functions.gateway.auth.visitor import get_attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
 from functions.gateway.console.routes import make_console_routes
-from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
+from functions.gateway.http_errors import ErrorMiddleware, make_json_rpc_error
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.oauth.routes import make_sign_in_routes
@@ -154,7 +154,7 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
 def _answer_not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
     """Answer 404. Clients that look for sign-in metadata then continue without it."""
     message = "This address does not exist. The URL for MCP clients ends with /mcp."
-    return json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
+    return make_json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
 
 
 class CrossOrigin(CORSMiddleware):
@@ -185,9 +185,11 @@ class PostOnly:
 def _reject_unless_json_post(scope: Scope) -> JSONResponse | None:
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It accepts only POST."
-        return json_rpc_error(405, message, {"allow": "POST"})
+        return make_json_rpc_error(405, message, {"allow": "POST"})
     if parse_media_type(Headers(scope=scope).get("content-type")) != "application/json":
-        return json_rpc_error(415, "Send the JSON-RPC message with Content-Type: application/json.")
+        return make_json_rpc_error(
+            415, "Send the JSON-RPC message with Content-Type: application/json."
+        )
     return None
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
-from functions.gateway.http_errors import json_rpc_error
+from functions.gateway.http_errors import make_json_rpc_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class BodyLimit:
         *,
         timeout: float = BODY_TIMEOUT_SECONDS,
         find_problem: Callable[[bytes | bytearray], str | None] | None = None,
-        make_error: MakeError = json_rpc_error,
+        make_error: MakeError = make_json_rpc_error,
     ) -> None:
         """Store the app and the limits.
 

@@ -156,7 +156,7 @@ class Catalog:
         """Return whether all tools that a text names are offered here."""
         return self.removed_names.isdisjoint(_WORD.findall(text))
 
-    def tools_for(self, caller: Caller, *, with_apps: bool = False) -> list[Declaration]:
+    def list_tools_for(self, caller: Caller, *, with_apps: bool = False) -> list[Declaration]:
         """Return the tools that this caller may call, with those of apps if its client has them."""
         allowed = self._list_allowed(caller)
         return [tool for tool in allowed if tool.is_for_clients(with_apps=with_apps)]
@@ -214,7 +214,7 @@ class Catalog:
 
 
 def _remove_broken_links(tool: Declaration, resource_uris: Collection[str]) -> Declaration:
-    if tool.links is None or tool.links.uri in resource_uris:
+    if tool.links is None or tool.links.uri_template in resource_uris:
         return tool
     return tool.model_copy(update={"links": None})
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shared.core.errors import CarrelError
 
 
-def json_rpc_error(
+def make_json_rpc_error(
     status: int,
     message: str,
     headers: dict[str, str] | None = None,
@@ -31,7 +31,7 @@ def json_rpc_error(
 
 def make_error_response(error: CarrelError, headers: dict[str, str] | None = None) -> JSONResponse:
     """Make the response for one of Carrel's errors."""
-    response = json_rpc_error(error.status, error.message, headers)
+    response = make_json_rpc_error(error.status, error.message, headers)
     if error.retry_after is not None:
         response.headers["retry-after"] = format_retry_after(error.retry_after)
     return response

@@ -83,7 +83,9 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         text=format_answer,
         effect=Effect.READ,
         tier=Tier.PUBLIC,
-        links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=name_field),
+        links=Links(
+            items_field="results", uri_template="carrel://chunk/{chunk_id}", name_field=name_field
+        ),
         capabilities=frozenset({Capability.EMBEDDING}),
         settings=("topic_aliases",),
     )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     DateCursor = tuple[int, str]
     """A position in a listing by date: microseconds since 1970, and a document id."""
 
-MAX_ANY: Final = 30
+MAX_ARRAY_CONTAINS_ANY: Final = 30
 """The maximum number of values that Firestore accepts in one `array_contains_any`."""
 _DISTANCE: Final = "distance"
 """The field of a query's results in which Firestore returns the distance."""

@@ -56,18 +56,18 @@ class Links:
     """The items of a tool's result that link to resources.
 
     Attributes:
-        items: The result's field with the items. It may be missing or empty.
-        uri: The template of the items' URIs, whose variable is a field of the item.
-        name: The field of an item that contains its name for people.
+        items_field: The result's field with the items. It may be missing or empty.
+        uri_template: The template of the items' URIs, whose variable is a field of the item.
+        name_field: The field of an item that contains its name for people.
         in_resource_list: Whether `resources/list` pages through this tool, with the argument
             `cursor` and the result's `next_cursor`.
         paging_arguments: The other arguments for paging, such as an order that is stable between
             pages.
     """
 
-    items: str
-    uri: str
-    name: str
+    items_field: str
+    uri_template: str
+    name_field: str
     in_resource_list: bool = False
     paging_arguments: dict[str, str] = field(default_factory=dict)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import ALL_DATES, DateSpan
 from shared.index.facets import POSTINGS_ONLY, Facet, Kind
-from shared.index.vector_index import MAX_ANY
+from shared.index.vector_index import MAX_ARRAY_CONTAINS_ANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -193,7 +193,7 @@ def choose_prefilter(
         Prefilter(tuple(facet.id for facet in facets), _bound_size(facets, postings))
         for facets in used_facets
         if not any(facet.kind in POSTINGS_ONLY for facet in facets)
-        if 0 < len(facets) <= MAX_ANY
+        if 0 < len(facets) <= MAX_ARRAY_CONTAINS_ANY
     ]
     return min(prefilters, key=lambda prefilter: prefilter.size, default=Prefilter())
 

@@ -39,7 +39,7 @@ from shared.index.stored_vector import (
     load_compact,
 )
 from shared.index.vector_index import (
-    MAX_ANY,
+    MAX_ARRAY_CONTAINS_ANY,
     Documents,
     Neighbour,
     make_distance_key,
@@ -158,8 +158,8 @@ class PassageIndex(Documents[WorkspacePassage]):
         """
         super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
         facets = [upload_facet(document) for document in documents]
-        starts = range(0, len(facets), MAX_ANY)
-        self._blocks = [facets[start : start + MAX_ANY] for start in starts]
+        starts = range(0, len(facets), MAX_ARRAY_CONTAINS_ANY)
+        self._blocks = [facets[start : start + MAX_ARRAY_CONTAINS_ANY] for start in starts]
 
     async def find_nearest(
         self,
@@ -170,8 +170,8 @@ class PassageIndex(Documents[WorkspacePassage]):
     ) -> list[Neighbour[WorkspacePassage]]:
         """Load the nearest passages.
 
-        Costs one Firestore round trip, with one request for every `MAX_ANY` documents: a query can
-        filter by at most this many facets.
+        Costs one Firestore round trip, with one request for every 30 documents, because a query can
+        filter by at most `MAX_ARRAY_CONTAINS_ANY` facets.
         """
         nearest = super().find_nearest
         blocks = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))

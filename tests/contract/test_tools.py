@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.shared.inbound import X_MCP_HEADER_KEY
 
-from functions.gateway.mcp.resource_links import get_variable
+from functions.gateway.mcp.resource_links import get_variable_name
 from infra.build import generated
 from infra.build.discovery import ROOT, get_package_name, tools
 from shared.core.caller import Tier
@@ -216,8 +216,8 @@ def test_a_time_limit_is_at_most_a_minute(tool: Tool[Any, Any]) -> None:
 def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
     if tool.resource:
         schema = input_model(tool)
-        assert schema["required"] == [get_variable(tool.resource.uri)]
-        assert "pattern" in schema["properties"][get_variable(tool.resource.uri)]
+        assert schema["required"] == [get_variable_name(tool.resource.uri)]
+        assert "pattern" in schema["properties"][get_variable_name(tool.resource.uri)]
         assert tool.resource.uri.startswith("carrel://")
         assert all((tool.resource.name, tool.resource.title, tool.resource.description))
 
@@ -225,14 +225,14 @@ def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
 @every_tool
 def test_links_use_fields_of_the_result(tool: Tool[Any, Any]) -> None:
     if tool.links:
-        fields = item_fields(tool.declaration()["outputSchema"], tool.links.items)
-        assert {get_variable(tool.links.uri), tool.links.name} <= fields.keys()
+        fields = item_fields(tool.declaration()["outputSchema"], tool.links.items_field)
+        assert {get_variable_name(tool.links.uri_template), tool.links.name_field} <= fields.keys()
 
 
 @every_tool
 def test_a_link_leads_to_a_declared_resource(tool: Tool[Any, Any]) -> None:
     if tool.links:
-        assert tool.links.uri in {other.resource.uri for other in TOOLS if other.resource}
+        assert tool.links.uri_template in {other.resource.uri for other in TOOLS if other.resource}
 
 
 def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:

@@ -70,7 +70,7 @@ async def test_a_point_and_a_cluster_lead_to_passages(browser: Browser, chat: Ch
           const [chunkId] = map.passagesOf(cluster);
           const box = element.querySelector("canvas").getBoundingClientRect();
           const { x, y } = map.positionOf(chunkId);
-          map.zoomBy(60, { x: x - box.x, y: y - box.y, animated: false });
+          map.view.zoomBy(60, { x: x - box.x, y: y - box.y, animated: false });
           return chunkId;
         }"""
     )
@@ -78,7 +78,7 @@ async def test_a_point_and_a_cluster_lead_to_passages(browser: Browser, chat: Ch
         """(element, chunkId) => {
           const box = element.querySelector("canvas").getBoundingClientRect();
           const { x, y } = element.map.positionOf(chunkId);
-          element.map.panBy(x - box.x - box.width / 2, y - box.y - box.height / 2, false);
+          element.map.view.panBy(x - box.x - box.width / 2, y - box.y - box.height / 2, false);
         }""",
         chunk_id,
     )

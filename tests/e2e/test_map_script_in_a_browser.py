@@ -54,7 +54,7 @@ async def start(browser: Browser, data: dict[str, Any] = DATA) -> None:
 
 
 async def read_view(browser: Browser) -> dict[str, float]:
-    view: dict[str, float] = await browser.page.evaluate("map.view")
+    view: dict[str, float] = await browser.page.evaluate("map.view.position")
     return view
 
 
@@ -122,8 +122,8 @@ async def test_a_drag_during_an_animation_does_not_jump_to_its_end(browser: Brow
     await start(browser)
     zoom = await browser.page.evaluate(
         """() => {
-          map.zoomBy(8);
-          map.panBy(1, 1, false);
+          map.view.zoomBy(8);
+          map.view.panBy(1, 1, false);
           return map.view.zoom;
         }"""
     )
@@ -132,13 +132,13 @@ async def test_a_drag_during_an_animation_does_not_jump_to_its_end(browser: Brow
 
 async def test_two_steps_of_an_animation_add_up(browser: Browser) -> None:
     await start(browser)
-    await browser.page.evaluate("() => { map.zoomBy(2); map.zoomBy(2); }")
+    await browser.page.evaluate("() => { map.view.zoomBy(2); map.view.zoomBy(2); }")
     await browser.page.wait_for_function("map.view.zoom === 4")
 
 
 async def test_a_large_dot_is_hit_wherever_it_is_drawn(browser: Browser) -> None:
     await start(browser)
-    await browser.page.evaluate("() => { map.view = { x: 500, y: 500, zoom: 40 }; }")
+    await browser.page.evaluate("() => { map.view.position = { x: 500, y: 500, zoom: 40 }; }")
     await browser.page.evaluate("map.light(['lonely'], { ranked: true })")
     await browser.page.evaluate(NEXT_FRAME)
     x, y = await find_position(browser, "lonely")
@@ -194,12 +194,12 @@ async def test_no_stamp_leaves_the_margin_of_the_picture(browser: Browser) -> No
             putImageData.call(this, image, x, y);
           };
           map.light(["first"], { ranked: true });
-          map.view = { x: 0, y: 0, zoom: 80 };
+          map.view.position = { x: 0, y: 0, zoom: 80 };
           const { width, height } = document.querySelector("canvas").getBoundingClientRect();
           let excess = -Infinity;
           for (let outside = 0; outside < 24; outside++) {
-            map.view = { x: 0, y: 0, zoom: 80 };
-            map.panBy(width / 2 + outside, height / 2 + outside, false);
+            map.view.position = { x: 0, y: 0, zoom: 80 };
+            map.view.panBy(width / 2 + outside, height / 2 + outside, false);
             await new Promise(requestAnimationFrame);
             await new Promise(requestAnimationFrame);
             excess = Math.max(excess, -edge - margin);

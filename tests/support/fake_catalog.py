@@ -56,14 +56,28 @@ def make_tool(name: str, **changes: Any) -> Declaration:
 CATALOG = Catalog(
     [
         make_tool("get_shelf", resource=SHELF),
-        make_tool("get_book", resource=BOOK, links=Links(items="like", uri=BOOK.uri, name="title")),
+        make_tool(
+            "get_book",
+            resource=BOOK,
+            links=Links(items_field="like", uri_template=BOOK.uri, name_field="title"),
+        ),
         make_tool(
             "list_shelves",
-            links=Links(items="shelves", uri=SHELF.uri, name="label", in_resource_list=True),
+            links=Links(
+                items_field="shelves",
+                uri_template=SHELF.uri,
+                name_field="label",
+                in_resource_list=True,
+            ),
         ),
         make_tool(
             "list_books",
-            links=Links(items="books", uri=BOOK.uri, name="title", in_resource_list=True),
+            links=Links(
+                items_field="books",
+                uri_template=BOOK.uri,
+                name_field="title",
+                in_resource_list=True,
+            ),
         ),
         make_tool("complete_name", internal=True, completes=["shelf", "author"]),
     ]

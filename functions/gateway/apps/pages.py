@@ -19,6 +19,11 @@ _STYLES: Final = (
     _FOLDER / "app.css",
 )
 _SCRIPTS: Final = tuple(_FOLDER / name for name in ("host.js", "elements.js", "reader.js"))
+MAP_SCRIPTS: Final = (
+    *("map-points.js", "map-view.js", "map-names.js", "map-card.js", "map-input.js"),
+    *("dot-raster.js", "map.js"),
+)
+"""The console's scripts that draw a map, in the order in which they are loaded."""
 _MAP: Final = "map"
 """The name of the app that shows the console's map."""
 _PAGE: Final = """<!doctype html>
@@ -52,7 +57,7 @@ def build_app_page(app: str) -> str:
     styles, scripts, body = [*_STYLES], [*_SCRIPTS, _FOLDER / f"{app}.js"], ""
     if app == _MAP:
         styles.insert(-1, _CONSOLE / "static" / "map.css")
-        scripts[-1:-1] = [_CONSOLE / "static" / name for name in ("dot-raster.js", "map.js")]
+        scripts[-1:-1] = [_CONSOLE / "static" / name for name in MAP_SCRIPTS]
         body = _render_map()
     return _PAGE.format(style=_join_texts(styles), body=body, script=_join_texts(scripts))
 

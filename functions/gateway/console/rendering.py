@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from functions.gateway.apps.pages import MAP_SCRIPTS
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE
 from shared.core.errors import NotFound
 from shared.text.markup import to_plain_text
@@ -188,6 +189,7 @@ def _templates() -> Environment:
         passage_path=make_passage_path,
         source_path=make_source_path,
         static_path=make_static_path,
+        map_scripts=MAP_SCRIPTS,
     )
     environment.filters.update(
         paragraphs=split_paragraphs,

@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import require_visitor
-from functions.gateway.mcp.resource_links import get_variable
+from functions.gateway.mcp.resource_links import get_variable_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ class Completions:
             names = ", ".join(templates)
             message = f"There is no resource template {uri[:200]!r}. The templates are: {names}"
             raise MCPError(types.INVALID_PARAMS, message)
-        if argument.name != get_variable(uri) or not argument.name.endswith(_ID):
+        if argument.name != get_variable_name(uri) or not argument.name.endswith(_ID):
             return _build_result([])
         return await self._look_up(argument.name.removesuffix(_ID), "id", argument.value, visitor)
 

@@ -52,7 +52,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from functions.gateway.calls.arguments import MAX_DEPTH
-from functions.gateway.http_errors import json_rpc_error
+from functions.gateway.http_errors import make_json_rpc_error
 from functions.gateway.mcp.apps import make_session_headers, recall_capabilities
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, format_field_path
@@ -121,14 +121,16 @@ class McpEndpoint:
 
     async def _answer_request(self, request: Request, receive: Receive) -> Response:
         if rejection := await self._security.validate_request(request):
-            return json_rpc_error(rejection.status_code, _SECURITY_MESSAGES[rejection.status_code])
+            return make_json_rpc_error(
+                rejection.status_code, _SECURITY_MESSAGES[rejection.status_code]
+            )
         try:
             server = self._find_server(request.url.query)
         except InvalidInput as error:
-            return json_rpc_error(400, error.message)
+            return make_json_rpc_error(400, error.message)
         accepts_json, _ = check_accept_headers(request)
         if not accepts_json:
-            return json_rpc_error(406, "Send the header Accept: application/json.")
+            return make_json_rpc_error(406, "Send the header Accept: application/json.")
         # Handlers get the request without its body, which would stay in memory during the call.
         message = _parse(await Request(request.scope, receive).body())
         if isinstance(message, Response):
@@ -162,7 +164,7 @@ class McpEndpoint:
             unsupported = unsupported_protocol_version_rejection(version)
             return _reject(None, unsupported) if unsupported else _accept()
         if not isinstance(message, JSONRPCRequest):
-            return json_rpc_error(400, _NO_RPC_MESSAGE)
+            return make_json_rpc_error(400, _NO_RPC_MESSAGE)
         if name := find_duplicated_routing_header(request.headers.items()):
             problem = f"{name} header appears more than once"
             return _reject(message.id, InboundLadderRejection(HEADER_MISMATCH, problem))
@@ -224,15 +226,15 @@ def _parse(body: bytes) -> JSONRPCMessage | Response:
     except ValueError as error:
         # The parser's limit is about 200 levels. Only its message distinguishes this error.
         if str(error).startswith("recursion limit exceeded"):
-            return json_rpc_error(400, _TOO_DEEP_MESSAGE)
-        return json_rpc_error(400, _NO_JSON_MESSAGE, code=PARSE_ERROR)
+            return make_json_rpc_error(400, _TOO_DEEP_MESSAGE)
+        return make_json_rpc_error(400, _NO_JSON_MESSAGE, code=PARSE_ERROR)
     try:
         if isinstance(content, dict) and "method" in content:
             kind = JSONRPCRequest if "id" in content else JSONRPCNotification
             return kind.model_validate(content)
         return jsonrpc_message_adapter.validate_python(content)
     except ValidationError:
-        return json_rpc_error(400, _NO_RPC_MESSAGE)
+        return make_json_rpc_error(400, _NO_RPC_MESSAGE)
 
 
 def _answer(

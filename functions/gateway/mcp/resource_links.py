@@ -21,10 +21,10 @@ MIME_TYPE: Final = "application/json"
 _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 
 
-def get_variable(template: str) -> str:
+def get_variable_name(template: str) -> str:
     """Return the name of a template's variable, such as `chunk_id`."""
-    [name] = _VARIABLE.findall(template)
-    return str(name)
+    [name] = _VARIABLE.findall(template)  # a template has exactly one
+    return str(name)  # `findall` returns Any
 
 
 def expand_template(template: str, values: Mapping[str, Any]) -> str:
@@ -33,22 +33,22 @@ def expand_template(template: str, values: Mapping[str, Any]) -> str:
 
 
 def match_template(template: str, uri: str) -> dict[str, str] | None:
-    """Return a template's variable with its value in a URI, or None if the URI has another form."""
+    """Return a template's variable with its value in a URI, or None if the URI does not match."""
     prefix, name, suffix = _VARIABLE.split(template)
     uri_match = re.fullmatch(f"{re.escape(prefix)}([^/?#]+){re.escape(suffix)}", uri)
     return {name: uri_match[1]} if uri_match else None
 
 
-def list_linked_resources(result: dict[str, Any], links: Links) -> list[types.Resource]:
-    """Return the resources that a result names, in the order of the result."""
+def make_linked_resources(result: dict[str, Any], links: Links) -> list[types.Resource]:
+    """Make the resources that a result links to, in the order of the result."""
     return [
         types.Resource(uri=uri, name=name, mime_type=MIME_TYPE)
         for uri, name in _iterate_links(result, links)
     ]
 
 
-def make_link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink]:
-    """Make content blocks that link to the resources that a result names."""
+def make_resource_links(result: dict[str, Any], links: Links) -> list[types.ResourceLink]:
+    """Make the content blocks with the links of a result, in the order of the result."""
     return [
         types.ResourceLink(type="resource_link", uri=uri, name=name, mime_type=MIME_TYPE)
         for uri, name in _iterate_links(result, links)
@@ -56,11 +56,13 @@ def make_link_blocks(result: dict[str, Any], links: Links) -> list[types.Resourc
 
 
 def _iterate_links(result: dict[str, Any], links: Links) -> Iterator[tuple[str, str]]:
-    """Yield the URI and the name of each linked item that has them.
+    """Yield the URI and the name of each item that has an id. Without a name, the id is the name.
 
-    A tool's function may be of another release than the gateway, so its answer may lack the
-    declared fields.
+    The cloud function that runs a tool may be of another release than the gateway, so its answer
+    may lack the declared fields.
     """
-    for item in result.get(links.items) or []:
-        if identifier := item.get(get_variable(links.uri)):
-            yield expand_template(links.uri, item), str(item.get(links.name) or identifier)
+    id_field = get_variable_name(links.uri_template)
+    for item in result.get(links.items_field) or []:
+        if item_id := item.get(id_field):
+            name = str(item.get(links.name_field) or item_id)
+            yield expand_template(links.uri_template, item), name

@@ -45,7 +45,7 @@ class Tools:
         """List the tools that the caller may call."""
         with_apps = supports_apps(context)
         caller = require_visitor(context).caller
-        declarations = self._catalog.tools_for(caller, with_apps=with_apps)
+        declarations = self._catalog.list_tools_for(caller, with_apps=with_apps)
         tools = [tool.to_mcp(build_tool_meta(tool) if with_apps else None) for tool in declarations]
         return types.ListToolsResult(tools=tools)
 
@@ -58,7 +58,7 @@ class Tools:
         if tool is None:
             if forbidden := self._catalog.find_forbidden(params.name, visitor.caller):
                 raise make_forbidden_error(forbidden, visitor)
-            names = [offered.name for offered in self._catalog.tools_for(visitor.caller)]
+            names = [offered.name for offered in self._catalog.list_tools_for(visitor.caller)]
             raise make_unknown_tool_error(params.name, names)
         answer = await self._pipeline.call(tool, params.arguments or {}, visitor)
         supports_links = is_version_at_least(context.protocol_version, FIRST_WITH_LINKS)

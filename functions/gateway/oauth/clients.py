@@ -1,8 +1,8 @@
 """OAuth clients: programs that register, or that publish a metadata document at a URL.
 
-Client ids and secrets are signatures by the deployment's keyring, and secrets are not stored, not
-even hashed. So an id that was not issued by this server costs no database read, and a stolen
-database contains no secrets.
+The deployment's keyring signs client ids, and a client's secret is a signature of its id. So an id
+that this server did not issue costs no database read, and secrets need not be stored: a stolen
+database contains none, not even hashed.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ MAX_REDIRECT_URIS: Final = 10
 MAX_NAME_LENGTH: Final = 100
 """The maximum length of a client's name, in characters."""
 EXTENSION_INTERVAL: Final = timedelta(days=1)
-"""How often the expiry of a used registration is extended. Each extension costs a write."""
+"""The expiry of a used registration is extended at most once in this time, to save writes."""
 _ID_PURPOSE: Final = "client id"
 _SECRET_PURPOSE: Final = "client secret"  # noqa: S105 - a purpose of signatures, not a secret
-_CLIENT_ID_FORMAT: Final = re.compile(r"([0-9a-f-]{36})\.([A-Za-z0-9_-]{8})")
 _CHECKSUM_LENGTH: Final = 8
 """The length of the signature at the end of a client id."""
+_CLIENT_ID_FORMAT: Final = re.compile(rf"([0-9a-f-]{{36}})\.([A-Za-z0-9_-]{{{_CHECKSUM_LENGTH}}})")
 
 
 class Client(OAuthClientInformationFull):
     """A client as it registered, or as its metadata document describes it.
 
     Attributes:
-        expires_at: When its registration expires unless it is used, or None without a registration.
+        expires_at: When the registration expires if it is not used; None for a client with a
+            metadata document.
     """
 
     expires_at: datetime | None = Field(default=None, exclude=True)
@@ -82,40 +83,47 @@ class Client(OAuthClientInformationFull):
         )
 
     def validate_scope(self, requested_scope: str | None) -> list[str] | None:
-        """Return the requested scopes, or all scopes if the client named none.
+        """Return the requested scopes and those that they imply, or all if the client named none.
 
         Raises:
-            InvalidScopeError: There is no such scope.
+            InvalidScopeError: A requested scope does not exist.
         """
         names = (requested_scope or "").split()
+        if not names:
+            return [*ALL_SCOPES]
         if not set(names) <= FULL_ACCESS:
             raise InvalidScopeError(f"the scopes are {' and '.join(ALL_SCOPES)}")
-        return sorted(add_implied_scopes(frozenset(Scope(name) for name in names))) or [*ALL_SCOPES]
+        return sorted(add_implied_scopes(frozenset(map(Scope, names))))
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
-        """Return the requested redirect URI, or the client's only one if the request has none.
+        """Return the requested redirect URI; by default, the only one that the client registered.
 
-        URIs are compared as URLs, and loopback ones without the port (RFC 8252, 7.3).
+        URIs are compared in normal form. The port of a loopback URI is ignored (RFC 8252, 7.3).
 
         Raises:
             InvalidRedirectUriError: The client did not register this URI.
         """
-        # The SDK parses URIs in two ways. Parsed again, `http://host` and `http://host/` are equal.
-        registered_uris = [str(AnyUrl(str(uri))) for uri in self.redirect_uris or []]
+        registered_uris = [_normalize_uri(uri) for uri in self.redirect_uris or []]
         if redirect_uri is None and len(registered_uris) == 1:
             return AnyUrl(registered_uris[0])
-        if redirect_uri is None or not is_registered(
-            str(AnyUrl(str(redirect_uri))), registered_uris
-        ):
-            raise InvalidRedirectUriError("this redirect_uri is not registered for the client")
-        return redirect_uri
+        if redirect_uri and is_registered(_normalize_uri(redirect_uri), registered_uris):
+            return redirect_uri
+        raise InvalidRedirectUriError("this redirect_uri is not registered for the client")
 
 
-class DocumentLookup(Protocol):
-    """Looks up clients whose id is the URL of their metadata document."""
+def _normalize_uri(uri: AnyUrl) -> str:
+    """Parse a URI again, because the SDK does not normalize all of them when it parses a request.
+
+    Then `http://host` and `http://host/` are equal.
+    """
+    return str(AnyUrl(str(uri)))
+
+
+class MetadataDocumentLookup(Protocol):
+    """Looks up the metadata documents of clients."""
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """Return the client with this id, or None if its document is not valid.
+        """Return the document at a URL, which is the client's id, or None if it is not valid.
 
         Raises:
             Unavailable: The document cannot be fetched now.
@@ -124,7 +132,7 @@ class DocumentLookup(Protocol):
 
 
 class ClientLookup(Protocol):
-    """Looks up clients."""
+    """Looks up clients: one of the three classes below, depending on the endpoint."""
 
     async def get(self, client_id: str) -> Client | None:
         """Return the client with this id, or None if it is unknown or has expired."""
@@ -135,7 +143,7 @@ class ClientRegistry:
     """Registered clients, and clients with a metadata document."""
 
     def __init__(
-        self, keyring: Keyring, access: Connection, clock: Clock, documents: DocumentLookup
+        self, keyring: Keyring, access: Connection, clock: Clock, documents: MetadataDocumentLookup
     ) -> None:
         """Store the dependencies; registrations go to the database `access`."""
         self._keyring = keyring
@@ -147,32 +155,34 @@ class ClientRegistry:
         """Return the client with this id, or None if it is unknown or has expired."""
         if is_document_url(client_id):
             return await self._get_by_document(client_id)
-        if not is_client_id(self._keyring, client_id):
+        if not is_issued_client_id(self._keyring, client_id):
             return None
         registration = await AccessStore(self._access).clients.get(client_id)
         if registration is None or self._clock() >= registration.expires_at:
             return None
-        has_secret = registration.has_secret
         return Client.of(
             client_id,
             name=registration.name,
             redirect_uris=registration.redirect_uris,
-            secret=make_client_secret(self._keyring, client_id) if has_secret else None,
+            secret=(
+                make_client_secret(self._keyring, client_id) if registration.has_secret else None
+            ),
             expires_at=registration.expires_at,
         )
 
     async def register(self, client: OAuthClientInformationFull) -> None:
         """Register a client, and write the response's fields into `client`.
 
-        The client becomes a public one or one with a secret in the form, with all supported grants,
-        even if it requested other values, because RFC 7591 (3.2.1) lets the server choose.
+        A client is registered as public or with `client_secret_post`, and with all supported
+        grants. Other requested values are replaced, which RFC 7591 (3.2.1) allows.
 
         Raises:
             RegistrationError: The client's redirect URIs or its name are not allowed.
         """
         redirect_uris = _validate_redirect_uris([str(uri) for uri in client.redirect_uris or []])
         name = _validate_name(client.client_name)
-        client.client_id = make_client_id(self._keyring, client.client_id)
+        # The SDK has filled in a random UUID.
+        client.client_id = issue_client_id(self._keyring, uuid=client.client_id)
         if client.token_endpoint_auth_method != PUBLIC_METHOD:
             client.token_endpoint_auth_method = SECRET_IN_FORM_METHOD
             client.client_secret = make_client_secret(self._keyring, client.client_id)
@@ -191,12 +201,17 @@ class ClientRegistry:
         await AccessStore(self._access).clients.add(registration)
 
     async def extend(self, client: Client) -> None:
-        """Extend the registration of a client that receives a token."""
+        """Extend the registration of a client that receives a token, at most once a day."""
         expires_at = self._clock() + USED_LIFETIME
         if client.expires_at and client.expires_at < expires_at - EXTENSION_INTERVAL:
             await AccessStore(self._access).clients.extend(client.client_id, expires_at)
 
     async def _get_by_document(self, client_id: str) -> Client | None:
+        """Build a client from its metadata document.
+
+        Redirect URIs that a registration must not have are left out, and a long name is cut,
+        because the client may have other uses for them at other servers.
+        """
         document = await self._documents.get(client_id)
         if document is None:
             return None
@@ -206,11 +221,11 @@ class ClientRegistry:
         return Client.of(client_id, name=name, redirect_uris=usable)
 
 
-class TokenEndpointClients:
+class TokenEndpointClientLookup:
     """Lookup of clients for the token endpoint, which does not fetch client documents.
 
     Codes and tokens are bound to the client id, and a client with a document has no secret. So the
-    document is not needed here, and another server that is down does not prevent a refresh.
+    document is not needed here, and a token can be refreshed while the document's server is down.
     """
 
     def __init__(self, clients: ClientRegistry) -> None:
@@ -218,13 +233,13 @@ class TokenEndpointClients:
         self._clients = clients
 
     async def get(self, client_id: str) -> Client | None:
-        """Return the client with this id. Any URL is a public client."""
+        """Return the client with this id. For any URL, that is a public client."""
         if is_document_url(client_id):
             return Client.of(client_id)
         return await self._clients.get(client_id)
 
 
-class SingleClient:
+class FixedClientLookup:
     """Lookup that always returns one client, found earlier in the same request."""
 
     def __init__(self, client: Client) -> None:
@@ -237,16 +252,16 @@ class SingleClient:
 
 
 def is_document_url(client_id: str) -> bool:
-    """Return whether a client id is the URL of a metadata document."""
+    """Return whether a client id is the URL of a metadata document. No issued id contains `://`."""
     return "://" in client_id
 
 
-def make_client_id(keyring: Keyring, uuid: str) -> str:
+def issue_client_id(keyring: Keyring, uuid: str) -> str:
     """Make a client id, which is a random UUID with a signature as its checksum."""
     return f"{uuid}.{keyring.sign(_ID_PURPOSE, uuid)[:_CHECKSUM_LENGTH]}"
 
 
-def is_client_id(keyring: Keyring, client_id: str) -> bool:
+def is_issued_client_id(keyring: Keyring, client_id: str) -> bool:
     """Return whether this server issued a client id."""
     match = _CLIENT_ID_FORMAT.fullmatch(client_id)
     return bool(match and keyring.verify(_ID_PURPOSE, match[1], match[2], length=_CHECKSUM_LENGTH))
@@ -257,11 +272,11 @@ def make_client_secret(keyring: Keyring, client_id: str) -> str:
     return keyring.sign(_SECRET_PURPOSE, client_id)
 
 
-def replace_old_secret(keyring: Keyring, parameters: dict[str, str]) -> dict[str, str]:
-    """Replace a valid client secret in the parameters of a request by the newest one.
+def replace_rotated_secret(keyring: Keyring, parameters: dict[str, str]) -> dict[str, str]:
+    """Replace a valid client secret in the parameters of a request with the newest one.
 
-    The SDK accepts only one secret. While the keyring's secrets rotate, older client secrets are
-    valid, too.
+    The SDK accepts only one secret. After a rotation of the keyring, clients still send secrets
+    that were made with its previous keys.
     """
     client_id, secret = parameters.get("client_id", ""), parameters.get("client_secret", "")
     if not keyring.verify(_SECRET_PURPOSE, client_id, secret):
@@ -270,12 +285,13 @@ def replace_old_secret(keyring: Keyring, parameters: dict[str, str]) -> dict[str
 
 
 def _validate_redirect_uris(uris: list[str]) -> tuple[str, ...]:
-    if not 0 < len(uris) <= MAX_REDIRECT_URIS or not all(map(parse_redirect_uri, uris)):
+    has_valid_count = 0 < len(uris) <= MAX_REDIRECT_URIS
+    if not has_valid_count or not all(map(parse_redirect_uri, uris)):
         raise RegistrationError(
             "invalid_redirect_uri",
-            f"redirect_uris must be 1 to {MAX_REDIRECT_URIS} URIs of up to {MAX_URI_LENGTH}"
-            " characters, each with https, with http on a loopback address or with an app's own"
-            " scheme, and without a fragment.",
+            f"redirect_uris must list 1 to {MAX_REDIRECT_URIS} URIs of at most {MAX_URI_LENGTH}"
+            " characters. Each must use https, http on a loopback address, or an app's own scheme,"
+            " and must have no fragment.",
         )
     return tuple(uris)
 

@@ -34,10 +34,10 @@ from functions.gateway.oauth.client_id_metadata import ClientDocuments
 from functions.gateway.oauth.clients import (
     GRANT_TYPES,
     ClientRegistry,
-    SingleClient,
-    TokenEndpointClients,
+    FixedClientLookup,
+    TokenEndpointClientLookup,
     is_document_url,
-    replace_old_secret,
+    replace_rotated_secret,
 )
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.consent_page import make_message_page
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from functions.gateway.access import Access
-    from functions.gateway.oauth.clients import DocumentLookup
+    from functions.gateway.oauth.clients import MetadataDocumentLookup
     from functions.gateway.oauth.http import Handler
     from functions.gateway.rate_limits import AddressLimit
     from shared.accounts.grant import Proof
@@ -122,7 +122,7 @@ def _make_google_sign_in(access: Access) -> GoogleSignIn | None:
 
 def make_program_routes(
     access: Access,
-    documents: DocumentLookup,
+    documents: MetadataDocumentLookup,
     sign_ins: SignInService,
     register_limit: AddressLimit,
     *,
@@ -147,7 +147,7 @@ def make_program_routes(
         registry=clients,
         sign_ins=sign_ins,
     )
-    token_provider = replace(provider, clients=TokenEndpointClients(clients))
+    token_provider = replace(provider, clients=TokenEndpointClientLookup(clients))
     authorize = _Authorize(provider, register_limit, access.settings.proxy_count)
     register = _Register(provider, register_limit, access.settings.proxy_count)
     return [
@@ -203,7 +203,7 @@ class _Authorize:
         client = await self._provider.get_client(client_id)
         if client is None:
             raise InvalidInput(_UNKNOWN_CLIENT)
-        handler = AuthorizationHandler(replace(self._provider, clients=SingleClient(client)))
+        handler = AuthorizationHandler(replace(self._provider, clients=FixedClientLookup(client)))
         response = await handler.handle(copy_as_get(request, parameters))
         location = response.headers.get("location")
         if location is None:
@@ -247,7 +247,7 @@ class _Token:
             return make_oauth_error(
                 400, "invalid_grant", "code_verifier needs 43 to 128 characters."
             )
-        parameters = replace_old_secret(self._provider.keyring, parameters)
+        parameters = replace_rotated_secret(self._provider.keyring, parameters)
         response: Response = await self._handler.handle(copy_with_form(request, parameters))
         return response
 
@@ -280,7 +280,7 @@ class _Revoke:
     async def handle(self, request: Request) -> Response:
         """End the sign-in of an access or refresh token. An unknown token is ignored."""
         parameters = await read_parameters(request)
-        credentials = replace_old_secret(self._provider.keyring, parameters)
+        credentials = replace_rotated_secret(self._provider.keyring, parameters)
         try:
             client = await self._authenticator.authenticate_request(
                 copy_with_form(request, credentials)

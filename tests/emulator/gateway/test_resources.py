@@ -32,7 +32,9 @@ pytestmark = pytest.mark.anyio
 MODERN, HANDSHAKE = "2026-07-28", "legacy"
 NOT_FOUND = {MODERN: -32602, HANDSHAKE: -32002}
 INTERNAL_ERROR, TOOL_FAILURE = -32603, -32010
-LISTED = Links(items="books", uri=BOOK.uri, name="title", in_resource_list=True)
+LISTED = Links(
+    items_field="books", uri_template=BOOK.uri, name_field="title", in_resource_list=True
+)
 
 both_modes = pytest.mark.parametrize("mode", [MODERN, HANDSHAKE])
 

@@ -20,7 +20,7 @@ MEMBER = Caller.of("u-1")
 
 
 def test_catalog_has_every_tool_in_order() -> None:
-    public_tools = Catalog.load().tools_for(ANYONE)
+    public_tools = Catalog.load().list_tools_for(ANYONE)
     public_names = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
     assert [tool.name for tool in public_tools] == sorted(public_names)
 
@@ -39,8 +39,8 @@ def test_catalog_does_not_change_declarations() -> None:
 def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declaration) -> None:
     private = declaration.model_copy(update={"name": "look_inside", "tier": Tier.REGISTERED})
     catalog = Catalog([declaration, private])
-    assert catalog.tools_for(ANYONE) == [declaration]
-    assert catalog.tools_for(MEMBER) == [private, declaration]
+    assert catalog.list_tools_for(ANYONE) == [declaration]
+    assert catalog.list_tools_for(MEMBER) == [private, declaration]
     assert catalog.get("look_inside", ANYONE) is None
     assert catalog.get("look_inside", MEMBER) == private
 
@@ -51,16 +51,16 @@ def test_a_tool_that_needs_a_role_or_scope_is_hidden_from_others() -> None:
     catalog = Catalog([forget, save])
     editor = Caller.of("ed", role=Role.EDITOR)
     writer = Caller.of("ed", frozenset({Scope.READ, Scope.WRITE}), role=Role.EDITOR)
-    assert catalog.tools_for(MEMBER) == []
-    assert catalog.tools_for(writer) == [save]
-    assert catalog.tools_for(editor) == [forget, save]
+    assert catalog.list_tools_for(MEMBER) == []
+    assert catalog.list_tools_for(writer) == [save]
+    assert catalog.list_tools_for(editor) == [forget, save]
 
 
 def test_internal_tool_is_not_offered_to_clients(declaration: Declaration) -> None:
     update = {"internal": True, "completes": ["tag"], "name": "complete_tag"}
     internal_tool = declaration.model_copy(update=update)
     catalog = Catalog([declaration, internal_tool])
-    assert catalog.tools_for(MEMBER) == [declaration]
+    assert catalog.list_tools_for(MEMBER) == [declaration]
     assert catalog.get("complete_tag", MEMBER) is None
     assert catalog.find_completer("tag", MEMBER) == internal_tool
     assert set(catalog.names) == {"complete_tag", declaration.name}
@@ -71,7 +71,9 @@ def test_resource_of_a_registered_tool_is_hidden_from_others() -> None:
     shelves = make_tool(
         "list_shelves",
         tier=Tier.REGISTERED,
-        links=Links(items="shelves", uri=SHELF.uri, name="label", in_resource_list=True),
+        links=Links(
+            items_field="shelves", uri_template=SHELF.uri, name_field="label", in_resource_list=True
+        ),
     )
     catalog = Catalog([shelf, shelves])
     assert catalog.resource_templates(ANYONE) == []

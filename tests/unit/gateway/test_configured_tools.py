@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
 from functions.gateway.catalog import Catalog
-from functions.gateway.mcp.resource_links import make_link_blocks
+from functions.gateway.mcp.resource_links import make_resource_links
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
@@ -50,7 +50,7 @@ async def call_with_error(name: str, catalog: Catalog) -> MCPError:
 
 
 def test_default_settings_change_no_tool() -> None:
-    assert disable_tools().tools_for(ANNA) == CATALOG.tools_for(ANNA)
+    assert disable_tools().list_tools_for(ANNA) == CATALOG.list_tools_for(ANNA)
     assert disable_tools().names == CATALOG.names
 
 
@@ -58,7 +58,7 @@ def test_setting_changes_the_timeout_of_a_tool(declaration: Declaration) -> None
     other_declaration = declaration.model_copy(update={"name": "other"})
     settings = Settings(tool_timeouts={"other": 60.0})
     configured_tools = (
-        Catalog([declaration, other_declaration]).apply_settings(settings).tools_for(ANNA)
+        Catalog([declaration, other_declaration]).apply_settings(settings).list_tools_for(ANNA)
     )
     assert [tool.timeout for tool in configured_tools] == [60.0, declaration.timeout]
 
@@ -73,7 +73,7 @@ def test_setting_changes_the_price_of_a_tool() -> None:
     )
     configured_tools = catalog.apply_settings(
         Settings(tool_prices={"dear": 0, "free": 5})
-    ).tools_for(ANNA)
+    ).list_tools_for(ANNA)
     assert {tool.name: tool.price for tool in configured_tools} == {
         "cheap": 1,
         "dear": 0,
@@ -131,16 +131,20 @@ async def test_unreadable_resource_is_neither_listed_nor_linked() -> None:
     assert [resource.uri for resource in resources] == ["carrel://shelf/s"]
     assert [name for name, _ in dispatcher.calls] == ["list_shelves"]
     assert {
-        tool.name: tool.links for tool in catalog.tools_for(ANNA) if tool.name != "list_shelves"
+        tool.name: tool.links
+        for tool in catalog.list_tools_for(ANNA)
+        if tool.name != "list_shelves"
     } == {"get_shelf": None, "list_books": None}
 
 
 async def test_readable_resource_stays_linked() -> None:
     [book] = [
-        tool for tool in disable_tools("get_shelf").tools_for(ANNA) if tool.name == "list_books"
+        tool
+        for tool in disable_tools("get_shelf").list_tools_for(ANNA)
+        if tool.name == "list_books"
     ]
     assert book.links
-    [link] = make_link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
+    [link] = make_resource_links({"books": [{"book_id": "b", "title": "B"}]}, book.links)
     assert link.uri == "carrel://book/b"
 
 

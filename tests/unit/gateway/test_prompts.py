@@ -21,7 +21,9 @@ from shared.core.settings import Settings
 from tests.support.fake_catalog import FakeDispatcher, make_server
 
 INVALID_PARAMS = -32602
-TOOLS = {tool.name: tool for tool in Catalog.load().tools_for(Caller.of("anna", role=Role.OWNER))}
+TOOLS = {
+    tool.name: tool for tool in Catalog.load().list_tools_for(Caller.of("anna", role=Role.OWNER))
+}
 ARGUMENT_VALUES = {
     "topic": "a topic",
     "tag": "deep-work",

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from functions.gateway.mcp.resource_links import expand_template, get_variable, match_template
+from functions.gateway.mcp.resource_links import expand_template, get_variable_name, match_template
 from functions.gateway.mcp.results import to_result
 from shared.runtime.messages import CallAnswer, WireError
 from shared.runtime.tool import Links
 from tests.support.fake_catalog import BOOK, FakeDispatcher, make_server, make_tool
 
 TOOL = make_tool("list_books")
-LINKS = Links(items="like", uri=BOOK.uri, name="title")
+LINKS = Links(items_field="like", uri_template=BOOK.uri, name_field="title")
 BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None}]}
 
 
 def test_a_template_has_one_variable() -> None:
-    assert get_variable(BOOK.uri) == "book_id"
+    assert get_variable_name(BOOK.uri) == "book_id"
 
 
 def test_uri_is_parsed_to_its_id() -> None:

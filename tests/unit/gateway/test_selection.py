@@ -32,7 +32,7 @@ def select(query: str) -> Catalog:
 
 
 def list_names(catalog: Catalog) -> set[str]:
-    return {tool.name for tool in catalog.tools_for(OWNER)}
+    return {tool.name for tool in catalog.list_tools_for(OWNER)}
 
 
 SELECTIONS = [
@@ -95,8 +95,8 @@ def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
     assert hidden.isdisjoint(
         build_instructions(catalog).replace(".", " ").replace(",", " ").split()
     )
-    uris = {tool.resource.uri for tool in catalog.tools_for(OWNER) if tool.resource}
-    links = {tool.links.uri for tool in catalog.tools_for(OWNER) if tool.links}
+    uris = {tool.resource.uri for tool in catalog.list_tools_for(OWNER) if tool.resource}
+    links = {tool.links.uri_template for tool in catalog.list_tools_for(OWNER) if tool.links}
     assert links <= uris
     prompts = [prompt.name for prompt in PROMPTS if catalog.offers_all_in(prompt.example)]
     assert prompts == ([p.name for p in PROMPTS] if "search_kb" in catalog.names else [])

@@ -8,10 +8,10 @@ from pydantic import SecretStr
 
 from functions.gateway.oauth.authorization import make_code, parse_code
 from functions.gateway.oauth.clients import (
-    is_client_id,
-    make_client_id,
+    is_issued_client_id,
+    issue_client_id,
     make_client_secret,
-    replace_old_secret,
+    replace_rotated_secret,
 )
 from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_token
 from shared.accounts.keyring import Keyring
@@ -41,7 +41,7 @@ def test_credentials_are_parsed_to_their_contents(grant: str, client: str, gener
 def test_arbitrary_text_is_not_a_credential(text: str, client: str) -> None:
     assert parse_code(KEYRING, text, client) is None
     assert parse_refresh_token(KEYRING, text, client) is None
-    assert not is_client_id(KEYRING, text)
+    assert not is_issued_client_id(KEYRING, text)
 
 
 @given(
@@ -54,7 +54,7 @@ def test_well_formed_text_without_a_signature_is_rejected(
 ) -> None:
     assert parse_code(KEYRING, code, "client") is None
     assert parse_refresh_token(KEYRING, token, "client") is None
-    assert not is_client_id(KEYRING, client_id)
+    assert not is_issued_client_id(KEYRING, client_id)
 
 
 @given(grants, clients, clients, generations)
@@ -75,8 +75,8 @@ def test_corrupted_credential_is_rejected() -> None:
         assert parse_code(KEYRING, text, "client") is None
     for text in make_corruptions(make_refresh_token(KEYRING, GRANT, 12, "client")):
         assert parse_refresh_token(KEYRING, text, "client") is None
-    for text in make_corruptions(make_client_id(KEYRING, NAME)):
-        assert not is_client_id(KEYRING, text)
+    for text in make_corruptions(issue_client_id(KEYRING, NAME)):
+        assert not is_issued_client_id(KEYRING, text)
 
 
 @given(generations, generations)
@@ -90,14 +90,14 @@ def test_a_generation_cannot_be_raised(generation: int, forged_generation: int) 
 def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
     code = make_code(KEYRING, GRANT, "c")
     token = make_refresh_token(KEYRING, GRANT, 3, "c")
-    client_id = make_client_id(KEYRING, NAME)
+    client_id = issue_client_id(KEYRING, NAME)
     for keyring, holds in (
         (Keyring([NEW_SECRET, OLD_SECRET]), True),
         (Keyring([NEW_SECRET]), False),
     ):
         assert (parse_code(keyring, code, "c") is not None) == holds
         assert (parse_refresh_token(keyring, token, "c") is not None) == holds
-        assert is_client_id(keyring, client_id) == holds
+        assert is_issued_client_id(keyring, client_id) == holds
 
 
 @given(st.text(), st.text())
@@ -106,8 +106,8 @@ def test_only_a_valid_secret_is_replaced_by_the_newest(client_id: str, guess: st
     valid_fields = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
     wrong_credentials = {"client_id": client_id, "client_secret": guess}
     newest = make_client_secret(rotated_keyring, client_id)
-    assert replace_old_secret(rotated_keyring, valid_fields) == valid_fields | {
+    assert replace_rotated_secret(rotated_keyring, valid_fields) == valid_fields | {
         "client_secret": newest
     }
-    assert replace_old_secret(rotated_keyring, wrong_credentials) == wrong_credentials
-    assert replace_old_secret(rotated_keyring, {}) == {}
+    assert replace_rotated_secret(rotated_keyring, wrong_credentials) == wrong_credentials
+    assert replace_rotated_secret(rotated_keyring, {}) == {}

@@ -24,7 +24,7 @@
     if (inNewTab) {
       window.open(path, "_blank", "noopener");
     } else {
-      history.replaceState(element.map.view, ""); // restored when the visitor comes back
+      history.replaceState(element.map.view.position, ""); // restored when the visitor comes back
       location.assign(path);
     }
   }
@@ -101,7 +101,7 @@
   function connectForm(map, data) {
     const search = () => {
       const parameters = new URLSearchParams(new FormData(form));
-      history.replaceState(map.view, "", `/map?${parameters}`);
+      history.replaceState(map.view.position, "", `/map?${parameters}`);
       lightHits(map, data, parameters);
     };
     form.addEventListener("submit", (event) => {
@@ -126,7 +126,7 @@
       return;
     }
     const map = new PassageMap(element, data, host);
-    if (history.state?.zoom) map.view = history.state;
+    if (history.state?.zoom) map.view.position = history.state;
     connectRows(map);
     connectForm(map, data);
   }

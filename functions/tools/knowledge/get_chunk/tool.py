@@ -185,5 +185,7 @@ TOOL = Tool(
         title="Passage",
         description="A passage in full, with its knowledge card, cluster and related passages.",
     ),
-    links=Links(items="related_chunks", uri="carrel://chunk/{chunk_id}", name="title"),
+    links=Links(
+        items_field="related_chunks", uri_template="carrel://chunk/{chunk_id}", name_field="title"
+    ),
 )

@@ -175,5 +175,7 @@ TOOL = Tool(
         title="Cluster",
         description="A cluster with its latest passages and the clusters near it.",
     ),
-    links=Links(items="members", uri="carrel://chunk/{chunk_id}", name="title"),
+    links=Links(
+        items_field="members", uri_template="carrel://chunk/{chunk_id}", name_field="title"
+    ),
 )

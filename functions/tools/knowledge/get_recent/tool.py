@@ -209,5 +209,5 @@ TOOL = Tool(
     text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    links=Links(items="chunks", uri="carrel://chunk/{chunk_id}", name="title"),
+    links=Links(items_field="chunks", uri_template="carrel://chunk/{chunk_id}", name_field="title"),
 )

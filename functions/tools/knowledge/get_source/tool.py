@@ -237,5 +237,7 @@ TOOL = Tool(
         title="Source",
         description="A book, article or document, and its first passages.",
     ),
-    links=Links(items="chunks", uri="carrel://chunk/{chunk_id}", name="chunk_info"),
+    links=Links(
+        items_field="chunks", uri_template="carrel://chunk/{chunk_id}", name_field="chunk_info"
+    ),
 )

@@ -75,7 +75,10 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(
-        items="clusters", uri="carrel://cluster/{cluster_id}", name="name", in_resource_list=True
+        items_field="clusters",
+        uri_template="carrel://cluster/{cluster_id}",
+        name_field="name",
+        in_resource_list=True,
     ),
     app="map",
 )

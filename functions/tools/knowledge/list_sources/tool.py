@@ -171,9 +171,9 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(
-        items="sources",
-        uri="carrel://source/{source_id}",
-        name="title",
+        items_field="sources",
+        uri_template="carrel://source/{source_id}",
+        name_field="title",
         in_resource_list=True,
         paging_arguments={"order": "title"},
     ),

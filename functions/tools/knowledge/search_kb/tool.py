@@ -221,7 +221,9 @@ TOOL = Tool(
     text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
+    links=Links(
+        items_field="results", uri_template="carrel://chunk/{chunk_id}", name_field="title"
+    ),
     app="hits",
     capabilities=frozenset({Capability.EMBEDDING}),
 )
