@@ -50,6 +50,12 @@ class _Killed(Exception):
     """The process ended here."""
 
 
+@pytest.fixture(autouse=True)
+def patient_writers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a writer try again for a minute, since a call inside a hook is slow on a busy machine."""
+    monkeypatch.setattr("shared.firestore.database.CONFLICT_SECONDS", 60)
+
+
 async def die() -> None:
     """End the process."""
     raise _Killed
