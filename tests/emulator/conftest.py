@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def new_base(new_backend: NewBackend) -> NewBase:
-    """A function that makes a context with an empty database, at a given time."""
+    """Return a function that makes a context with an empty database, whose clock shows a time."""
     return lambda now: new_backend(now).context(Caller.of("reader"), Meter())
 
 
 @pytest.fixture(scope="module")
 async def new_backend() -> AsyncIterator[NewBackend]:
-    """A function that makes an app with an empty database, at a given time.
+    """Return a function that makes an app with an empty database, whose clock shows a time.
 
-    Fixtures of a module fill the databases. The tests of the module share and only read them.
+    The apps are closed after the last test of the module. Tests that share one only read from it.
     """
     apps: list[App] = []
 

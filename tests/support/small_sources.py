@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -42,13 +42,25 @@ def make_source(
     return Source(source_id, sections=tuple(sections), **all_fields)
 
 
-def make_metered_context(app: App) -> tuple[Context, Meter]:
-    """Return the context of a new call, and its meter."""
-    meter = Meter()
-    return app.context(Caller(), meter), meter
+class ReadCost(NamedTuple):
+    """The cost of a call that only reads.
+
+    Attributes:
+        round_trips: The number of times that the call waited for the database.
+        documents: The number of reads that Firestore bills: one for each document, and one for a
+            query without results.
+    """
+
+    round_trips: int
+    documents: int
 
 
-def get_read_cost(meter: Meter) -> tuple[int, int]:
-    """Assert that a call wrote nothing, and return its round trips and documents read."""
-    assert meter.documents_written == 0
-    return meter.round_trips, meter.documents_read
+def make_call_context(app: App, caller: Caller | None = None) -> Context:
+    """Return the context of a new call, by default one without a credential."""
+    return app.context(caller or Caller(), Meter())
+
+
+def get_read_cost(ctx: Context) -> ReadCost:
+    """Assert that a call wrote nothing, and return its cost."""
+    assert ctx.meter.documents_written == 0
+    return ReadCost(ctx.meter.round_trips, ctx.meter.documents_read)

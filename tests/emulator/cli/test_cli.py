@@ -1,4 +1,4 @@
-"""Commands that need no running database: their errors and their output."""
+"""The `carrel` command explains wrong arguments and missing servers, without a database."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ if TYPE_CHECKING:
 
 
 def run_carrel(*arguments: str) -> Result:
-    """Run the command."""
+    """Run the command in this process."""
     return CliRunner().invoke(main, arguments)
 
 
-def test_arguments_that_are_not_json_are_refused_before_a_call() -> None:
+def test_arguments_that_are_not_json_are_refused() -> None:
     result = run_carrel("call", "search_kb", "{query: 1}")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "ARGUMENTS is not JSON" in result.stderr
 
 
 @pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
-def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
-    result = CliRunner().invoke(main, ["call", "update_task", f'{{"description": {number}}}'])
-    assert (result.exit_code, f"{number} is not a finite number" in result.stderr) == (1, True)
+def test_an_infinite_number_is_refused(number: str) -> None:
+    result = run_carrel("call", "update_task", f'{{"description": {number}}}')
+    assert result.exit_code == 1
+    assert f"{number} is not a finite number" in result.stderr
 
 
 def test_a_call_without_a_server_says_how_to_start_one() -> None:
     url = f"http://127.0.0.1:{find_free_port()}/mcp"
     result = run_carrel("call", "search_kb", "{}", "--url", url)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert f"Nothing answers at {url}. Start Carrel with `make run`, or pass --url" in result.stderr
 
 
@@ -59,14 +62,13 @@ def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.Monk
 
 def test_the_generated_files_are_up_to_date() -> None:
     result = run_carrel("generate", "--check")
-    assert (result.exit_code, result.output) == (0, "")
+    assert result.exit_code == 0
+    assert result.output == ""
 
 
-def test_commands_use_the_local_database_by_default(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_commands_use_the_local_database_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "LEASE_SECONDS"):
         monkeypatch.delenv(name, raising=False)
     run_carrel("generate", "--check")
-    address = (os.environ["FIRESTORE_EMULATOR_HOST"], os.environ["GOOGLE_CLOUD_PROJECT"])
-    assert (get_emulator_address(), PROJECT) == address
+    assert os.environ["FIRESTORE_EMULATOR_HOST"] == get_emulator_address()
+    assert os.environ["GOOGLE_CLOUD_PROJECT"] == PROJECT

@@ -1,4 +1,4 @@
-"""`carrel keys` and `carrel accounts`: how an owner manages access."""
+"""`carrel keys` and `carrel accounts` create and revoke keys, and manage accounts of users."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 SECRET = "a-secret-of-tests-that-opens-nothing"
 KEYRING = Keyring([SecretStr(SECRET)])
+KEY_ID = slice(7, 19)
+"""The part of a key that is its id."""
+KEY_SECRET = slice(20, None)
+"""The part of a key that must not be printed again."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,12 +43,12 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
 
 
 def run_carrel(*arguments: str) -> Result:
-    """Run the command."""
+    """Run the command in this process."""
     return CliRunner().invoke(main, arguments)
 
 
 def run_on_store(project: str, work: Callable[[AccessStore], Awaitable[object]]) -> object:
-    """Run `work` on the store."""
+    """Call an asynchronous function with the store of accounts and keys; return its result."""
 
     async def run_work() -> object:
         connection = Connection(project, "access")
@@ -57,6 +61,7 @@ def run_on_store(project: str, work: Callable[[AccessStore], Awaitable[object]])
 
 
 def read_keys(project: str) -> list[AccessKey]:
+    """Return the stored keys."""
     keys = run_on_store(project, lambda store: store.keys.list_keys())
     assert isinstance(keys, list)
     return keys
@@ -72,19 +77,22 @@ def create_key(*options: str, user: str = "ann@example.com") -> str:
 def expect_error(*arguments: str) -> str:
     """Run a command that fails, and return its error."""
     result = run_carrel(*arguments)
-    assert 0 != result.exit_code
+    assert result.exit_code != 0
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
     return result.stderr
 
 
-def test_only_the_new_key_goes_to_standard_output(project: str) -> None:
+def test_the_new_key_alone_goes_to_standard_output(project: str) -> None:
     result = run_carrel("keys", "create", "--user", "ann@example.com", "--name", "laptop")
     [text] = result.stdout.splitlines()
     [key] = read_keys(project)
-    assert key.key_id == parse_key_id(KEYRING, text)
-    assert (key.user_id, key.name, key.scopes) == ("ann@example.com", "laptop", FULL_ACCESS)
-    assert None is key.expires_at
+    assert parse_key_id(KEYRING, text) == key.key_id
+    assert key.user_id == "ann@example.com"
+    assert key.name == "laptop"
+    assert key.scopes == FULL_ACCESS
+    assert key.expires_at is None
+
     for word in ("Authorization: Bearer", "X-API-Key", "TASK_ID@KEY", "sign-in page", "CARREL_KEY"):
         assert word in result.stderr
     assert text not in result.stderr
@@ -93,42 +101,37 @@ def test_only_the_new_key_goes_to_standard_output(project: str) -> None:
 def test_a_key_has_the_given_scope_and_expiry(project: str) -> None:
     create_key("--scope", "read", "--expires-in-days", "30")
     [key] = read_keys(project)
-    assert frozenset({Scope.READ}) == key.scopes
-    assert timedelta(days=30) == (key.expires_at or key.created_at) - key.created_at
+    assert key.scopes == {Scope.READ}
+    assert key.expires_at == key.created_at + timedelta(days=30)
 
 
 def test_a_list_of_keys_contains_no_secret() -> None:
-    text = create_key()
+    key = create_key()
     create_key("--scope", "write", "--expires-in-days", "1", user="bob")
     result = run_carrel("keys", "list")
-    head, bob, ann = result.stdout.splitlines()
-    assert head.split("  ")[0].strip() == "ID"
-    assert ann.split()[:6] == [text[7:19], "laptop", "ann@example.com", "curate", "read", "write"]
+    heading, bob, ann = result.stdout.splitlines()
+    assert heading.startswith("ID ")
+    scopes = ["curate", "read", "write"]
+    assert ann.split()[:6] == [key[KEY_ID], "laptop", "ann@example.com", *scopes]
     assert ann.split()[-3:] == ["never", "never", "active"]
     assert bob.split()[2:5] == ["bob", "read", "write"]  # who may write may read
-    assert {len(head[: head.index("STATE")])} == {line.index("active") for line in (ann, bob)}
-    assert text[20:] not in result.output
+    assert ann.index("active") == bob.index("active") == heading.index("STATE")
+    assert key[KEY_SECRET] not in result.output
 
 
-def test_a_list_can_be_limited_to_one_user() -> None:
+def test_a_list_of_keys_can_be_limited_to_one_user() -> None:
     create_key()
     create_key(user="bob")
     assert len(run_carrel("keys", "list", "--user", "bob").stdout.splitlines()) == 2
     assert "There are no keys." in run_carrel("keys", "list", "--user", "eve").stdout
 
 
-def test_a_list_marks_revoked_and_expired_keys(project: str) -> None:
+def test_a_list_of_keys_shows_which_are_revoked_or_expired(project: str) -> None:
     past = datetime.now(UTC) - timedelta(days=2)
-    _, old = new_key(
-        KEYRING,
-        "old",
-        "k",
-        FULL_ACCESS,
-        created_at=past,
-        expires_at=past + timedelta(days=1),
-    )
+    expires_at = past + timedelta(days=1)
+    _, old = new_key(KEYRING, "old", "k", FULL_ACCESS, created_at=past, expires_at=expires_at)
     run_on_store(project, lambda store: store.keys.add(old))
-    run_carrel("keys", "revoke", create_key(user="bob")[7:19])
+    run_carrel("keys", "revoke", create_key(user="bob")[KEY_ID])
     create_key(user="cy")
     run_carrel("accounts", "revoke", "cy")
     create_key(user="dee")
@@ -137,16 +140,16 @@ def test_a_list_marks_revoked_and_expired_keys(project: str) -> None:
     assert [(row[2], row[-1]) for row in rows] == expected
 
 
-def test_a_whole_key_is_revoked_and_not_quoted(project: str) -> None:
-    text = create_key()
-    result = run_carrel("keys", "revoke", text)
+def test_revoking_a_key_does_not_print_the_key(project: str) -> None:
+    key = create_key()
+    result = run_carrel("keys", "revoke", key)
     assert result.exit_code == 0
-    assert text[20:] not in result.output
-    [key] = read_keys(project)
-    assert key.revoked_at
+    assert key[KEY_SECRET] not in result.output
+    [stored_key] = read_keys(project)
+    assert stored_key.revoked_at
 
 
-def test_an_unknown_key_id_revokes_nothing() -> None:
+def test_an_unknown_or_invalid_key_id_is_refused() -> None:
     assert "There is no key 0123456789ab." in expect_error("keys", "revoke", "0123456789ab")
     assert "12 characters" in expect_error("keys", "revoke", "laptop")
     assert "12 characters" in expect_error("keys", "revoke", "../accounts/ann")
@@ -172,15 +175,9 @@ def test_a_key_with_invalid_options_is_not_created(
 
 
 def test_credits_are_added_and_shown_exactly() -> None:
-    assert "The balance of ann is now $5.00." in run_carrel("accounts", "credit", "ann", "5").stdout
-    assert (
-        "The balance of ann is now $5.000001."
-        in run_carrel("accounts", "credit", "ann", "0.000001").stdout
-    )
-    assert (
-        "The balance of ann is now $4.500001."
-        in run_carrel("accounts", "credit", "ann", "-0.50").stdout
-    )
+    for amount, balance in (("5", "$5.00"), ("0.000001", "$5.000001"), ("-0.50", "$4.500001")):
+        output = run_carrel("accounts", "credit", "ann", amount).stdout
+        assert f"The balance of ann is now {balance}." in output
     assert "$4.500001, $0.00 of it is on hold" in run_carrel("accounts", "show", "ann").stdout
     assert "cannot be withdrawn" in expect_error("accounts", "credit", "ann", "-5")
 
@@ -193,7 +190,7 @@ def test_a_monthly_limit_can_be_set_and_removed() -> None:
     assert "monthly limit  none" in run_carrel("accounts", "show", "ann").stdout
 
 
-def test_a_role_can_be_given_and_taken() -> None:
+def test_a_role_can_be_given_and_removed() -> None:
     assert "role           default" in run_carrel("accounts", "show", "ann").stdout
     assert "ann has the role owner" in run_carrel("accounts", "role", "ann", "owner").stdout
     assert "role           owner" in run_carrel("accounts", "show", "ann").stdout
@@ -202,9 +199,8 @@ def test_a_role_can_be_given_and_taken() -> None:
 
 
 def test_an_unknown_role_is_rejected() -> None:
-    assert "'reader', 'editor', 'owner', 'default'" in expect_error(
-        "accounts", "role", "ann", "boss"
-    )
+    message = expect_error("accounts", "role", "ann", "boss")
+    assert "'reader', 'editor', 'owner', 'default'" in message
 
 
 def test_revoking_a_user_keeps_the_account() -> None:

@@ -1,4 +1,7 @@
-"""`carrel export`: what it writes and prints, whose traces and to-dos, and a kill in between."""
+"""`carrel export` writes the sources, and the traces and to-dos of a user, to a folder.
+
+A trace is a solved coding problem that a user shares.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
     from shared.knowledge.source import Source
 
-KILLED = """
+KILLED_EXPORT = """
 import os, signal
 from infra.cli.main import main
 from shared.knowledge.chunk_repository import Chunks
@@ -48,6 +51,7 @@ async def kill_at_the_second(self, source_id, *more):
 Chunks.load_of_source = kill_at_the_second
 main()
 """
+"""A program that runs the command, and is killed before it exports the second source."""
 
 
 @pytest.fixture(autouse=True)
@@ -56,8 +60,8 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
-def fill(*sources: Source, user: str | None = None) -> None:
-    """Store sources, and two traces and two to-dos of a user and of another one."""
+def fill_base(*sources: Source, user: str | None = None) -> None:
+    """Store sources, and a trace and a to-do of a user and of another one, `not-` the first."""
 
     async def store() -> None:
         app = App(Settings(), embedder=WordEmbedder())
@@ -65,7 +69,7 @@ def fill(*sources: Source, user: str | None = None) -> None:
             ctx = app.context(Caller(), Meter())
             chunked = [chunk_source(source) for source in sources]
             await Ingestion(ctx.database).save(chunked, ctx.clock())
-            for number, owner in enumerate(filter(None, [user, user and f"not-{user}"])):
+            for number, owner in enumerate([user, f"not-{user}"] if user else []):
                 await contribute(app, number, owner)
                 await call_result(app, "add_task", owner, title=f"Mend the sail of {owner}")
         finally:
@@ -75,20 +79,23 @@ def fill(*sources: Source, user: str | None = None) -> None:
 
 
 def export(folder: Path, *options: str) -> Result:
+    """Run the command in this process."""
     return CliRunner().invoke(main, ["export", str(folder), *options])
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a JSON Lines file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_an_export_has_lines_markdown_and_what_is_ones_own(tmp_path: Path) -> None:
-    fill(BAKING, SAILING, user="local")
+def test_an_export_contains_sources_and_the_users_traces_and_to_dos(tmp_path: Path) -> None:
+    fill_base(BAKING, SAILING, user="local")
     result = export(tmp_path / "export")
     assert result.exit_code == 0, result.output
     assert result.stdout == (
         f"Exported 2 sources with 5 passages, 1 trace and 1 to-do to {tmp_path / 'export'}.\n"
     )
+
     [trace] = read_lines(tmp_path / "export/traces.jsonl")
     assert trace["solution_text"] == make_sample(0)["solution_text"]
     assert trace["contributor"] == "local"
@@ -99,8 +106,8 @@ def test_an_export_has_lines_markdown_and_what_is_ones_own(tmp_path: Path) -> No
     }  # fmt: skip
 
 
-def test_the_user_can_be_another_one(tmp_path: Path) -> None:
-    fill(user="ann")
+def test_an_option_exports_traces_and_to_dos_of_another_user(tmp_path: Path) -> None:
+    fill_base(user="ann")
     assert export(tmp_path / "export", "--user", "not-ann").exit_code == 0
     [task] = read_lines(tmp_path / "export/tasks.jsonl")
     assert task["title"] == "Mend the sail of not-ann"
@@ -108,7 +115,7 @@ def test_the_user_can_be_another_one(tmp_path: Path) -> None:
 
 def test_the_markdown_is_a_bundle_of_the_open_knowledge_format(tmp_path: Path) -> None:
     """Section 11 of the specification: every concept has front matter with a type."""
-    fill(BAKING, SAILING)
+    fill_base(BAKING, SAILING)
     assert export(tmp_path / "export").exit_code == 0
     bundle = tmp_path / "export/markdown"
     concepts = [path for path in bundle.rglob("*.md") if path.name not in {"index.md", "log.md"}]
@@ -131,29 +138,34 @@ def test_an_empty_base_gives_an_empty_export(tmp_path: Path) -> None:
 def test_a_folder_with_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "note.md").touch()
     result = export(tmp_path)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "contains files and is not a Carrel export" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["note.md"]
 
 
-def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "note.md").touch()
     result = export(tmp_path / "note.md/export")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert result.stderr == f"Error: {tmp_path / 'note.md'} is not a folder.\n"
+
     result = export(tmp_path / ("x" * 300))
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert result.stderr.endswith(": File name too long.\n")
 
 
-def test_a_kill_leaves_the_earlier_export(tmp_path: Path) -> None:
-    fill(BAKING)
+def test_a_killed_export_leaves_the_earlier_one(tmp_path: Path) -> None:
+    fill_base(BAKING)
     assert export(tmp_path / "export").exit_code == 0
-    fill(SAILING)
-    command = [sys.executable, "-c", KILLED, "export", str(tmp_path / "export")]
+    fill_base(SAILING)
+    command = [sys.executable, "-c", KILLED_EXPORT, "export", str(tmp_path / "export")]
     process = subprocess.run(command, cwd=ROOT, env=os.environ, check=False, capture_output=True)
     assert process.returncode == -signal.SIGKILL
     assert json.loads((tmp_path / "export/carrel-export.json").read_text())["sources"] == 1
+
     assert export(tmp_path / "export").exit_code == 0
     assert json.loads((tmp_path / "export/carrel-export.json").read_text())["sources"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["export"]

@@ -1,4 +1,4 @@
-"""`carrel forget`: sources by id, folder, tag and the sample, and back."""
+"""`carrel forget` forgets sources by id, folder or tag, and the sample, and restores them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
+    from shared.knowledge.source import Source
     from shared.runtime.context import Context
+
+
+OTHER_TRACE = "other-1"
+"""The id of a trace that is not in the sample."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +48,12 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
 
 
 def run_carrel(*arguments: str, answer: str | None = None) -> Result:
-    """Run the command."""
+    """Run the command in this process, and answer its question."""
     return CliRunner().invoke(main, ["forget", *arguments], input=answer)
 
 
 def run_in_database(work: Callable[[Context], Awaitable[Any]], **settings: Any) -> Any:
-    """Run `work` with a context."""
+    """Call an asynchronous function with a context; return its result."""
 
     async def run_work() -> Any:
         app = App(Settings(**settings))
@@ -60,15 +65,18 @@ def run_in_database(work: Callable[[Context], Awaitable[Any]], **settings: Any) 
     return asyncio.run(run_work())
 
 
-def store(*sources: Any) -> None:
+def store(*sources: Source) -> None:
+    """Store sources."""
     run_in_database(lambda ctx: store_sources(ctx, *sources))
 
 
 def read_stored_ids() -> set[str]:
+    """Return the ids of the stored sources."""
     return set(run_in_database(lambda ctx: read_documents(ctx, "sources")))
 
 
 def read_forgotten_records() -> dict[str, dict[str, Any]]:
+    """Return the records of forgotten sources, by source id."""
     records: dict[str, dict[str, Any]] = run_in_database(
         lambda ctx: read_documents(ctx, "forgotten_sources")
     )
@@ -76,10 +84,11 @@ def read_forgotten_records() -> dict[str, dict[str, Any]]:
 
 
 def ingest_path(path: Path) -> None:
+    """Ingest a file or a folder."""
     run_in_database(lambda ctx: ingest(ctx, make_ample_budget()), ingest_path=str(path))
 
 
-def test_one_source_is_forgotten_and_restored() -> None:
+def test_a_source_is_forgotten_and_restored() -> None:
     store(BAKING, SAILING)
     result = run_carrel(BAKING.source_id, "--reason", "wrong")
     assert result.exit_code == 0, result.stderr
@@ -87,13 +96,16 @@ def test_one_source_is_forgotten_and_restored() -> None:
     assert f"carrel forget --restore {BAKING.source_id}\n" in result.stdout
     assert read_stored_ids() == {SAILING.source_id}
     [record] = read_forgotten_records().values()
-    assert (record["forgotten_by"], record["reason"]) == ("local", "wrong")
+    assert record["forgotten_by"] == "local"
+    assert record["reason"] == "wrong"
+
     result = run_carrel("--restore", BAKING.source_id)
-    assert (result.exit_code, result.stdout[:19]) == (0, "Restored 1 source: ")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Restored 1 source: ")
     assert read_stored_ids() == {BAKING.source_id, SAILING.source_id}
 
 
-def test_more_than_one_source_must_be_confirmed() -> None:
+def test_forgetting_several_sources_must_be_confirmed() -> None:
     store(BAKING, SAILING)
     ids = (BAKING.source_id, SAILING.source_id)
     for answer in ("n\n", ""):
@@ -105,7 +117,7 @@ def test_more_than_one_source_must_be_confirmed() -> None:
     assert read_stored_ids() == set()
 
 
-def test_dry_run_changes_nothing() -> None:
+def test_a_dry_run_changes_nothing() -> None:
     store(BAKING, SAILING)
     result = run_carrel(BAKING.source_id, SAILING.source_id, "--dry-run")
     assert result.exit_code == 0
@@ -132,13 +144,16 @@ def test_the_receipt_is_available_as_json() -> None:
         (("--folder", "/unknown"), 1, "No ingest from /unknown is recorded."),
     ],
 )
-def test_wrong_selection_is_explained(arguments: tuple[str, ...], code: int, message: str) -> None:
+def test_a_wrong_selection_of_sources_is_explained(
+    arguments: tuple[str, ...], code: int, message: str
+) -> None:
     result = run_carrel(*arguments)
-    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.exit_code == code
+    assert result.stdout == ""
     assert message in result.stderr
 
 
-def test_tag_takes_sources_and_not_tagged_passages() -> None:
+def test_a_tag_selects_sources_and_not_single_passages() -> None:
     tagged = replace(BAKING, source_id="tagged", tags=("Old Things",))
     section = replace(SAILING.sections[0], tags=("old things",))
     partly = replace(SAILING, source_id="partly", tags=(), sections=(section,))
@@ -149,14 +164,15 @@ def test_tag_takes_sources_and_not_tagged_passages() -> None:
     assert read_stored_ids() == {"partly"}
 
 
-def test_a_folder_is_forgotten_for_good(tmp_path: Path) -> None:
+def test_ingest_leaves_a_forgotten_folder_out(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     for number in range(4):
         write_file(vault, f"{number}.md", f"Note {number}.")
     write_file(vault, "sub/inner.md", "Inner.")
     ingest_path(vault)
-    (vault / "0.md").unlink()
+    (vault / "0.md").unlink()  # a file that is missing is forgotten, too
     ingest_path(vault)
+
     assert run_carrel("--folder", str(vault / "sub")).exit_code == 0
     assert len(read_stored_ids()) == 3
     result = run_carrel("--folder", str(vault), "--yes")
@@ -164,11 +180,12 @@ def test_a_folder_is_forgotten_for_good(tmp_path: Path) -> None:
     write_file(vault, "0.md", "Note 0.")
     ingest_path(vault)
     assert read_stored_ids() == set()
+
     assert run_carrel("--restore", "--folder", str(vault)).exit_code == 0
     assert len(read_stored_ids()) == 5
 
 
-def test_the_sample_is_forgotten_and_nothing_else() -> None:
+def test_the_sample_is_forgotten_without_other_sources() -> None:
     store(BAKING)
     ingest_path(SAMPLE)
     assert len(read_stored_ids()) == 13
@@ -180,24 +197,24 @@ def test_the_sample_is_forgotten_and_nothing_else() -> None:
     assert len(read_stored_ids()) == 13
 
 
-def test_the_solved_problems_of_the_sample_are_forgotten() -> None:
-    """They are withdrawn, and only they."""
+def test_the_traces_of_the_sample_are_withdrawn_and_restored() -> None:
+    """A trace is a solved coding problem. Traces of users stay."""
     run_in_database(lambda ctx: share_traces(ctx, make_ample_budget()))
     trace_ids = set(run_in_database(lambda ctx: read_documents(ctx, "traces")))
     assert len(trace_ids) == 18
     run_in_database(contribute_other_trace)
+
     result = run_carrel("--sample", "--dry-run")
     assert result.stdout.endswith("0 sources and 18 solved problems would be forgotten.\n")
     receipt = json.loads(run_carrel("--sample", "--yes", "--json").stdout)
     assert set(receipt["trace_ids"]) == trace_ids
     assert list_traces() == {OTHER_TRACE}
     assert run_carrel("--sample", "--yes").stdout == "Nothing was forgotten.\n"
+
     result = run_carrel("--sample", "--restore")
-    assert (result.exit_code, result.stdout[:28]) == (0, "Restored 18 solved problems.")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Restored 18 solved problems.")
     assert list_traces() == {OTHER_TRACE, *trace_ids}
-
-
-OTHER_TRACE = "other-1"
 
 
 async def contribute_other_trace(ctx: Context) -> None:

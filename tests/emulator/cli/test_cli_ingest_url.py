@@ -1,9 +1,9 @@
-"""`carrel ingest URL` adds a page, or says why not."""
+"""`carrel ingest URL` adds a web page, or says why it cannot."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -17,20 +17,29 @@ if TYPE_CHECKING:
     from tests.support.public_web_server import PublicWebServer
 
 
-def run_ingest(
-    project: str, server: PublicWebServer, url: str, *options: str
-) -> tuple[int, str, str]:
-    """Run the command with an empty database."""
-    return run_ingest_url(server, url, *options, environment={"GOOGLE_CLOUD_PROJECT": project})
+class CommandResult(NamedTuple):
+    """The exit code of a command, and what it prints."""
+
+    code: int
+    output: str
+    errors: str
 
 
-def ingest_counts(output: str) -> set[str]:
-    """Return what the job counted, such as `1 read`."""
+def run_ingest(project: str, server: PublicWebServer, url: str, *options: str) -> CommandResult:
+    """Run the command with the database of a project."""
+    environment = {"GOOGLE_CLOUD_PROJECT": project}
+    return CommandResult(*run_ingest_url(server, url, *options, environment=environment))
+
+
+def parse_counts(output: str) -> set[str]:
+    """Return what the command says that the job has counted, such as `1 read`."""
     [line] = [line for line in output.splitlines() if line.startswith("ingest: ")]
     return set(line.removeprefix("ingest: ").partition(" (")[0].split(", "))
 
 
 def read_stored_sources(project: str) -> list[dict[str, Any]]:
+    """Return the fields of the stored sources."""
+
     async def read() -> list[dict[str, Any]]:
         app = App(Settings(google_cloud_project=project))
         try:
@@ -43,27 +52,30 @@ def read_stored_sources(project: str) -> list[dict[str, Any]]:
 
 def test_a_page_is_added_and_a_missing_one_reported(project: str) -> None:
     with serve_site(essay=make_text_page(ESSAY)) as site:
-        code, output, errors = run_ingest(project, site, f"{SITE}/essay")
-        assert (code, errors) == (0, "")
-        assert {"1 created", "1 sources", "1 read"} <= ingest_counts(output)
-        code, _, errors = run_ingest(project, site, f"{SITE}/missing")
-    assert code == 1
-    assert f"left out: {SITE}/missing: cannot be fetched: its server answers 404" in errors
+        added = run_ingest(project, site, f"{SITE}/essay")
+        missing = run_ingest(project, site, f"{SITE}/missing")
+    assert added.code == 0
+    assert added.errors == ""
+    assert parse_counts(added.output) >= {"1 created", "1 sources", "1 read"}
+    assert missing.code == 1
+    reason = "cannot be fetched: its server answers 404"
+    assert f"left out: {SITE}/missing: {reason}" in missing.errors
     [source] = read_stored_sources(project)
-    assert (source["title"], source["url"]) == ("On Reefing", f"{SITE}/essay")
+    assert source["title"] == "On Reefing"
+    assert source["url"] == f"{SITE}/essay"
 
 
 def test_an_address_inside_the_network_is_refused(project: str) -> None:
     with serve_site(essay=make_text_page(ESSAY)) as site:
-        code, _, errors = run_ingest(project, site, f"http://127.0.0.1:{site.server_port}/essay")
+        result = run_ingest(project, site, f"http://127.0.0.1:{site.server_port}/essay")
         assert site.requests == []
-    assert code == 1
-    assert "is not the address of a public web page" in errors
+    assert result.code == 1
+    assert "is not the address of a public web page" in result.errors
     assert read_stored_sources(project) == []
 
 
 def test_options_of_folders_are_refused_with_a_url(project: str) -> None:
     with serve_site() as site:
-        code, _, errors = run_ingest(project, site, f"{SITE}/essay", "--yes")
-    assert code == 2
-    assert "With a URL, no option is allowed." in errors
+        result = run_ingest(project, site, f"{SITE}/essay", "--yes")
+    assert result.code == 2
+    assert "With a URL, no option is allowed." in result.errors

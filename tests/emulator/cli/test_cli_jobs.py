@@ -1,4 +1,7 @@
-"""`carrel jobs`: runs, their costs, and items that jobs gave up."""
+"""`carrel jobs` runs jobs, shows their runs, and queues dead-lettered items again.
+
+A dead letter is an item on which a job has given up, after five tries.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,12 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
 
 
 def run_carrel(*arguments: str) -> Result:
-    """Run the command."""
+    """Run the command in this process."""
     return CliRunner().invoke(main, ["jobs", *arguments])
 
 
-def run(*names: str) -> subprocess.CompletedProcess[str]:
-    """Run jobs in a process of its own: they set how much of the log is output."""
+def run_jobs(*names: str) -> subprocess.CompletedProcess[str]:
+    """Run jobs in a process of their own, because they set how much of the log is output."""
     code = "from infra.cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, "jobs", "run", *names],
@@ -60,7 +63,7 @@ def run(*names: str) -> subprocess.CompletedProcess[str]:
 
 
 def run_in_database(project: str, work: Callable[[Context], Awaitable[Any]]) -> Any:
-    """Run `work` with a context."""
+    """Call an asynchronous function with a context; return its result."""
 
     async def run_work() -> Any:
         app = App(Settings(google_cloud_project=project))
@@ -80,7 +83,7 @@ async def ingest_three_chunks(ctx: Context) -> None:
 async def give_up_one_chunk(ctx: Context) -> None:
     """Ingest three chunks, one of which has failed five times."""
     await ingest_three_chunks(ctx)
-    (chunk, *_) = await ChunkQueue(ctx.database).load_pending("index", NOW, 1)
+    [chunk] = await ChunkQueue(ctx.database).load_pending("index", NOW, 1)
     await ChunkQueue(ctx.database).defer("index", replace(chunk, tries=4), "was refused", NOW)
 
 
@@ -88,14 +91,14 @@ def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
     result = run_carrel("list")
     assert result.exit_code == 0
     _, *lines = result.stdout.splitlines()
-    assert [job.name for job in jobs()] == [line.split()[0] for line in lines]
+    assert [line.split()[0] for line in lines] == [job.name for job in jobs()]
     assert all("never ran" in line for line in lines)
     assert all(job.schedule in line for job, line in zip(jobs(), lines, strict=True))
 
 
-def test_a_run_prints_results_and_costs(project: str) -> None:
+def test_a_run_prints_its_results_and_cost(project: str) -> None:
     run_in_database(project, ingest_three_chunks)
-    result = run("index", "repair")
+    result = run_jobs("index", "repair")
     assert result.returncode == 0, result.stderr
     assert "index: 3 indexed (" in result.stdout
     assert "documents read, " in result.stdout
@@ -104,17 +107,17 @@ def test_a_run_prints_results_and_costs(project: str) -> None:
 
 def test_show_prints_the_last_runs(project: str) -> None:
     run_in_database(project, ingest_three_chunks)
-    run("index")
-    run("index")
-    output = run_carrel("show", "index")
-    assert output.exit_code == 0
-    heading, _, latest, did, _, _, earlier = output.stdout.splitlines()[:7]
+    run_jobs("index")
+    run_jobs("index")
+    result = run_carrel("show", "index")
+    assert result.exit_code == 0
+    heading, _, last_run, last_counts, _, _, earlier_counts = result.stdout.splitlines()[:7]
     assert heading.startswith(
         "index: Index words and facets. Schedule in the cloud: 5-59/15 * * * *"
     )
-    assert latest.partition("  ")[2].startswith("finished 20")
-    assert did.startswith("  nothing to do (")
-    assert earlier.startswith("  3 indexed (")
+    assert last_run.partition("  ")[2].startswith("finished 20")
+    assert last_counts.startswith("  nothing to do (")
+    assert earlier_counts.startswith("  3 indexed (")
     assert "finished" in run_carrel("list").stdout
 
 
@@ -128,17 +131,17 @@ def test_dead_letters_are_shown_and_retried(project: str) -> None:
     assert "Given up after five attempts: 1\n" in output
     assert ": was refused\n" in output
     assert "carrel jobs retry index" in output
-    assert (
-        run_carrel("retry", "index").stdout
-        == "Queued 1 item. To process now: carrel jobs run index\n"
-    )
-    assert "index: 3 indexed (" in run("index").stdout
+
+    output = run_carrel("retry", "index").stdout
+    assert output == "Queued 1 item. To process now: carrel jobs run index\n"
+    assert "index: 3 indexed (" in run_jobs("index").stdout
     assert "Given up" not in run_carrel("show", "index").stdout
 
 
-def test_a_job_without_dead_letters_cannot_retry() -> None:
+def test_a_job_that_gives_nothing_up_cannot_retry() -> None:
     result = run_carrel("retry", "repair")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "The job repair has nothing to retry:" in result.stderr
 
 
@@ -151,24 +154,26 @@ async def make_card_by_another_model(ctx: Context) -> None:
     await cards.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
 
 
-def test_renew_queues_results_of_other_models(project: str) -> None:
+def test_renew_queues_the_results_of_other_models(project: str) -> None:
     run_in_database(project, make_card_by_another_model)
     expected = "Queued 1 item. To process now: carrel jobs run cards\n"
     assert run_carrel("renew", "cards").stdout == expected
     assert "There is nothing to renew." in run_carrel("renew", "cards").stdout
-    assert "2 extractive" in run("cards").stdout
+    assert "2 extractive" in run_jobs("cards").stdout
 
 
-def test_a_job_without_renewal_names_those_with_it() -> None:
+def test_the_error_of_renew_names_the_jobs_with_renewal() -> None:
     result = run_carrel("renew", "index")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     message = "The results of the job index cannot be renewed, only those of: cards."
     assert message in result.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
-def test_an_unknown_job_is_answered_with_the_existing_ones(command: str) -> None:
+def test_the_error_for_an_unknown_job_names_the_jobs(command: str) -> None:
     result = run_carrel(command, "nope")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     names = ", ".join(job.name for job in jobs())
     assert f"There is no job nope. The jobs are: {names}." in result.stderr

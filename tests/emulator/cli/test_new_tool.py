@@ -1,4 +1,4 @@
-"""`carrel new-tool`: the files that it writes work unchanged."""
+"""`carrel new-tool` writes the files of a new tool, which work as they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-CHECKOUT = (
+COPIED_PATHS = (
     "docs",
     "functions",
     "shared",
@@ -36,6 +36,7 @@ CHECKOUT = (
     "firestore.indexes.json",
 )
 CARREL = "from infra.cli.main import main; main()"
+"""A program that runs the command `carrel`."""
 
 
 def load_module(path: Path) -> Any:
@@ -50,8 +51,8 @@ def load_module(path: Path) -> Any:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of this checkout."""
-    for name in CHECKOUT:
+    """A copy of this checkout, in which new tools can be created."""
+    for name in COPIED_PATHS:
         if (ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
@@ -64,10 +65,11 @@ def checkout(tmp_path: Path) -> Path:
 def test_a_new_tool_declares_itself(tmp_path: Path, *, writes: bool) -> None:
     tool_file, *others = create_tool("knowledge/count_words", tmp_path, writes=writes)
     test_file = tmp_path / "tests" / "emulator" / "knowledge" / "test_count_words.py"
-    assert [test_file] == others
+    assert others == [test_file]
     tool = load_module(tool_file).TOOL
     assert isinstance(tool, Tool)
-    assert (tool.name, tool.title) == ("count_words", "Count words")
+    assert tool.name == "count_words"
+    assert tool.title == "Count words"
     assert ("idempotency_key" in tool.input.model_fields) is writes
 
 
@@ -81,7 +83,8 @@ async def test_a_new_tool_that_writes_can_be_undone(tmp_path: Path, ctx: Context
     module = load_module(create_tool("tasks/pin_task", tmp_path, writes=True)[0])
     stored = await module.TOOL.run(module.In(item_id="one", text="A text."), ctx)
     removed = await module.TOOL.run(module.In(**stored.undo.arguments), ctx)
-    assert (stored.text, removed.text) == ("A text.", None)
+    assert stored.text == "A text."
+    assert removed.text is None
 
 
 @pytest.mark.slow
@@ -113,7 +116,7 @@ def test_new_tools_pass_all_checks_and_their_own_tests(checkout: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["count_words", "a/count", "a/Count_words", "a/count-words", "../up_there", "a/a_1", ""]
 )
-def test_a_name_of_another_form_creates_nothing(tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_creates_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="is not GROUP/NAME"):
         create_tool(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -125,7 +128,8 @@ def test_an_existing_tool_is_not_overwritten(tmp_path: Path) -> None:
         create_tool("tasks/count_words", tmp_path)
 
 
-def test_a_wrong_name_is_refused_without_a_traceback() -> None:
+def test_an_invalid_name_is_refused_without_a_traceback() -> None:
     result = CliRunner().invoke(main, ["new-tool", "Nope"])
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "'Nope' is not GROUP/NAME" in result.stderr

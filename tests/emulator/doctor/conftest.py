@@ -1,4 +1,4 @@
-"""Fixtures: a deployment in which the doctor finds nothing wrong, and the runs of its job."""
+"""Fixtures for tests of the doctor: a healthy deployment, and a way to record runs of its job."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from tests.support.healthy_deployment import FakeDeployment
 
-    Record = Callable[[RunState], None]
-    """A function that stores the record of a run that ended in a state."""
+    RecordRun = Callable[[RunState], None]
 
 
 @pytest.fixture
@@ -35,13 +34,13 @@ def fake(project: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDeployme
 
 
 @pytest.fixture
-def record(project: str) -> Record:
-    """A function that stores the record of a run of the scheduled job."""
+def record_run(project: str) -> RecordRun:
+    """Return a function that records a run of the scheduled job with a given state."""
 
-    def record_run(state: RunState) -> None:
+    def store_run(state: RunState) -> None:
         asyncio.run(_store_run(project, state))
 
-    return record_run
+    return store_run
 
 
 async def _store_run(project: str, state: RunState) -> None:

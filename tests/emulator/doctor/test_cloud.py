@@ -1,11 +1,14 @@
-"""What the doctor says of a deployment: that it is well, or what is not and what to do next."""
+"""`carrel --cloud doctor` checks a deployment, and says what is wrong and what to do next.
+
+Each test breaks one part of a healthy deployment, made of fakes of Google Cloud and of a gateway.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -27,20 +30,28 @@ if TYPE_CHECKING:
     from infra.cloud.google_api import GoogleApi
     from infra.doctor.live_deployment import LiveDeployment
     from shared.ai.embedding import Embedder
-    from tests.emulator.doctor.conftest import Record
+    from tests.emulator.doctor.conftest import RecordRun
     from tests.support.healthy_deployment import FakeDeployment
 
 
-def check_result(name: str, live: LiveDeployment) -> CheckResult:
+class Failure(NamedTuple):
+    """What a failed check says."""
+
+    message: str
+    next_command: str
+
+
+def run_check(name: str, live: LiveDeployment) -> CheckResult:
+    """Run a check of a deployment, and return its result."""
     [(_, result)] = run_checks([find_check(name)], live)
     return result
 
 
-def expect_failure(name: str, fake: FakeDeployment) -> tuple[str, str]:
-    """Return the message and the next command of a check that fails."""
-    result = check_result(name, fake.live)
+def expect_failure(name: str, fake: FakeDeployment) -> Failure:
+    """Run a check that fails, and return what it says."""
+    result = run_check(name, fake.live)
     assert result.status == CheckStatus.WRONG
-    return result.message, result.next_command
+    return Failure(result.message, result.next_command)
 
 
 async def embed_with(fake: FakeDeployment, embedder: Embedder) -> None:
@@ -64,15 +75,15 @@ async def begin_reembedding(fake: FakeDeployment) -> None:
 
 
 def test_a_healthy_deployment_passes_all_checks(
-    fake: FakeDeployment, record: Record, capsys: pytest.CaptureFixture[str]
+    fake: FakeDeployment, record_run: RecordRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record(RunState.FINISHED)
+    record_run(RunState.FINISHED)
     assert report(CHECKS, fake.live)
     lines = capsys.readouterr().out.splitlines()
-    assert [*(["ok"] * len(CHECKS)), "Everything"] == [line.split()[0] for line in lines]
+    assert [line.split()[0] for line in lines] == [*(["ok"] * len(CHECKS)), "Everything"]
 
 
-def test_without_credentials_no_other_check_runs(
+def test_missing_credentials_end_the_checks(
     fake: FakeDeployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail_to_sign_in() -> GoogleApi:
@@ -94,8 +105,9 @@ def test_a_missing_project_ends_the_checks(fake: FakeDeployment) -> None:
 def test_a_project_without_billing_fails(fake: FakeDeployment) -> None:
     fake.project.has_billing = False
     project = fake.live.deployment.project
-    link = f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
-    assert expect_failure("billing", fake) == ("no open billing account is linked", link)
+    message, command = expect_failure("billing", fake)
+    assert message == "no open billing account is linked"
+    assert command == f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
 
 
 def test_a_disabled_api_names_the_command_to_enable_it(fake: FakeDeployment) -> None:
@@ -107,7 +119,7 @@ def test_a_disabled_api_names_the_command_to_enable_it(fake: FakeDeployment) -> 
 
 def test_a_missing_database_fails(fake: FakeDeployment) -> None:
     del fake.project.databases["access"]
-    assert expect_failure("databases", fake) == ("access is missing", "carrel deploy")
+    assert expect_failure("databases", fake) == Failure("access is missing", "carrel deploy")
 
 
 def test_a_database_of_another_type_fails(fake: FakeDeployment) -> None:
@@ -128,11 +140,11 @@ def test_vector_indexes_of_another_dimension_fail(fake: FakeDeployment) -> None:
     assert "embedding VECTOR" in message
 
 
-def test_inactive_expiry_fields_fail_in_both_databases(
-    fake: FakeDeployment,
-) -> None:
+def test_inactive_expiry_fields_fail_in_both_databases(fake: FakeDeployment) -> None:
     expiring = fake.project.expiring
-    expiring["(default)"] = [e for e in expiring["(default)"] if "/runs/" not in e["name"]]
+    expiring["(default)"] = [
+        field for field in expiring["(default)"] if "/runs/" not in field["name"]
+    ]
     expiring["access"][0]["ttlConfig"]["state"] = "CREATING"
     message, command = expect_failure("expiry", fake)
     expected = "runs.expires_at in (default), calls.expires_at in access"
@@ -142,23 +154,25 @@ def test_inactive_expiry_fields_fail_in_both_databases(
 
 def test_a_secret_without_a_value_fails(fake: FakeDeployment) -> None:
     fake.project.secrets["READWISE_TOKEN"].clear()
-    assert expect_failure("secrets", fake) == ("without a value: READWISE_TOKEN", "carrel deploy")
+    assert expect_failure("secrets", fake) == Failure(
+        "without a value: READWISE_TOKEN", "carrel deploy"
+    )
 
 
 def test_a_missing_secret_fails(fake: FakeDeployment) -> None:
     del fake.project.secrets["ACCESS_SECRETS"]
-    assert expect_failure("secrets", fake) == ("without a value: ACCESS_SECRETS", "carrel deploy")
+    assert expect_failure("secrets", fake) == Failure(
+        "without a value: ACCESS_SECRETS", "carrel deploy"
+    )
 
 
-def test_before_the_first_release_the_functions_check_fails(fake: FakeDeployment) -> None:
+def test_a_deployment_without_a_release_fails(fake: FakeDeployment) -> None:
     fake.delete_release()
-    expected = ("No release has passed its smoke test yet.", "carrel deploy")
+    expected = Failure("No release has passed its smoke test yet.", "carrel deploy")
     assert expect_failure("functions", fake) == expected
 
 
-def test_missing_inactive_and_outdated_functions_fail(
-    fake: FakeDeployment,
-) -> None:
+def test_missing_inactive_and_outdated_functions_fail(fake: FakeDeployment) -> None:
     functions = fake.project.functions
     functions["gateway"]["state"] = "FAILED"
     built = functions["gateway"]["buildConfig"]["environmentVariables"]
@@ -176,26 +190,24 @@ def test_missing_inactive_and_outdated_functions_fail(
 def test_functions_of_other_programs_are_ignored(fake: FakeDeployment) -> None:
     name = "projects/p/locations/europe-west1/functions/other"
     fake.project.functions["other"] = {"name": name, "state": "FAILED"}
-    assert check_result("functions", fake.live).status == CheckStatus.OK
+    assert run_check("functions", fake.live).status == CheckStatus.OK
 
 
 def test_a_gateway_without_public_access_fails(fake: FakeDeployment) -> None:
     fake.project.invokers["carrel-gateway"] = ["user:ada@example.com"]
     message, command = expect_failure("invokers", fake)
-    assert (
-        message
-        == "clients cannot reach the gateway: a policy of your organization may forbid allUsers"
-    )
+    reason = "a policy of your organization may forbid allUsers"
+    assert message == f"clients cannot reach the gateway: {reason}"
     assert "allUsers in docs/operations.md" in command
 
 
 def test_a_gateway_without_an_iam_check_passes(fake: FakeDeployment) -> None:
     fake.project.invokers.clear()
     fake.project.open_services.add("carrel-gateway")
-    assert check_result("invokers", fake.live).status == CheckStatus.OK
+    assert run_check("invokers", fake.live).status == CheckStatus.OK
 
 
-def test_a_gateway_with_unhealthy_parts_is_quoted(fake: FakeDeployment) -> None:
+def test_the_answer_of_an_unhealthy_gateway_is_quoted(fake: FakeDeployment) -> None:
     fake.gateway.health = 503
     message, command = expect_failure("gateway", fake)
     assert f'{fake.gateway.url} is not healthy (503): {{"status"' in message
@@ -204,8 +216,9 @@ def test_a_gateway_with_unhealthy_parts_is_quoted(fake: FakeDeployment) -> None:
 
 def test_a_gateway_that_does_not_answer_fails(fake: FakeDeployment) -> None:
     unreachable = replace(fake.live, address="http://127.0.0.1:1")
-    result = check_result("gateway", unreachable)
-    assert (result.status, result.next_command) == (CheckStatus.WRONG, "carrel deploy")
+    result = run_check("gateway", unreachable)
+    assert result.status == CheckStatus.WRONG
+    assert result.next_command == "carrel deploy"
 
 
 def test_a_gateway_with_another_public_url_fails(fake: FakeDeployment) -> None:
@@ -223,75 +236,71 @@ def test_a_gateway_without_metadata_fails_with_its_status(fake: FakeDeployment) 
 
 
 @pytest.mark.parametrize("metadata", [b"<p>Parked</p>", b"[]", b"{}"])
-def test_metadata_of_another_form_fail(fake: FakeDeployment, metadata: bytes) -> None:
+def test_invalid_metadata_of_a_gateway_fail(fake: FakeDeployment, metadata: bytes) -> None:
     fake.gateway.metadata = metadata
     message, command = expect_failure("public URL", fake)
     assert message.endswith(f"responds without the metadata of a gateway: {metadata.decode()}")
     assert command.startswith("gcloud functions logs read")
 
 
-def test_a_public_gateway_that_fails_does_not_pass(fake: FakeDeployment) -> None:
+def test_a_public_gateway_that_answers_with_an_error_fails(fake: FakeDeployment) -> None:
     fake.gateway.refusal = 500
     public = Settings(google_cloud_project="p", public_access=True)
-    result = check_result("access control", replace(fake.live, settings=public))
+    result = run_check("access control", replace(fake.live, settings=public))
     message = "a call without a credential gets status 500 instead of 200 or 401"
-    assert (result.status, result.message) == (CheckStatus.WRONG, message)
+    assert result.status == CheckStatus.WRONG
+    assert result.message == message
 
 
-def test_an_open_gateway_fails_unless_configured(
-    fake: FakeDeployment,
-) -> None:
+def test_a_gateway_without_access_control_fails_unless_public(fake: FakeDeployment) -> None:
     fake.gateway.refusal = 200
     message, _ = expect_failure("access control", fake)
     assert message == "a call without a credential gets status 200 instead of 401"
     public = Settings(google_cloud_project="p", public_access=True)
-    assert (
-        check_result("access control", replace(fake.live, settings=public)).status == CheckStatus.OK
-    )
+    result = run_check("access control", replace(fake.live, settings=public))
+    assert result.status == CheckStatus.OK
 
 
 def test_missing_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs.clear()
     message, command = expect_failure("schedules", fake)
-    assert (message, command) == ("missing: carrel-ingest-materials", "carrel --cloud jobs list")
+    assert message == "missing: carrel-ingest-materials"
+    assert command == "carrel --cloud jobs list"
 
 
 def test_paused_and_failed_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs["ingest-materials"] |= {"state": "PAUSED", "status": {"code": 13}}
     message, _ = expect_failure("schedules", fake)
-    assert (
-        message == "not enabled: carrel-ingest-materials; last run failed: carrel-ingest-materials"
-    )
+    name = "carrel-ingest-materials"
+    assert message == f"not enabled: {name}; last run failed: {name}"
 
 
-def test_an_overdue_job_names_the_command_to_run_it(
-    fake: FakeDeployment,
-) -> None:
+def test_an_overdue_job_names_the_command_to_run_it(fake: FakeDeployment) -> None:
     message, command = expect_failure("job runs", fake)
     assert message == "no run in the last 30 days: ingest_materials"
     options = f"--project {fake.live.deployment.project} --location europe-west1"
     assert command == f"gcloud scheduler jobs run carrel-ingest-materials {options}"
 
 
-def test_new_jobs_wait_for_their_first_schedule(fake: FakeDeployment) -> None:
+def test_a_new_job_waits_for_its_first_scheduled_run(fake: FakeDeployment) -> None:
     schedule = fake.project.jobs["ingest-materials"]
     del schedule["lastAttemptTime"]
     schedule["scheduleTime"] = (utc_now() + timedelta(minutes=5)).isoformat()
-    result = check_result("job runs", fake.live)
-    expected = (CheckStatus.OPTIONAL, "waiting for their first scheduled run: ingest_materials")
-    assert (result.status, result.message) == expected
+    result = run_check("job runs", fake.live)
+    assert result.status == CheckStatus.OPTIONAL
+    assert result.message == "waiting for their first scheduled run: ingest_materials"
 
 
-def test_a_job_that_its_schedule_missed_fails(fake: FakeDeployment) -> None:
+def test_a_new_job_that_missed_its_first_run_fails(fake: FakeDeployment) -> None:
     del fake.project.jobs["ingest-materials"]["lastAttemptTime"]
     message, _ = expect_failure("job runs", fake)
     assert message == "no run in the last 30 days: ingest_materials"
 
 
-def test_every_failing_job_has_its_own_command(
-    fake: FakeDeployment, record: Record, capsys: pytest.CaptureFixture[str]
+def test_each_failing_job_has_a_command_of_its_own(
+    fake: FakeDeployment, record_run: RecordRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record(RunState.STOPPED)
+    record_run(RunState.STOPPED)
     fake.schedule("embed")
     fake.schedule("index")
     report([find_check("job runs")], fake.live)
@@ -304,20 +313,23 @@ def test_every_failing_job_has_its_own_command(
     ]
 
 
-def test_a_job_whose_last_run_failed_fails(fake: FakeDeployment, record: Record) -> None:
-    record(RunState.STOPPED)
-    expected = ("last run failed: ingest_materials", "carrel --cloud jobs show ingest_materials")
+def test_a_job_whose_last_run_failed_fails(fake: FakeDeployment, record_run: RecordRun) -> None:
+    record_run(RunState.STOPPED)
+    expected = Failure(
+        "last run failed: ingest_materials", "carrel --cloud jobs show ingest_materials"
+    )
     assert expect_failure("job runs", fake) == expected
 
 
 def test_an_empty_base_accepts_any_model(fake: FakeDeployment) -> None:
-    result = check_result("embedding model", fake.live)
-    assert (result.status, result.message) == (CheckStatus.OK, "nothing is embedded yet")
+    result = run_check("embedding model", fake.live)
+    assert result.status == CheckStatus.OK
+    assert result.message == "nothing is embedded yet"
 
 
 def test_a_base_with_the_configured_model_passes(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
-    assert check_result("embedding model", fake.live).status == CheckStatus.OK
+    assert run_check("embedding model", fake.live).status == CheckStatus.OK
 
 
 def test_a_base_with_another_model_fails(fake: FakeDeployment) -> None:
@@ -337,19 +349,16 @@ def test_vectors_that_do_not_fit_the_indexes_fail(fake: FakeDeployment) -> None:
 def test_a_base_that_is_being_reembedded_fails(fake: FakeDeployment) -> None:
     asyncio.run(begin_reembedding(fake))
     message, command = expect_failure("embedding model", fake)
-    assert (
-        message,
-        command,
-    ) == ("re-embedding to words is in progress", "carrel --cloud jobs show reembed")
+    assert message == "re-embedding to words is in progress"
+    assert command == "carrel --cloud jobs show reembed"
 
 
 def test_a_working_embedder_reports_its_dimensions(fake: FakeDeployment) -> None:
-    assert check_result("embedding", fake.live).message.endswith(
-        f"returns vectors of {DIMENSION} dimensions"
-    )
+    result = run_check("embedding", fake.live)
+    assert result.message.endswith(f"returns vectors of {DIMENSION} dimensions")
 
 
 def test_an_embedder_without_its_key_is_skipped(fake: FakeDeployment) -> None:
     settings = Settings(google_cloud_project="p", embedding_provider="openai")
-    result = check_result("embedding", replace(fake.live, settings=settings))
+    result = run_check("embedding", replace(fake.live, settings=settings))
     assert result.status == CheckStatus.OPTIONAL

@@ -9,7 +9,7 @@ import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 import yaml
@@ -45,19 +45,40 @@ if TYPE_CHECKING:
     from tests.emulator.conftest import NewBackend, NewBase
 
 pytestmark = pytest.mark.anyio
+
 SEED: Final = int(os.environ.get("KILL_SEED", "23"))
+"""The seed of the odd sources."""
 NOON: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
 LATER: Final = NOON + timedelta(days=99)
 OLDER: Final = "The train to Berlin takes two hours."
+"""The text of a note in its first revision."""
 NEWER: Final = "We spend nine days in Berlin."
+"""The text of the note in its second revision."""
 SHARED_FIELDS: Final = {
     "chunks": (*EDITABLE, "own_tags", "fingerprint"),
     "sources": (*EDITABLE, "origin_values", "title_key", "facets"),
 }
 """The fields that edits change, by collection."""
 CHUNK_BOOKKEEPING: Final = ("created_at", "updated_at", "pending")
-"""These fields of a chunk say what this base did, and when."""
+"""Fields of a chunk that say what jobs did in a base, and when."""
+
+
+class NoteState(NamedTuple):
+    """What is stored of the only note, and the texts of its passages."""
+
+    text: str
+    saved_by: str
+    revision: int
+    passages: list[str]
+
+
+class ExportedNote(NamedTuple):
+    """A note that was exported before and after a change, and an empty base to restore it in."""
+
+    source_id: str
+    app: App
+    ctx: Context
 
 
 @pytest.fixture
@@ -73,6 +94,7 @@ def other(new_base: NewBase) -> Context:
 
 
 async def write_export(ctx: Context, folder: Path, user: str | None = None) -> ExportReport:
+    """Export a base to a new folder, completely."""
     folder.mkdir()  # noqa: ASYNC240 - nothing else runs
     report = await export_all(ctx.database, folder, user, lambda _: None)
     assert report.incomplete == []
@@ -80,6 +102,7 @@ async def write_export(ctx: Context, folder: Path, user: str | None = None) -> E
 
 
 async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
+    """Ingest a folder without failures; return the counts."""
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
@@ -89,7 +112,7 @@ async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
 
 
 async def read_stored(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return what the base knows, without what its jobs did and when."""
+    """Return the sources and chunks of a base, without the bookkeeping of its jobs."""
     state = await read_documents(ctx, "sources")
     for chunk_id, chunk in (await read_chunks(ctx)).items():
         state[f"chunks/{chunk_id}"] = {
@@ -99,6 +122,7 @@ async def read_stored(ctx: Context) -> dict[str, dict[str, Any]]:
 
 
 async def save(ctx: Context, sources: Sequence[Source], now: datetime = NOON) -> None:
+    """Store sources, as ingest does."""
     for start in range(0, len(sources), BATCH_SIZE):
         batch = sources[start : start + BATCH_SIZE]
         await Ingestion(ctx.database).save([chunk_source(source) for source in batch], now)
@@ -116,7 +140,7 @@ def read_markdown_titles(folder: Path) -> dict[str, str]:
 async def test_odd_sources_survive_a_round_trip(
     base: Context, other: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """The files are split, so that a large base has several. A failure prints the seed."""
+    """The export is split into several files. A failure prints the seed."""
     random = Random(SEED)  # noqa: S311 - not a secret
     sources = make_odd_sources(random, count)
     await save(base, sources[: count // 2])
@@ -128,6 +152,7 @@ async def test_odd_sources_survive_a_round_trip(
             for chunk_id in random.sample(ids, count // 5)
         }
         await Cards(base.database).save(cards, model, NOON + timedelta(days=number))
+
     monkeypatch.setattr(exporting, "PART_BYTES", 50_000)
     report = await write_export(base, tmp_path / "export")
     assert report.counts["sources"] == count
@@ -151,15 +176,15 @@ async def test_the_sample_survives_a_round_trip(
     await KNOWLEDGE.run(base, make_ample_budget())
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
-    after, before = await read_stored(other), await read_stored(base)
+    before, after = await read_stored(base), await read_stored(other)
     for chunk in before.values():
-        chunk.pop("cluster_id", None)  # clusters are made anew
+        chunk.pop("cluster_id", None)  # clusters are not exported: a job makes them again
     assert after == before
     await write_export(other, tmp_path / "second")
     assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
 
 
-async def test_restored_chunks_wait_for_every_step_but_their_card(
+async def test_steps_other_than_the_card_are_pending_on_restored_chunks(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
     await save(base, [Source("a", "A", sections=(Section("One."), Section("Two.")))])
@@ -182,13 +207,14 @@ async def test_a_card_of_the_base_is_not_replaced(base: Context, tmp_path: Path)
     assert (await read_chunks(base))[chunk_id]["knowledge_card"]["summary"] == "New."
 
 
-async def test_what_was_forgotten_is_not_exported_and_ids_stay(
+async def test_forgotten_passages_are_not_exported_and_ids_stay(
     app: App, ctx: Context, other: Context, tmp_path: Path
 ) -> None:
     """The second of two equal passages keeps the counter in its id when the first is forgotten."""
     repeat = Section("Reef the mainsail.")
     await store_sources(ctx, replace(SAILING, sections=(repeat, Section("Anchor."), repeat)))
-    first = next(name for name, chunk in (await read_chunks(ctx)).items() if chunk["position"] == 1)
+    chunks = await read_chunks(ctx)
+    [first] = [chunk_id for chunk_id, chunk in chunks.items() if chunk["position"] == 1]
     await call_result(app, "forget", OWNER, chunk_id=first)
     await write_export(ctx, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
@@ -198,45 +224,41 @@ async def test_what_was_forgotten_is_not_exported_and_ids_stay(
     assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
 
 
-async def test_boundaries_of_another_chunker_stay(
+async def test_a_round_trip_keeps_the_boundaries_of_passages(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
-    """They may even overlap, or split a sentence."""
-    source = Source(
-        "a", "A", sections=(Section("One. Two.", start=0), Section("Two. Thr", start=5))
-    )
-    await save(base, [source])
+    """Those of another chunker may overlap, or split a sentence."""
+    sections = Section("One. Two.", start=0), Section("Two. Thr", start=5)
+    await save(base, [Source("a", "A", sections=sections)])
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
     restored = {chunk["content"]: chunk["start"] for chunk in (await read_chunks(other)).values()}
     assert restored == {"One. Two.": 0, "Two. Thr": 5}
 
 
-async def test_the_folder_of_a_restored_note_is_unchanged(
+async def test_ingesting_a_folder_after_its_restoration_writes_nothing(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
-    """Ingesting the notes again after a restoration writes nothing."""
     text = "Reef the mainsail. " * 300
-    note = write_file(tmp_path, "notes/a.md", f"---\ntags: [x]\n---\n{text}").parent
-    await run_ingest(base, note)
+    folder = write_file(tmp_path, "notes/a.md", f"---\ntags: [x]\n---\n{text}").parent
+    await run_ingest(base, folder)
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
-    assert await run_ingest(other, note) == {"read": 1}
+    assert await run_ingest(other, folder) == {"read": 1}
 
 
-async def test_an_export_inside_a_folder_is_left_out(base: Context, tmp_path: Path) -> None:
-    note = write_file(tmp_path, "vault/a.md", "Reef the mainsail.")
-    await run_ingest(base, note.parent)
-    await write_export(base, note.parent / "export")
+async def test_ingest_leaves_an_export_inside_a_folder_out(base: Context, tmp_path: Path) -> None:
+    vault = write_file(tmp_path, "vault/a.md", "Reef the mainsail.").parent
+    await run_ingest(base, vault)
+    await write_export(base, vault / "export")
     settings = Settings(
-        google_cloud_project=base.settings.google_cloud_project, ingest_path=str(note.parent)
+        google_cloud_project=base.settings.google_cloud_project, ingest_path=str(vault)
     )
     report = await ingest(replace(base, settings=settings), make_ample_budget())
     assert dict(report.counts) == {"read": 1}
     [warning] = report.warnings
-    assert (warning.name, warning.reason) == (
-        "export", "is a Carrel export: ingest it by itself"
-    )  # fmt: skip
+    assert warning.name == "export"
+    assert warning.reason == "is a Carrel export: ingest it by itself"
 
 
 async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: Path) -> None:
@@ -248,49 +270,60 @@ async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: P
     assert report.incomplete == ["a"]
 
 
-async def test_an_export_is_larger_than_the_memory_it_takes(base: Context, tmp_path: Path) -> None:
+async def test_an_export_takes_less_memory_than_its_size(base: Context, tmp_path: Path) -> None:
     text = "word " * 4_000
-    await save(base, [Source(f"s{n}", "T", sections=(Section(f"{n} {text}"),)) for n in range(100)])
+    count = 100
+    await save(
+        base, [Source(f"s{n}", "T", sections=(Section(f"{n} {text}"),)) for n in range(count)]
+    )
     gc.collect()
     tracemalloc.start()
     await write_export(base, tmp_path / "export")
-    _, peak = tracemalloc.get_traced_memory()
+    _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 100 * len(text)
+    assert peak_bytes < count * len(text)
 
 
-@pytest.mark.parametrize("rewritten", [True, False])
+@pytest.mark.parametrize("is_rewritten", [True, False])
 async def test_edits_survive_a_round_trip(
-    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path, *, rewritten: bool
+    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path, *, is_rewritten: bool
 ) -> None:
-    """Also a highlight's own tag that its source has by an edit, and passages not yet rewritten."""
+    """A passage has the tag `dough` of its own, and the edit gives it to the source, too.
+
+    Without `is_rewritten`, the passages still have the values from before the edit.
+    """
     await store_sources(ctx, BAKING, SAILING)
     arguments = {"title": "Loaves", "author": "", "tags": ["dough"]}
     await call_result(app, "edit_source", OWNER, source_id="baking", revision=0, **arguments)
-    if not rewritten:
+    if not is_rewritten:
         for chunk in chunk_source(BAKING).chunks:
             fields = {"title": chunk.title, "tags": list(chunk.tags), "own_tags": DELETE_FIELD}
             await ctx.database.document("chunks", chunk.chunk_id).update(fields)
     await write_export(ctx, tmp_path / "export")
     await index_all(ctx)
-    target = new_backend(LATER)
-    other = target.context(OWNER, Meter())
+
+    other_app = new_backend(LATER)
+    other = other_app.context(OWNER, Meter())
     counts = await run_ingest(other, tmp_path / "export")
     assert counts == {"sources": 2, "created": 5, "read": 2, "edits kept": 1}
     for collection, names in SHARED_FIELDS.items():
-        assert await select(other, collection, names) == await select(ctx, collection, names)
+        expected = await read_fields(ctx, collection, names)
+        assert await read_fields(other, collection, names) == expected
     await write_export(ctx, tmp_path / "first")
     await write_export(other, tmp_path / "second")
     assert find_differing_files(tmp_path / "first", tmp_path / "second") == []
     assert await run_ingest(other, tmp_path / "export") == {"read": 2, "edits kept": 1}
+
     reset = {"source_id": "baking", "revision": 0, "reset": ["title", "author", "tags"]}
-    out = await call_result(target, "edit_source", OWNER, **reset)
-    assert (out["title"], out["author"], out["tags"]) == ("Bread at Home", "Ida Loaf", ["food"])
+    out = await call_result(other_app, "edit_source", OWNER, **reset)
+    assert out["title"] == "Bread at Home"
+    assert out["author"] == "Ida Loaf"
+    assert out["tags"] == ["food"]
     stored_tags = {tuple(chunk["tags"]) for chunk in (await read_chunks(other)).values()}
     assert stored_tags == {("food", "dough"), ("food",), ()}
 
 
-async def select(
+async def read_fields(
     ctx: Context, collection: str, names: tuple[str, ...]
 ) -> dict[str, dict[str, Any]]:
     """Return some fields of all documents of a collection."""
@@ -300,53 +333,55 @@ async def select(
     }
 
 
-async def test_a_note_is_restored_as_a_note(
+async def test_a_note_survives_a_round_trip_and_can_be_changed(
     app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
 ) -> None:
-    """Who saved it may change it there, too; its former revisions are not exported."""
+    """Its user may change it in the other base, too. Its former revisions are not exported."""
     await store_sources(ctx, SAILING)
     about = min(await read_chunks(ctx))
     arguments = {"text": "Ask Ida.  Twice.\n", "title": "Ida", "tags": ["who"], "chunk_id": about}
     saved = await call_result(app, "save_note", OWNER, **arguments)
     await write_export(ctx, tmp_path / "export")
-    target = new_backend(LATER)
-    other = target.context(OWNER, Meter())
+
+    other_app = new_backend(LATER)
+    other = other_app.context(OWNER, Meter())
     await run_ingest(other, tmp_path / "export")
     assert await read_documents(other, "sources") == await read_documents(ctx, "sources")
     await write_export(other, tmp_path / "second")
     assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
+
     note = {"source_id": saved["source_id"], "revision": saved["revision"]}
-    changed = await call_result(target, "save_note", OWNER, text="Ask Ann.", **note)
+    changed = await call_result(other_app, "save_note", OWNER, text="Ask Ann.", **note)
     assert changed["revision"] == saved["revision"] + 1
 
 
-async def test_a_newer_export_replaces_a_note_whole(
+async def test_a_newer_export_replaces_a_note_with_all_its_fields(
     app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
 ) -> None:
-    """Its text follows with its passages; its former revision can be brought back."""
-    target, saved = await export_twice(app, ctx, new_backend, tmp_path)
-    other = target.context(OWNER, Meter())
+    """The replaced revision can be restored, and the note stays its user's."""
+    source_id, other_app, other = await export_twice(app, ctx, new_backend, tmp_path)
     await run_ingest(other, tmp_path / "older")
-    reference = other.database.document("sources", saved["source_id"])
-    await reference.update({"saved_by": "ben"})
+    await other.database.document("sources", source_id).update({"saved_by": "ben"})
+
     counts = await run_ingest(other, tmp_path / "newer")
     assert counts == {"sources": 1, "created": 1, "deleted": 1, "read": 1}
-    assert await read_note_state(other) == (NEWER, "ben", 2, [NEWER])
+    assert await read_note_state(other) == NoteState(NEWER, "ben", 2, [NEWER])
     assert await run_ingest(other, tmp_path / "newer") == {"read": 1}
-    note = {"source_id": saved["source_id"], "revision": 2}
-    renamed = await call_result(target, "save_note", OWNER, title="Trip", **note)
+
+    change: dict[str, Any] = {"source_id": source_id, "revision": 2, "title": "Trip"}
+    renamed = await call_result(other_app, "save_note", OWNER, **change)
     assert renamed["changed"] == ["title"]
-    assert await read_note_state(other) == (NEWER, "ben", 3, [NEWER])
-    note["revision"] = 3
-    await call_result(target, "save_note", OWNER, restore_revision=1, **note)
-    assert await read_note_state(other) == (OLDER, "ben", 4, [OLDER])
+    assert await read_note_state(other) == NoteState(NEWER, "ben", 3, [NEWER])
+
+    change = {"source_id": source_id, "revision": 3, "restore_revision": 1}
+    await call_result(other_app, "save_note", OWNER, **change)
+    assert await read_note_state(other) == NoteState(OLDER, "ben", 4, [OLDER])
 
 
 async def test_an_older_export_leaves_a_newer_note_alone(
     app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
 ) -> None:
-    target, _ = await export_twice(app, ctx, new_backend, tmp_path)
-    other = target.context(OWNER, Meter())
+    _, _, other = await export_twice(app, ctx, new_backend, tmp_path)
     await run_ingest(other, tmp_path / "newer")
     before = await read_stored(other)
     assert await run_ingest(other, tmp_path / "older") == {"read": 1}
@@ -357,29 +392,30 @@ async def test_a_half_written_note_is_completed_by_its_export(
     app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
 ) -> None:
     """Former versions wrote the passages of a newer export, but not its text and revision."""
-    target, saved = await export_twice(app, ctx, new_backend, tmp_path)
-    other = target.context(OWNER, Meter())
+    source_id, _, other = await export_twice(app, ctx, new_backend, tmp_path)
     await run_ingest(other, tmp_path / "newer")
-    reference = other.database.document("sources", saved["source_id"])
+    reference = other.database.document("sources", source_id)
     await reference.update({"text": OLDER, "revision": 1})
     assert await run_ingest(other, tmp_path / "newer") == {"sources": 1, "read": 1}
-    assert await read_note_state(other) == (NEWER, OWNER.user_id, 2, [NEWER])
+    assert OWNER.user_id
+    assert await read_note_state(other) == NoteState(NEWER, OWNER.user_id, 2, [NEWER])
 
 
 async def export_twice(
     app: App, ctx: Context, new_backend: NewBackend, folder: Path
-) -> tuple[App, dict[str, Any]]:
-    """Export a note before and after a change; return an empty base, and the saved note."""
+) -> ExportedNote:
+    """Export a note to the folder `older`, and after a change to the folder `newer`."""
     saved = await call_result(app, "save_note", OWNER, text=OLDER)
     await write_export(ctx, folder / "older")
     note = {"source_id": saved["source_id"], "revision": 1}
     await call_result(app, "save_note", OWNER, text=NEWER, **note)
     await write_export(ctx, folder / "newer")
-    return new_backend(LATER), saved
+    other_app = new_backend(LATER)
+    return ExportedNote(saved["source_id"], other_app, other_app.context(OWNER, Meter()))
 
 
-async def read_note_state(ctx: Context) -> tuple[str, str, int, list[str]]:
-    """Return text, user and revision of the only note, and the texts of its passages."""
+async def read_note_state(ctx: Context) -> NoteState:
+    """Return the state of the only note of a base."""
     [note] = (await read_documents(ctx, "sources")).values()
     texts = [chunk["content"] for chunk in (await read_chunks(ctx)).values()]
-    return note["text"], note["saved_by"], note["revision"], texts
+    return NoteState(note["text"], note["saved_by"], note["revision"], texts)

@@ -1,9 +1,9 @@
-"""The database: counting, write conflicts and errors."""
+"""`Database` counts what each request costs, and reports write conflicts and errors."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from google.cloud.firestore import LastUpdateOption
@@ -15,7 +15,7 @@ from shared.runtime.context import App
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
-    from google.cloud.firestore import AsyncDocumentReference
+    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
     from shared.core.meter import Meter
     from shared.core.settings import Settings
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
+class Counts(NamedTuple):
+    """What the requests of a test have cost."""
+
+    read: int = 0
+    written: int = 0
+    round_trips: int = 0
+
+
 @pytest.fixture
 def database(ctx: Context) -> Database:
     """A database that counts in `meter`."""
@@ -33,79 +41,84 @@ def database(ctx: Context) -> Database:
 
 
 def get_reference(database: Database, name: str) -> AsyncDocumentReference:
+    """Return the reference of a note."""
     return database.document("notes", name)
 
 
 def make_write(database: Database, name: str, value: int) -> Write:
+    """Return a write that sets the value of a note."""
     return lambda batch: batch.set(get_reference(database, name), {"value": value})
 
 
-async def put_in(database: Database, *names: str) -> None:
-    """Store notes of value 0 without the meter."""
+async def store_notes(database: Database, *names: str) -> None:
+    """Store notes with the value 0. The meter does not count them."""
     for name in names:
         await get_reference(database, name).set({"value": 0})
 
 
 async def read_values(database: Database) -> dict[str, int]:
+    """Return the value of each note. The meter does not count the read."""
     snapshots = database.collection("notes").stream()
     return {snapshot.id: snapshot.get("value") async for snapshot in snapshots}
 
 
-def get_counts(meter: Meter) -> tuple[int, int, int]:
-    """Return documents read, documents written and round trips."""
-    return meter.documents_read, meter.documents_written, meter.round_trips
+def get_counts(meter: Meter) -> Counts:
+    """Return what a meter has counted."""
+    return Counts(meter.documents_read, meter.documents_written, meter.round_trips)
 
 
 async def test_sequential_requests_add_round_trips(database: Database, meter: Meter) -> None:
     await database.get(get_reference(database, "a"))
     await database.get(get_reference(database, "b"))
-    assert get_counts(meter) == (2, 0, 2)
+    assert get_counts(meter) == Counts(read=2, round_trips=2)
 
 
-async def test_concurrent_requests_are_one_round_trip(database: Database, meter: Meter) -> None:
+async def test_concurrent_requests_cost_one_round_trip(database: Database, meter: Meter) -> None:
     await asyncio.gather(*(database.get(get_reference(database, name)) for name in "abc"))
-    assert get_counts(meter) == (3, 0, 1)
+    assert get_counts(meter) == Counts(read=3, round_trips=1)
 
 
 async def test_a_failed_request_is_counted(database: Database, meter: Meter) -> None:
     with pytest.raises(PlatformFault):
         await database.get(get_reference(database, "__reserved__"))
     await database.get(get_reference(database, "a"))
-    assert get_counts(meter) == (2, 0, 2)
+    assert get_counts(meter) == Counts(read=2, round_trips=2)
 
 
-async def test_many_documents_are_one_round_trip(database: Database, meter: Meter) -> None:
-    await put_in(database, "a", "b")
+async def test_a_read_of_many_documents_costs_one_round_trip(
+    database: Database, meter: Meter
+) -> None:
+    await store_notes(database, "a", "b")
     snapshots = await database.get_all([get_reference(database, name) for name in "axb"], ["value"])
     assert {snapshot.id for snapshot in snapshots} == {"a", "b"}
-    assert get_counts(meter) == (3, 0, 1)
+    assert get_counts(meter) == Counts(read=3, round_trips=1)
 
 
-async def test_no_documents_need_no_request(database: Database, meter: Meter) -> None:
+async def test_a_request_for_no_documents_costs_nothing(database: Database, meter: Meter) -> None:
     assert await database.get_all([]) == []
     assert await database.commit([]) == []
     assert await database.commit_skipping_conflicts([]) == 0
-    assert get_counts(meter) == (0, 0, 0)
+    assert get_counts(meter) == Counts()
 
 
 async def test_a_query_costs_at_least_one_read(database: Database, meter: Meter) -> None:
-    await put_in(database, "a", "b", "c")
+    await store_notes(database, "a", "b", "c")
     assert len(await database.find(database.collection("notes").limit(2))) == 2
     assert await database.find(database.collection("nothing").limit(2)) == []
-    assert get_counts(meter) == (3, 0, 2)
+    assert get_counts(meter) == Counts(read=3, round_trips=2)
 
 
 async def test_counting_reads_no_documents(database: Database, meter: Meter) -> None:
-    await put_in(database, *"abcdefgh")
+    await store_notes(database, *"abcdefgh")
     query = database.collection("notes").where(filter=FieldFilter("value", "==", 0))
     assert await database.count(query) == 8
-    assert get_counts(meter) == (1, 0, 1)
+    assert get_counts(meter) == Counts(read=1, round_trips=1)
 
 
-async def test_a_commit_is_one_round_trip(database: Database, meter: Meter) -> None:
+async def test_a_commit_costs_one_round_trip(database: Database, meter: Meter) -> None:
     await database.commit(make_write(database, name, 1) for name in "abc")
     assert await read_values(database) == {"a": 1, "b": 1, "c": 1}
-    assert get_counts(meter) == (0, 3, 1)
+    assert get_counts(meter) == Counts(written=3, round_trips=1)
 
 
 async def test_a_commit_returns_its_update_time(database: Database) -> None:
@@ -113,17 +126,15 @@ async def test_a_commit_returns_its_update_time(database: Database) -> None:
     assert result.update_time == (await database.get(get_reference(database, "a"))).update_time
 
 
-async def test_a_refused_commit_writes_nothing_and_counts_nothing(
-    database: Database, meter: Meter
-) -> None:
-    await put_in(database, "b")
+async def test_a_refused_commit_writes_and_counts_nothing(database: Database, meter: Meter) -> None:
+    await store_notes(database, "b")
+    existing = get_reference(database, "b")
+    writes: list[Write] = [
+        make_write(database, "a", 1),
+        lambda batch: batch.create(existing, {"value": 1}),
+    ]
     with pytest.raises(WriteConflict):
-        await database.commit(
-            [
-                make_write(database, "a", 1),
-                lambda batch: batch.create(get_reference(database, "b"), {"value": 1}),
-            ]
-        )
+        await database.commit(writes)
     assert await read_values(database) == {"b": 0}
     assert meter.documents_written == 0
 
@@ -132,35 +143,33 @@ async def test_a_refused_commit_writes_nothing_and_counts_nothing(
 async def test_a_document_changed_since_its_read_is_a_conflict(
     database: Database, *, is_deleted: bool
 ) -> None:
-    await put_in(database, "a")
+    await store_notes(database, "a")
     option = LastUpdateOption((await database.get(get_reference(database, "a"))).update_time)
-    await (
-        get_reference(database, "a").delete()
-        if is_deleted
-        else get_reference(database, "a").set({"value": 1})
-    )
+    reference = get_reference(database, "a")
+    if is_deleted:
+        await reference.delete()
+    else:
+        await reference.set({"value": 1})
     with pytest.raises(WriteConflict):
-        await database.commit(
-            [lambda batch: batch.update(get_reference(database, "a"), {"value": 2}, option)]
-        )
+        await database.commit([lambda batch: batch.update(reference, {"value": 2}, option)])
 
 
 async def test_only_conflicting_writes_are_skipped(database: Database, meter: Meter) -> None:
     names = "abcdefgh"
-    await put_in(database, *names)
-    read = [await get_reference(database, name).get() for name in names]
+    await store_notes(database, *names)
+    snapshots = [await get_reference(database, name).get() for name in names]
     await get_reference(database, "b").set({"value": 1})
     await get_reference(database, "g").delete()
     committed_count = await database.commit_skipping_conflicts(
-        [_update(database, snapshot) for snapshot in read]
+        [_make_update(database, snapshot) for snapshot in snapshots]
     )
-    expected = dict.fromkeys("acdefh", 2) | {"b": 1}
     assert committed_count == 6
-    assert await read_values(database) == expected
+    assert await read_values(database) == dict.fromkeys("acdefh", 2) | {"b": 1}
     assert meter.documents_written == 6
 
 
-def _update(database: Database, snapshot: Any) -> Write:
+def _make_update(database: Database, snapshot: DocumentSnapshot[Any]) -> Write:
+    """Return a write that fails if the document has changed since it was read."""
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.update(get_reference(database, snapshot.id), {"value": 2}, option)
 
@@ -170,9 +179,9 @@ async def test_an_invalid_write_is_a_fault(database: Database) -> None:
         await database.commit([make_write(database, "__reserved__", 1)])
 
 
-async def test_commits_of_one_run_are_sequential(database: Database, meter: Meter) -> None:
+async def test_concurrent_commits_are_sent_one_by_one(database: Database, meter: Meter) -> None:
     await asyncio.gather(*(database.commit([make_write(database, name, 1)]) for name in "abc"))
-    assert get_counts(meter) == (0, 3, 3)
+    assert get_counts(meter) == Counts(written=3, round_trips=3)
 
 
 async def test_a_database_that_does_not_answer_is_unavailable(
@@ -180,7 +189,7 @@ async def test_a_database_that_does_not_answer_is_unavailable(
 ) -> None:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{find_free_port()}")
     app = App(settings)
-    monotonic.advance_soon(3)
+    monotonic.advance_soon(3)  # seconds, after which a ping gives up
     with pytest.raises(Unavailable, match="does not answer") as caught:
         await app.ping()
     await app.aclose()

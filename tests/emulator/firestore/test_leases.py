@@ -1,4 +1,7 @@
-"""Leases: one holder at a time, and no writes without the lease."""
+"""A lease is the right of one run to work as a job: a run that has lost its lease cannot write.
+
+Each commit of a run renews its lease, on the condition that no other run has taken the lease.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,16 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=5)
+"""A time at which a lease of 30 seconds that was acquired at noon has expired."""
 
 
 def noon() -> datetime:
+    """Return noon, as a clock."""
     return NOON
 
 
 def later() -> datetime:
+    """Return the later time, as a clock."""
     return LATER
 
 
@@ -47,17 +53,20 @@ def other(app: App) -> Database:
 
 
 def make_write(database: Database, name: str) -> Write:
+    """Return a write of a note."""
     reference = database.document("notes", name)
     return lambda batch: batch.set(reference, {})
 
 
 async def read_expiry(database: Database) -> datetime | None:
+    """Return when the lease of `embed` expires, or None if there is no lease."""
     snapshot = await database.client.document("leases/embed").get()
     expires_at: datetime | None = snapshot.get("expires_at") if snapshot.exists else None
     return expires_at
 
 
 async def read_notes(database: Database) -> set[str]:
+    """Return the names of the notes that were written."""
     return {snapshot.id async for snapshot in database.collection("notes").stream()}
 
 
@@ -66,12 +75,14 @@ async def test_a_free_lease_is_acquired_for_its_duration(database: Database) -> 
     assert await read_expiry(database) == NOON + timedelta(seconds=30)
 
 
-async def test_a_held_lease_has_an_expiry_time(database: Database, other: Database) -> None:
+async def test_a_run_that_gets_no_lease_gets_its_expiry_time(
+    database: Database, other: Database
+) -> None:
     await Leases(database).acquire("embed", 30, noon)
     assert await Leases(other).acquire("embed", 60, noon) == NOON + timedelta(seconds=30)
 
 
-async def test_of_many_concurrent_runs_one_gets_the_lease(app: App) -> None:
+async def test_only_one_of_many_concurrent_runs_gets_the_lease(app: App) -> None:
     databases = [app.context(Caller(), Meter()).database for _ in range(5)]
     leases = await asyncio.gather(
         *(Leases(database).acquire("embed", 30, noon) for database in databases)
@@ -92,7 +103,7 @@ async def test_an_expired_lease_is_taken_over(database: Database, other: Databas
     assert await read_expiry(database) == LATER + timedelta(seconds=30)
 
 
-async def test_of_many_concurrent_takeovers_one_succeeds(database: Database, app: App) -> None:
+async def test_only_one_of_many_concurrent_takeovers_succeeds(database: Database, app: App) -> None:
     await Leases(database).acquire("embed", 30, noon)
     databases = [app.context(Caller(), Meter()).database for _ in range(5)]
     leases = await asyncio.gather(
@@ -103,12 +114,13 @@ async def test_of_many_concurrent_takeovers_one_succeeds(database: Database, app
 
 async def test_a_commit_renews_the_lease_with_one_more_write(ctx: Context, meter: Meter) -> None:
     database = ctx.database
-    moments = iter([NOON, NOON + timedelta(seconds=20)])
-    await Leases(database).acquire("embed", 30, lambda: next(moments))
+    times = iter([NOON, NOON + timedelta(seconds=20)])
+    await Leases(database).acquire("embed", 30, lambda: next(times))
     written_before = meter.documents_written
     await database.commit([make_write(database, "a")])
-    assert await read_expiry(database) == NOON + timedelta(seconds=50)
-    assert meter.documents_written - written_before == 2
+    assert await read_expiry(database) == NOON + timedelta(seconds=20 + 30)
+    note, lease = 1, 1
+    assert meter.documents_written - written_before == note + lease
 
 
 async def test_a_run_without_its_lease_writes_nothing(database: Database, other: Database) -> None:
@@ -124,7 +136,9 @@ async def test_a_run_without_its_lease_writes_nothing(database: Database, other:
     assert await read_notes(database) == {"before"}
 
 
-async def test_a_lease_taken_and_released_is_lost_too(database: Database, other: Database) -> None:
+async def test_a_lease_that_another_run_took_and_released_is_lost(
+    database: Database, other: Database
+) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await Leases(other).acquire("embed", 30, later)
     await Leases(other).release()
@@ -133,8 +147,8 @@ async def test_a_lease_taken_and_released_is_lost_too(database: Database, other:
 
 
 async def test_an_expired_lease_stays_valid_until_taken(database: Database) -> None:
-    moments = iter([NOON, LATER])
-    await Leases(database).acquire("embed", 30, lambda: next(moments))
+    times = iter([NOON, LATER])
+    await Leases(database).acquire("embed", 30, lambda: next(times))
     await database.commit([make_write(database, "a")])
     assert await read_expiry(database) == LATER + timedelta(seconds=30)
 
@@ -155,7 +169,7 @@ async def test_concurrent_commits_all_renew_the_lease(database: Database) -> Non
     assert await read_notes(database) == set("abcd")
 
 
-async def test_a_released_lease_leaves_no_document(database: Database, other: Database) -> None:
+async def test_a_released_lease_is_deleted_and_free(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await database.commit([make_write(database, "a")])
     await Leases(database).release()
@@ -163,7 +177,7 @@ async def test_a_released_lease_leaves_no_document(database: Database, other: Da
     assert isinstance(await Leases(other).acquire("embed", 30, noon), Lease)
 
 
-async def test_releasing_a_lost_lease_leaves_its_new_holder(
+async def test_releasing_a_lost_lease_leaves_it_to_its_new_holder(
     database: Database, other: Database
 ) -> None:
     await Leases(database).acquire("embed", 30, noon)
@@ -201,7 +215,7 @@ async def test_a_commit_with_a_lost_answer_succeeds(
     assert await read_notes(database) == {"a", "b"}
 
 
-async def test_a_lease_with_a_lost_answer_is_held(
+async def test_a_lease_is_acquired_although_the_answer_is_lost(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_answers(database, monkeypatch)
@@ -215,14 +229,15 @@ async def test_commits_after_a_lost_answer_succeed(
     api = database.client._firestore_api  # noqa: SLF001 - where the network begins
     commit = api.commit
 
-    async def commit_unheard(**request: Any) -> Any:
+    async def commit_without_answer(**request: Any) -> Any:
         await commit(**request)
         raise ServiceUnavailable("no answer")  # type: ignore[no-untyped-call]
 
-    with monkeypatch.context() as broken:
-        broken.setattr(api, "commit", commit_unheard)
+    with monkeypatch.context() as patch:
+        patch.setattr(api, "commit", commit_without_answer)
         with pytest.raises(Unavailable):
-            await database.commit([make_write(database, "unheard")])
+            await database.commit([make_write(database, "unanswered")])
+
     await database.commit([make_write(database, "a")])
     await database.commit([make_write(database, "b")])
-    assert await read_notes(database) == {"unheard", "a", "b"}
+    assert await read_notes(database) == {"unanswered", "a", "b"}

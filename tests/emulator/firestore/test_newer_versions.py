@@ -1,4 +1,4 @@
-"""After a rollback, documents of a newer version are still read."""
+"""Documents that a newer version of Carrel has written are still read after a rollback."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def store(project: str) -> AsyncIterator[AccessStore]:
+    """The store of accounts and keys."""
     connection = Connection(project, "access")
     yield AccessStore(connection)
     await connection.aclose()
 
 
 async def add_field(store: AccessStore, collection: str, document_id: str) -> None:
+    """Add a field that this version does not know to a document."""
     reference = store.database.document(collection, document_id)
     await store.database.commit([lambda batch: batch.set(reference, {"new": 1}, merge=True)])
 
@@ -39,8 +41,8 @@ async def test_an_account_with_an_unknown_field_is_read(store: AccessStore) -> N
 
 
 async def test_a_key_with_an_unknown_field_is_read(store: AccessStore) -> None:
-    ring = Keyring([SecretStr("s" * 32)])
-    _, key = new_key(ring, "anna", "x", FULL_ACCESS, created_at=datetime.now(UTC))
+    keyring = Keyring([SecretStr("s" * 32)])
+    _, key = new_key(keyring, "anna", "x", FULL_ACCESS, created_at=datetime.now(UTC))
     await store.keys.add(key)
     await add_field(store, "keys", key.key_id)
     assert await store.keys.get(key.key_id) == key

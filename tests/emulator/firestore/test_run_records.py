@@ -1,7 +1,8 @@
-"""The records of runs."""
+"""A run of a job has a record: its state, progress, counts and cost, and what it left out."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,12 @@ NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 async def count_nothing(_context: Context) -> int:
+    """Count the items that wait for the job."""
     return 0
 
 
 async def dust(_context: Context, budget: Budget) -> Report:
+    """Report a count, a failure, a warning and a note."""
     budget.progress(3)
     report = Report(failures=[Failure("shelf 3", "too high")], note="Mind the vase.")
     report.warnings.append(Failure("shelf 2", "still grey"))
@@ -41,23 +44,23 @@ async def fail(_context: Context, _budget: Budget) -> Report:
 
 
 DUST = Job(name="dust", title="Dust", run=dust, total=count_nothing, schedule="")
-FAIL = Job(name="dust", title="Dust", run=fail, total=count_nothing, schedule="")
+FAIL = replace(DUST, run=fail)
 
 
-def test_a_run_id_has_the_job_and_the_time() -> None:
+def test_a_run_id_contains_the_job_and_the_time() -> None:
     run = Run(run_id=new_run_id("embed", NOON), state=RunState.RUNNING)
     assert run.job == "embed"
     assert run.started_at == NOON
 
 
-def test_two_runs_of_one_second_have_different_ids() -> None:
+def test_two_runs_of_the_same_time_have_different_ids() -> None:
     assert new_run_id("embed", NOON) != new_run_id("embed", NOON)
 
 
 async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None:
     report = await run_job(DUST, app)
     assert isinstance(report, Report)
-    (run,) = await Runs(ctx.database).load_latest("dust", 10)
+    [run] = await Runs(ctx.database).load_latest("dust", 10)
     assert run.state is RunState.FINISHED
     assert run.ended_at
     assert run.progress == 3
@@ -69,19 +72,19 @@ async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None
     assert run.warned == 1
     assert run.documents_read == 1
     assert report.cost.documents_read >= run.documents_read
-    (stored,) = (await read_documents(ctx, "runs")).values()
+    [stored] = (await read_documents(ctx, "runs")).values()
     assert stored["expires_at"] == stored["started_at"] + timedelta(days=30)
 
 
 async def test_a_stopped_run_records_its_error(ctx: Context, app: App) -> None:
     with pytest.raises(Unavailable):
         await run_job(FAIL, app)
-    (run,) = await Runs(ctx.database).load_latest("dust", 10)
+    [run] = await Runs(ctx.database).load_latest("dust", 10)
     assert run.state == RunState.STOPPED
     assert run.error == "UNAVAILABLE: No duster."
 
 
-async def test_the_latest_runs_come_first(ctx: Context) -> None:
+async def test_the_latest_runs_of_a_job_are_loaded_latest_first(ctx: Context) -> None:
     runs = [
         Run(run_id=new_run_id(job, NOON + timedelta(hours=hour)), state=RunState.FINISHED)
         for job, hour in (("dust", 1), ("dust", 3), ("mop", 4), ("dust", 2))
@@ -90,24 +93,27 @@ async def test_the_latest_runs_come_first(ctx: Context) -> None:
     assert await Runs(ctx.database).load_latest("dust", 2) == [runs[1], runs[3]]
 
 
-async def test_the_next_run_marks_a_dead_one(ctx: Context, app: App) -> None:
-    dead = new_run_id("dust", NOON)
-    long_ago = Run(run_id=dead, state=RunState.RUNNING, progress=7)
-    await Leases(ctx.database).acquire("dust", 60, lambda: NOON, dead)
-    await ctx.database.commit([Runs(ctx.database).record(long_ago)])
+async def test_a_run_that_died_is_marked_by_the_next_run(ctx: Context, app: App) -> None:
+    """Its lease has expired, and its record still says that it is running."""
+    run_id = new_run_id("dust", NOON)
+    running = Run(run_id=run_id, state=RunState.RUNNING, progress=7)
+    await Leases(ctx.database).acquire("dust", 60, lambda: NOON, run_id)
+    await ctx.database.commit([Runs(ctx.database).record(running)])
+
     await run_job(DUST, app)
-    latest, died = await Runs(ctx.database).load_latest("dust", 10)
-    assert latest.state == RunState.FINISHED
-    assert died.state == RunState.DIED
-    assert died.run_id == dead
-    assert died.progress == 7
-    assert died.ended_at is None
+    next_run, dead_run = await Runs(ctx.database).load_latest("dust", 10)
+    assert next_run.state == RunState.FINISHED
+    assert dead_run.state == RunState.DIED
+    assert dead_run.run_id == run_id
+    assert dead_run.progress == 7
+    assert dead_run.ended_at is None
 
 
 async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> None:
-    hasty = App(Settings(google_cloud_project=project, lease_seconds=0.3))
+    """A run renews its lease and records its progress three times in the lease's duration."""
+    app = App(Settings(google_cloud_project=project, lease_seconds=0.3))
 
-    async def run(ctx: Context, budget: Budget) -> Report:
+    async def wait_for_record(ctx: Context, budget: Budget) -> Report:
         budget.progress(5)
         while not (runs := await Runs(ctx.database).load_latest("dust", 1)):
             pass
@@ -115,7 +121,7 @@ async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> No
         assert runs[0].progress == 5
         return Report()
 
-    await run_job(Job(name="dust", title="Dust", run=run, total=count_nothing, schedule=""), hasty)
-    await hasty.aclose()
-    (ended,) = await Runs(ctx.database).load_latest("dust", 10)
+    await run_job(replace(DUST, run=wait_for_record), app)
+    await app.aclose()
+    [ended] = await Runs(ctx.database).load_latest("dust", 10)
     assert ended.state is RunState.FINISHED

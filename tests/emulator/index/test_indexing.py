@@ -1,4 +1,9 @@
-"""Indexing chunks: one commit, with writes only for postings that change."""
+"""`Indexing` applies changes of chunks to postings in one commit, and writes only differences.
+
+Postings are the list of chunks for a term or a facet, such as a tag. They have the document
+frequency `df`, and `held`, an upper bound of their entries. Truncated postings of a facet contain
+all chunks that are dated at `since` or later.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +37,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 RYE: Final = make_named_facet(Kind.TAG, "rye")
-RYE_LIST: Final = ("facets", RYE.id)
-BREAD: Final = ("lexicon", "bread")
+RYE_POSTINGS: Final = ("facets", RYE.id)
+BREAD_POSTINGS: Final = ("lexicon", "bread")
 
 
-async def make_pending(ctx: Context, count: int) -> list[ChunkToIndex]:
-    """Make chunks whose indexing is pending."""
+async def store_pending(ctx: Context, count: int) -> list[ChunkToIndex]:
+    """Store chunks on which indexing is pending, and return them."""
     sections = tuple(Section(f"Note {number}.") for number in range(count))
     await Ingestion(ctx.database).save(
         [chunk_source(Source("notes", "N", sections=sections))], NOON
@@ -45,194 +50,223 @@ async def make_pending(ctx: Context, count: int) -> list[ChunkToIndex]:
     return await Indexing(ctx.database).load_pending(NOON, count)
 
 
-def change(waiting: ChunkToIndex, date: int, tf: int = 1) -> IndexChange:
-    """Return a chunk that gains the tag rye and the term bread."""
-    return IndexChange(waiting, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
+def make_addition(chunk: ChunkToIndex, date: int = 5, tf: int = 1) -> IndexChange:
+    """Return a change by which a chunk gets the tag rye and the term bread.
+
+    Args:
+        chunk: The chunk.
+        date: The date of the chunk.
+        tf: How often the term occurs.
+    """
+    return IndexChange(chunk, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
-def make_removal(waiting: ChunkToIndex) -> IndexChange:
-    return IndexChange(waiting, NOT_INDEXED)
+def make_removal(chunk: ChunkToIndex) -> IndexChange:
+    """Return a change by which a chunk leaves the index."""
+    return IndexChange(chunk, NOT_INDEXED)
 
 
-def truncate_to(ctx: Context, cap: int, slack: int) -> PostingsTruncation:
+async def store_indexed(ctx: Context, count: int) -> None:
+    """Store chunks, and index them with the tag rye and the term bread."""
+    chunks = await store_pending(ctx, count)
+    await Indexing(ctx.database).apply([make_addition(chunk) for chunk in chunks])
+
+
+def make_truncation(ctx: Context, cap: int, slack: int) -> PostingsTruncation:
     """Return the truncation of the knowledge base's postings with these limits."""
     return PostingsTruncation(ctx.database, KNOWLEDGE, cap, slack)
 
 
-async def make_pending_again(ctx: Context) -> list[ChunkToIndex]:
-    """Return the same chunks, pending again."""
+async def requeue(ctx: Context) -> list[ChunkToIndex]:
+    """Make all chunks pending again, and return them."""
     await Indexing(ctx.database).requeue(NOON)
     return await Indexing(ctx.database).load_pending(NOON, 100)
 
 
-async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
-    pending = await make_pending(ctx, 2)
-    await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
-    assert await Indexing(ctx.database).load_pending(NOON, 9) == [pending[1]]
-    lists = await read_postings(ctx)
-    chunk_id = pending[0].chunk_id
-    assert lists.keys() == {BREAD, RYE_LIST}
-    assert {"df": 1, "held": 1, "postings": {chunk_id: pack(3, 3)}} == lists[BREAD]
-    described = {"kind": "tag", "key": "rye", "name": "Rye"}
-    assert described | {"df": 1, "held": 1, "postings": {chunk_id: 5}} == lists[RYE_LIST]
+async def test_an_indexed_chunk_is_in_postings_and_no_longer_pending(ctx: Context) -> None:
+    chunk, other_chunk = await store_pending(ctx, 2)
+    await Indexing(ctx.database).apply([make_addition(chunk, date=5, tf=3)])
+    assert await Indexing(ctx.database).load_pending(NOON, 9) == [other_chunk]
+    postings = await read_postings(ctx)
+    assert postings == {
+        BREAD_POSTINGS: {"df": 1, "held": 1, "postings": {chunk.chunk_id: pack(3, 3)}},
+        RYE_POSTINGS: {
+            "kind": "tag",
+            "key": "rye",
+            "name": "Rye",
+            "df": 1,
+            "held": 1,
+            "postings": {chunk.chunk_id: 5},
+        },
+    }
     assert await read_totals(ctx) == {"documents": 1, "length": 3}
 
 
 async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> None:
-    pending = await make_pending(ctx, 2)
+    pending = await store_pending(ctx, 2)
     await set_fields(ctx, f"chunks/{pending[1].chunk_id}", {"position": 7})
     with pytest.raises(WriteConflict):
-        await Indexing(ctx.database).apply([change(item, 5) for item in pending])
+        await Indexing(ctx.database).apply([make_addition(chunk) for chunk in pending])
     assert await read_postings(ctx) == {}
     assert all("index" in data["pending"] for data in (await read_chunks(ctx)).values())
 
 
-async def test_emptied_postings_stay_out_of_use(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 2)])
-    one, other = await make_pending_again(ctx)
-    await Indexing(ctx.database).apply([make_removal(one)])
+async def test_emptied_postings_are_not_read(ctx: Context) -> None:
+    await store_indexed(ctx, 2)
+    first, second = await requeue(ctx)
+    await Indexing(ctx.database).apply([make_removal(first)])
     assert [data["df"] for data in (await read_postings(ctx)).values()] == [1, 1]
-    await Indexing(ctx.database).apply([make_removal(other)])
+    await Indexing(ctx.database).apply([make_removal(second)])
     assert await read_postings_in_use(ctx) == {}
     assert await read_totals(ctx) == {"documents": 0, "length": 0}
 
 
-async def test_a_removal_from_missing_postings_finds_none(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 1)])
-    await ctx.database.document(*BREAD).delete()
-    await Indexing(ctx.database).apply(
-        [make_removal(entry) for entry in await make_pending_again(ctx)]
-    )
+async def test_removing_a_chunk_from_missing_postings_creates_none(ctx: Context) -> None:
+    await store_indexed(ctx, 1)
+    await ctx.database.document(*BREAD_POSTINGS).delete()
+    await Indexing(ctx.database).apply([make_removal(chunk) for chunk in await requeue(ctx)])
     assert (await InvertedIndex(ctx.database, KNOWLEDGE).read(["bread"], [RYE])).terms == {}
 
 
-async def test_a_document_saved_by_another_during_the_run_stays(ctx: Context) -> None:
-    """The index job removes the last chunk that it knows of a term; another adds one meanwhile."""
-    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 1)])
-    await set_fields(
-        ctx, f"chunks/{(await make_pending_again(ctx))[0].chunk_id}", {"deleted_at": NOON}
-    )
+async def test_an_entry_added_during_the_run_stays(ctx: Context) -> None:
+    """The job removes the only entry of postings. Another process adds one before the commit."""
+    await store_indexed(ctx, 1)
+    [chunk] = await requeue(ctx)
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"deleted_at": NOON})
 
-    async def another() -> None:
+    async def add_entry() -> None:
         state = IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5)
         difference = IndexDifference("another", NOT_INDEXED, state)
         await ctx.database.commit(build_postings_writes(ctx.database, KNOWLEDGE, [difference]))
 
     indexing = RacingIndexing(ctx.database)
-    indexing.race = another
+    indexing.race = add_entry
     await index_with(indexing, ctx, make_ample_budget())
     stored = await read_postings(ctx)
-    for name in (BREAD, RYE_LIST):
-        assert (stored[name]["df"], list(stored[name]["postings"])) == (1, ["another"])
+    for name in (BREAD_POSTINGS, RYE_POSTINGS):
+        assert stored[name]["df"] == 1
+        assert list(stored[name]["postings"]) == ["another"]
     assert await read_totals(ctx) == {"documents": 1, "length": 1}
 
 
 async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 3)])
-    pending = await make_pending_again(ctx)
-    before = meter.documents_written
-    await Indexing(ctx.database).apply([change(entry, 5) for entry in pending])
-    assert meter.documents_written - before == 3
+    await store_indexed(ctx, 3)
+    chunks = await requeue(ctx)
+    written_before = meter.documents_written
+    await Indexing(ctx.database).apply([make_addition(chunk) for chunk in chunks])
+    assert meter.documents_written - written_before == len(chunks)
 
 
-async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 1)])
+async def test_a_tags_new_spelling_is_written_alone(ctx: Context) -> None:
+    await store_indexed(ctx, 1)
     before = await read_postings(ctx)
-    (pending,) = await make_pending_again(ctx)
+    [pending] = await requeue(ctx)
     renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
     await Indexing(ctx.database).apply([IndexChange(pending, renamed)])
     after = await read_postings(ctx)
-    assert before[RYE_LIST] | {"name": "RYE"} == after[RYE_LIST]
+    assert after == before | {RYE_POSTINGS: before[RYE_POSTINGS] | {"name": "RYE"}}
 
 
 async def test_postings_that_grew_too_long_are_found(ctx: Context) -> None:
-    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=2)
-    pending = await make_pending(ctx, 6)
-    await indexing.apply([change(item, 5) for item in pending[:4]])
+    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=3, slack=2)
+    pending = await store_pending(ctx, 6)
+    await indexing.apply([make_addition(chunk) for chunk in pending[:4]])
     assert await truncation.find_overlong(9) == []
-    await indexing.apply([change(pending[4], 5)])
-    grown = await truncation.find_overlong(9)
-    assert sorted(grown) == [RYE_LIST, BREAD]
-    await truncation.truncate(grown)
+    await indexing.apply([make_addition(pending[4])])
+    overlong = await truncation.find_overlong(9)
+    assert sorted(overlong) == [RYE_POSTINGS, BREAD_POSTINGS]
+    await truncation.truncate(overlong)
     assert [data["held"] for data in (await read_postings(ctx)).values()] == [3, 3]
-    await indexing.apply([change(pending[5], 5)])
+    await indexing.apply([make_addition(pending[5])])
     assert await truncation.find_overlong(9) == []
 
 
 async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
-    """The document frequency is not mistaken for the number of entries."""
-    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
-    await indexing.apply([change(item, 5) for item in await make_pending(ctx, 9)])
-    await truncation.truncate([RYE_LIST, BREAD])
-    pending = await make_pending_again(ctx)
-    await indexing.apply([make_removal(entry) for entry in pending[:3]])
+    """Truncated postings have fewer entries than their document frequency says."""
+    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=2, slack=1)
+    await store_indexed(ctx, 9)
+    await truncation.truncate([RYE_POSTINGS, BREAD_POSTINGS])
+    pending = await requeue(ctx)
+    await indexing.apply([make_removal(chunk) for chunk in pending[:3]])
     assert await truncation.find_overlong(9) == []
     assert [data["df"] for data in (await read_postings(ctx)).values()] == [6, 6]
 
 
 async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> None:
-    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
-    pending = await make_pending(ctx, 5)
+    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=2, slack=1)
+    pending = await store_pending(ctx, 5)
     await indexing.apply(
-        [change(entry, 10 + number, tf=9 - number) for number, entry in enumerate(pending)]
+        [
+            make_addition(chunk, date=10 + number, tf=9 - number)
+            for number, chunk in enumerate(pending)
+        ]
     )
     await truncation.truncate(await truncation.find_overlong(9))
-    lists = await read_postings(ctx)
-    names = [item.chunk_id for item in pending]
-    assert lists[BREAD]["postings"].keys() == {names[0], names[1]}
-    assert lists[RYE_LIST]["postings"] == {names[3]: 13, names[4]: 14}
-    assert ([data["df"] for data in lists.values()], lists[RYE_LIST]["since"]) == ([5, 5], 13)
+    postings = await read_postings(ctx)
+    chunk_ids = [chunk.chunk_id for chunk in pending]
+    assert postings[BREAD_POSTINGS]["postings"].keys() == set(chunk_ids[:2])
+    assert postings[RYE_POSTINGS]["postings"] == {chunk_ids[3]: 13, chunk_ids[4]: 14}
+    assert [data["df"] for data in postings.values()] == [5, 5]
+    assert postings[RYE_POSTINGS]["since"] == 13
 
 
 async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None:
     """If some chunks of a date are dropped, postings are complete only after that date."""
-    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
-    await indexing.apply([change(item, 5) for item in await make_pending(ctx, 4)])
+    truncation = make_truncation(ctx, cap=2, slack=1)
+    await store_indexed(ctx, 4)
     await truncation.truncate(await truncation.find_overlong(9))
-    assert (await read_postings(ctx))[RYE_LIST]["since"] == 6
+    assert (await read_postings(ctx))[RYE_POSTINGS]["since"] == 6
 
 
-async def test_since_survives_a_second_truncation(ctx: Context) -> None:
-    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=1)
-    pending = await make_pending(ctx, 8)
-    await indexing.apply([change(item, 50) for item in pending[:4]])
+async def test_a_second_truncation_keeps_a_later_since(ctx: Context) -> None:
+    """All entries leave the postings, and older chunks are added."""
+    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=3, slack=1)
+    chunks = await store_pending(ctx, 8)
+    await indexing.apply([make_addition(chunk, date=50) for chunk in chunks[:4]])
     await truncation.truncate(await truncation.find_overlong(9))
-    assert (await read_postings(ctx))[RYE_LIST]["since"] == 51
-    kept = (await read_postings(ctx))[RYE_LIST]["postings"]
-    present = [item for item in await make_pending_again(ctx) if item.chunk_id in kept]
-    await indexing.apply([make_removal(item) for item in present])
-    fresh = [entry for entry in await make_pending_again(ctx) if entry.chunk_id not in kept]
-    late = [element for element in fresh if element.indexed == NOT_INDEXED]
-    await indexing.apply([change(item, 20) for item in late])
+    postings = (await read_postings(ctx))[RYE_POSTINGS]
+    assert postings["since"] == 51
+
+    requeued = await requeue(ctx)
+    entries = [chunk for chunk in requeued if chunk.chunk_id in postings["postings"]]
+    await indexing.apply([make_removal(chunk) for chunk in entries])
+    never_indexed = [
+        chunk
+        for chunk in await requeue(ctx)
+        if chunk.chunk_id not in postings["postings"] and chunk.indexed == NOT_INDEXED
+    ]
+    await indexing.apply([make_addition(chunk, date=20) for chunk in never_indexed])
     await truncation.truncate(await truncation.find_overlong(9))
-    assert (await read_postings(ctx))[RYE_LIST]["since"] == 51
+    assert (await read_postings(ctx))[RYE_POSTINGS]["since"] == 51
 
 
-async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
-    """An entry that is written repeatedly is counted each time, until the next truncation."""
-    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=1)
-    await indexing.apply([change(item, 5) for item in await make_pending(ctx, 2)])
-    await indexing.apply([change(entry, 6) for entry in await make_pending_again(ctx)])
-    assert await truncation.find_overlong(9) == [RYE_LIST]
-    await truncation.truncate([RYE_LIST])
-    pending = (await read_postings(ctx))[RYE_LIST]
-    assert (pending["held"], len(pending["postings"]), "since" in pending) == (2, 2, False)
+async def test_postings_counted_too_long_stay_whole_if_they_fit(ctx: Context) -> None:
+    """`held` counts an entry each time that it is written, until the next truncation."""
+    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=3, slack=1)
+    await store_indexed(ctx, 2)
+    await indexing.apply([make_addition(chunk, 6) for chunk in await requeue(ctx)])
+    assert await truncation.find_overlong(9) == [RYE_POSTINGS]
+    await truncation.truncate([RYE_POSTINGS])
+    postings = (await read_postings(ctx))[RYE_POSTINGS]
+    assert postings["held"] == 2
+    assert len(postings["postings"]) == 2
+    assert "since" not in postings
 
 
-async def test_deleted_postings_are_not_truncated(ctx: Context) -> None:
-    await truncate_to(ctx, cap=2, slack=1).truncate([BREAD])
+async def test_truncating_missing_postings_creates_none(ctx: Context) -> None:
+    await make_truncation(ctx, cap=2, slack=1).truncate([BREAD_POSTINGS])
     assert await read_postings(ctx) == {}
 
 
-async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(item, 5) for item in await make_pending(ctx, 3)])
+async def test_requeue_makes_every_chunk_pending_again(ctx: Context) -> None:
+    await store_indexed(ctx, 3)
     later = NOON + timedelta(hours=1)
     assert await Indexing(ctx.database).requeue(later) == 3
     assert await Indexing(ctx.database).load_pending(NOON, 9) == []
     assert len(await Indexing(ctx.database).load_pending(later, 9)) == 3
 
 
-async def test_the_version_is_stored_with_the_totals(ctx: Context) -> None:
+async def test_the_index_version_is_stored_with_the_totals(ctx: Context) -> None:
     assert await Indexing(ctx.database).load_version() == {}
     await Indexing(ctx.database).save_version({"analysis": 7})
     assert await Indexing(ctx.database).load_version() == {"analysis": 7}

@@ -1,4 +1,4 @@
-"""Reading postings."""
+"""`InvertedIndex` reads postings: for a term or a facet, the list of documents that have it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex, SearchPostings
 from tests.support.index_postings import read_totals
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
+from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
 
 if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.runtime.context import Context
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -29,22 +29,24 @@ RYE = replace(
 )
 
 
-async def test_postings_list_documents_by_term_and_facet(ctx: Context) -> None:
+async def test_postings_contain_documents_by_term_and_facet(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(["steam"], [FOOD])
     steam = lists.terms["steam"]
-    assert (steam.df, list(steam.entries)) == (1, [chunks[2].chunk_id])
+    assert steam.df == 1
+    assert list(steam.entries) == [chunks[2].chunk_id]
     food = lists.facets[FOOD]
-    assert (3, sorted(chunk.chunk_id for chunk in chunks)) == (food.df, sorted(food.entries))
+    assert food.df == 3
+    assert sorted(food.entries) == sorted(chunk.chunk_id for chunk in chunks)
     assert food.is_complete
 
 
-async def test_what_no_chunk_has_is_left_out(ctx: Context) -> None:
+async def test_terms_and_facets_without_documents_are_left_out(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(
-        ["anchor"], [make_named_facet(Kind.TAG, "boats")]
-    )
-    assert (lists.terms, lists.facets) == ({}, {})
+    boats = make_named_facet(Kind.TAG, "boats")
+    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(["anchor"], [boats])
+    assert lists.terms == {}
+    assert lists.facets == {}
 
 
 async def test_an_empty_knowledge_base_has_empty_postings(ctx: Context) -> None:
@@ -53,44 +55,49 @@ async def test_an_empty_knowledge_base_has_empty_postings(ctx: Context) -> None:
     )
 
 
-async def test_totals_are_those_of_the_whole_base(ctx: Context) -> None:
+async def test_totals_count_the_whole_base(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [])
     assert lists.totals == Totals(**await read_totals(ctx))
     assert lists.totals.documents == 5
 
 
-async def test_one_round_trip_reads_a_document_each(ctx: Context, meter: Meter) -> None:
+async def test_a_read_costs_one_round_trip_and_a_document_each(ctx: Context, app: App) -> None:
+    """A repeated term or facet is read once."""
     await store_sources(ctx, BAKING)
-    read, trips = meter.documents_read, meter.round_trips
-    await InvertedIndex(ctx.database, KNOWLEDGE).read(["steam", "nothing", "steam"], [FOOD, FOOD])
-    assert (meter.documents_read - read, meter.round_trips - trips) == (4, 1)
+    call_ctx = make_call_context(app)
+    index = InvertedIndex(call_ctx.database, KNOWLEDGE)
+    await index.read(["steam", "nothing", "steam"], [FOOD, FOOD])
+    terms, facets, totals = 2, 1, 1
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=terms + facets + totals)
 
 
-async def test_a_term_and_a_facet_of_one_id_have_own_postings(ctx: Context) -> None:
+async def test_a_term_and_a_facet_with_one_id_have_separate_postings(ctx: Context) -> None:
     entry = {"df": 1, "postings": {"c": pack(1, 2)}}
     await set_fields(ctx, "lexicon/tag:food", entry)
     await set_fields(ctx, f"facets/{FOOD.id}", entry | {"df": 9, "since": 7})
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([FOOD.id], [FOOD])
-    assert {FOOD.id: Postings(1, {"c": pack(1, 2)})} == lists.terms
-    assert {FOOD: Postings(9, {"c": pack(1, 2)}, since=7)} == lists.facets
-    assert [lists.terms[FOOD.id].is_complete, lists.facets[FOOD].is_complete] == [True, False]
+    assert lists.terms == {FOOD.id: Postings(1, {"c": pack(1, 2)})}
+    assert lists.facets == {FOOD: Postings(9, {"c": pack(1, 2)}, since=7)}
+    assert lists.terms[FOOD.id].is_complete
+    assert not lists.facets[FOOD].is_complete
 
 
-async def test_the_most_common_values_come_first(ctx: Context) -> None:
+async def test_the_commonest_names_of_a_kind_are_listed_first(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
-    values = await InvertedIndex(ctx.database, KNOWLEDGE).list_commonest(Kind.AUTHOR, 2)
-    assert values == [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
-    food, other = await InvertedIndex(ctx.database, KNOWLEDGE).list_commonest(Kind.TAG, 2)
-    assert [(food.facet.key, food.count), other.count] == [("food", 5), 2]
+    index = InvertedIndex(ctx.database, KNOWLEDGE)
+    authors = await index.list_commonest(Kind.AUTHOR, 2)
+    assert authors == [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
+    first_tag, second_tag = await index.list_commonest(Kind.TAG, 2)
+    assert first_tag.facet.key == "food"
+    assert first_tag.count == 5
+    assert second_tag.count == 2
 
 
-async def test_values_are_found_by_prefix(ctx: Context) -> None:
+async def test_names_of_a_kind_are_found_by_prefix(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
-    values = await InvertedIndex(ctx.database, KNOWLEDGE).list_by_prefix(Kind.TAG, "foo", 5)
-    assert [item.facet.key for item in values] == ["food", "foot/notes"]
-    expected = [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
-    assert (
-        await InvertedIndex(ctx.database, KNOWLEDGE).list_by_prefix(Kind.AUTHOR, "ida", 5)
-        == expected
-    )
+    index = InvertedIndex(ctx.database, KNOWLEDGE)
+    tags = await index.list_by_prefix(Kind.TAG, "foo", 5)
+    assert [tag.facet.key for tag in tags] == ["food", "foot/notes"]
+    authors = await index.list_by_prefix(Kind.AUTHOR, "ida", 5)
+    assert authors == [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]

@@ -1,4 +1,8 @@
-"""The query recorder of the tests sees queries in every way that they can be run."""
+"""The query recorder sees a query in whichever way it is sent.
+
+It records the shape of a query: the fields by which the query filters and sorts, without values.
+The index proof derives from it the index that the query needs.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,7 @@ from infra.local.tool_processes import serve_tools
 from tests.support.query_recorder import DIRECTORY_VARIABLE, read_shapes, record_queries
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 AGE_FILTER = FieldFilter("age", ">", 90)
@@ -58,11 +63,17 @@ def client(project: str) -> Client:
     return Client(project=project)
 
 
-async def record_async(project: str, run: Any) -> set[QueryShape]:
-    """Return the shapes that are recorded while `run` uses an asynchronous client."""
-    with record_queries() as shapes:
-        await run(AsyncClient(project=project))
-    return shapes
+def record_async(
+    project: str, send_queries: Callable[[AsyncClient], Awaitable[None]]
+) -> set[QueryShape]:
+    """Return the shapes of queries that a function sends with an asynchronous client."""
+
+    async def record() -> set[QueryShape]:
+        with record_queries() as shapes:
+            await send_queries(AsyncClient(project=project))
+        return shapes
+
+    return asyncio.run(record())
 
 
 def make_nearest_query(query: Any) -> Any:
@@ -78,12 +89,12 @@ def test_a_sync_query_is_recorded(client: Client) -> None:
 
 
 def test_get_and_stream_of_an_async_query_are_recorded(project: str) -> None:
-    async def run(client: AsyncClient) -> None:
+    async def send_queries(client: AsyncClient) -> None:
         await client.collection("people").where(filter=AGE_FILTER).get()
         _ = [snapshot async for snapshot in client.collection("people").order_by("age").stream()]
 
     by_age = QueryShape("people", orders=(SortOrder("age", Direction.ASCENDING),))
-    assert asyncio.run(record_async(project, run)) == {AGE_QUERY_SHAPE, by_age}
+    assert record_async(project, send_queries) == {AGE_QUERY_SHAPE, by_age}
 
 
 def test_a_query_in_a_transaction_is_recorded(client: Client) -> None:
@@ -97,39 +108,39 @@ def test_a_query_in_a_transaction_is_recorded(client: Client) -> None:
 
 
 def test_a_query_in_an_async_transaction_is_recorded(project: str) -> None:
-    async def run(client: AsyncClient) -> None:
+    async def send_queries(client: AsyncClient) -> None:
         @async_transactional
         async def read(transaction: Any) -> None:
             await client.collection("people").where(filter=AGE_FILTER).get(transaction=transaction)
 
         await read(client.transaction())
 
-    assert asyncio.run(record_async(project, run)) == {AGE_QUERY_SHAPE}
+    assert record_async(project, send_queries) == {AGE_QUERY_SHAPE}
 
 
-def test_vector_queries_are_recorded_with_their_prefilter(client: Client, project: str) -> None:
-    async def run(client: AsyncClient) -> None:
+def test_a_vector_query_is_recorded_with_its_filter(client: Client, project: str) -> None:
+    async def send_queries(client: AsyncClient) -> None:
         await make_nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
 
     expected = {QueryShape("people", disjuncts=AGE_DISJUNCTS, nearest=VectorStage("embedding", 2))}
     with record_queries() as shapes:
         make_nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
     assert shapes == expected
-    assert asyncio.run(record_async(project, run)) == expected
+    assert record_async(project, send_queries) == expected
 
 
 def test_aggregations_are_recorded(client: Client, project: str) -> None:
-    async def run(client: AsyncClient) -> None:
+    async def send_queries(client: AsyncClient) -> None:
         await client.collection("people").sum("age").get()
 
-    count, total = (Aggregate("count", None), Aggregate("sum", "age"))
     query: Any = client.collection("people").where(filter=AGE_FILTER).count()
     with record_queries() as shapes:
         query.avg("age").get()
-    aggregates = frozenset({count, Aggregate("avg", "age")})
+    aggregates = frozenset({Aggregate("count", None), Aggregate("avg", "age")})
     assert shapes == {QueryShape("people", disjuncts=AGE_DISJUNCTS, aggregates=aggregates)}
-    expected = QueryShape("people", aggregates=frozenset({total}))
-    assert asyncio.run(record_async(project, run)) == {expected}
+
+    expected = QueryShape("people", aggregates=frozenset({Aggregate("sum", "age")}))
+    assert record_async(project, send_queries) == {expected}
 
 
 def test_a_query_of_a_collection_group_is_recorded(client: Client) -> None:
@@ -144,7 +155,7 @@ def test_limit_to_last_is_recorded_in_reversed_order(client: Client) -> None:
     assert shapes == {QueryShape("people", orders=(SortOrder("age", Direction.DESCENDING),))}
 
 
-def test_an_outer_recording_does_not_see_an_inner_one(client: Client) -> None:
+def test_an_outer_recording_excludes_queries_of_an_inner_one(client: Client) -> None:
     with record_queries() as outer:
         with record_queries():
             list(client.collection("people").stream())
@@ -157,15 +168,15 @@ def test_another_process_writes_its_shapes_to_a_directory(project: str, tmp_path
     environment = os.environ | {DIRECTORY_VARIABLE: str(tmp_path)}
     command = [sys.executable, "-c", RUN_IN_ANOTHER_PROCESS, project]
     subprocess.run(command, env=environment, check=True)
-    lines = [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
-    assert len(lines) == 1
+    [file] = tmp_path.iterdir()
+    assert len(file.read_text().splitlines()) == 1  # although the query was sent twice
     assert read_shapes(tmp_path) == {
         QueryShape("people", orders=(SortOrder("age", Direction.ASCENDING),))
     }
 
 
 def test_a_served_function_writes_its_shapes(project: str, tmp_path: Path) -> None:
-    """Tests start functions with a launcher that records queries."""
+    """Tests start a function in a process of its own, with a launcher that records queries."""
     variables = {"GOOGLE_CLOUD_PROJECT": project, DIRECTORY_VARIABLE: str(tmp_path)}
     with serve_tools(["get_recent"], variables) as processes:
         caller = {"user_id": None, "tier": "public"}

@@ -1,4 +1,4 @@
-"""`save_note` changes notes, keeps their former texts, and brings them back."""
+"""`save_note` changes a note, keeps its former text for 30 days, and restores it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,17 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import App, Context
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
 
 pytestmark = pytest.mark.anyio
 
 OATS = "Oat bread keeps for two days, however it is wrapped."
+"""A text that shares few words with `NOTE_TEXT`, in which bread is wrapped in linen."""
 PAGES = [
     f"Page {number}. " + "The crew reefed the mainsail before the storm. " * 40
     for number in range(4)
 ]
+"""Paragraphs that are each long enough for a passage of its own."""
 
 
 @pytest.fixture
@@ -77,22 +80,26 @@ async def read_text(app: App, note: dict[str, Any]) -> str:
 
 
 async def assert_nothing_to_repair(ctx: Context) -> None:
-    """Check the postings against the chunks, but for emptied ones, which repair deletes.
+    """Assert that the postings are those of the stored passages.
 
-    The index job has only former passages left to delete, which are not in the postings any more.
+    Postings are the lists of passages by word (`lexicon`) and by facet (`facets`). The job `repair`
+    may only remove empty ones, and the job `index` may only delete former passages, which have left
+    the postings already.
     """
     assert set((await repair(ctx, make_ample_budget())).counts) <= {"removed"}
     assert await repair(ctx, make_ample_budget()) == Report()
-    before = await read_documents(ctx, "lexicon"), await read_documents(ctx, "facets")
+    lexicon, facets = await read_documents(ctx, "lexicon"), await read_documents(ctx, "facets")
     await index_all(ctx)
-    assert (await read_documents(ctx, "lexicon"), await read_documents(ctx, "facets")) == before
+    assert await read_documents(ctx, "lexicon") == lexicon
+    assert await read_documents(ctx, "facets") == facets
     await assert_postings_are_exact(ctx)
 
 
 async def test_a_changed_note_is_found_by_its_new_words_only(app: App, ctx: Context) -> None:
     note = await save_note(app)
     changed = await change_note(app, note, text=OATS)
-    assert (changed["revision"], changed["changed"]) == (2, ["title", "text"])
+    assert changed["revision"] == 2
+    assert changed["changed"] == ["title", "text"]
     assert await search_source_ids(app, "oat", "lexical") == [note["source_id"]]
     assert await search_source_ids(app, "linen", "lexical") == []
     assert await read_text(app, note) == OATS
@@ -115,7 +122,7 @@ async def test_unchanged_passages_keep_vectors_and_cards(app: App, ctx: Context)
     await assert_nothing_to_repair(ctx)
 
 
-async def test_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
+async def test_a_note_with_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
     note = await save_note(app)
     [before_change] = (await read_chunks(ctx)).values()
     await change_note(app, note, title="Keeping bread")
@@ -126,7 +133,7 @@ async def test_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
     await assert_nothing_to_repair(ctx)
 
 
-async def test_without_the_provider_a_change_is_stored(
+async def test_a_change_is_stored_while_the_embedding_model_is_down(
     app: App, ctx: Context, embedder: WordEmbedder
 ) -> None:
     note = await save_note(app)
@@ -142,13 +149,18 @@ async def test_without_the_provider_a_change_is_stored(
 async def test_a_change_can_be_undone_and_redone(app: App, ctx: Context) -> None:
     note = await save_note(app, tags=["bread"], url="https://example.com/rye")
     changed = await change_note(app, note, text=OATS, tags=[])
+
     undo = changed["undo"]
     assert undo["tool"] == "save_note"
     undone = await call_result(app, "save_note", EDITOR, **undo["arguments"])
-    assert (undone["revision"], undone["tags"], undone["title"]) == (3, ["bread"], note["title"])
+    assert undone["revision"] == 3
+    assert undone["tags"] == ["bread"]
+    assert undone["title"] == note["title"]
     assert await read_text(app, note) == NOTE_TEXT
+
     redone = await call_result(app, "save_note", EDITOR, **undone["undo"]["arguments"])
-    assert (redone["revision"], redone["tags"]) == (4, [])
+    assert redone["revision"] == 4
+    assert redone["tags"] == []
     assert await read_text(app, note) == OATS
     await assert_nothing_to_repair(ctx)
 
@@ -158,27 +170,31 @@ async def test_former_texts_are_kept_for_thirty_days(
 ) -> None:
     note = await save_note(app)
     changed = await change_note(app, note, text=OATS)
-    path = f"sources/{note['source_id']}/note_revisions"
+    former_texts = f"sources/{note['source_id']}/note_revisions"
+
     clock.advance(days=29)
     assert (await purge(ctx, make_ample_budget())).counts["former_notes"] == 0
-    assert list(await read_documents(ctx, path)) == ["1"]
+    assert list(await read_documents(ctx, former_texts)) == ["1"]
+
     clock.advance(days=2)
     error = await call_error(app, "save_note", EDITOR, **changed["undo"]["arguments"])
-    assert (error.code, list(error.details)) == ("NOT_FOUND", ["restore_revision"])
+    assert error.code == "NOT_FOUND"
+    assert list(error.details) == ["restore_revision"]
     assert (await purge(ctx, make_ample_budget())).counts["former_notes"] == 1
-    assert await read_documents(ctx, path) == {}
+    assert await read_documents(ctx, former_texts) == {}
 
 
-async def test_a_stale_revision_gets_the_present_text(app: App) -> None:
+async def test_a_change_of_a_stale_revision_gets_the_current_text(app: App) -> None:
     note = await save_note(app)
     await change_note(app, note, text=OATS)
     stale = {"source_id": note["source_id"], "revision": 1, "text": "Something else."}
     error = await call_error(app, "save_note", EDITOR, **stale)
     assert error.code == "CONFLICT"
-    assert (error.details["revision"], error.details["text"]) == (2, OATS)
+    assert error.details["revision"] == 2
+    assert error.details["text"] == OATS
 
 
-async def test_of_two_changes_at_once_one_is_rejected(app: App, ctx: Context) -> None:
+async def test_one_of_two_simultaneous_changes_is_rejected(app: App, ctx: Context) -> None:
     note = await save_note(app)
     base = {"source_id": note["source_id"], "revision": 1}
     answers = await asyncio.gather(
@@ -189,33 +205,34 @@ async def test_of_two_changes_at_once_one_is_rejected(app: App, ctx: Context) ->
     await assert_nothing_to_repair(ctx)
 
 
-async def test_a_job_that_writes_meanwhile_loses_nothing(
-    settings: Settings, app: App, ctx: Context
+async def test_a_card_written_during_a_change_is_kept(
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     note = await save_note(app)
     [chunk_id] = note["chunk_ids"]
 
-    async def job() -> None:
+    async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": {"summary": "Wrap it."}})
 
-    raced = WatchedApp(settings, call_before(1, job), embedder=WordEmbedder())
-    await change_note(raced, note, tags=["kitchen"])
-    await raced.aclose()
+    racing = make_watched_app(call_before(1, write_card))
+    await change_note(racing, note, tags=["kitchen"])
+
     stored = (await read_chunks(ctx))[chunk_id]
-    assert (stored["knowledge_card"], stored["tags"]) == ({"summary": "Wrap it."}, ["kitchen"])
+    assert stored["knowledge_card"] == {"summary": "Wrap it."}
+    assert stored["tags"] == ["kitchen"]
     await assert_nothing_to_repair(ctx)
 
 
-async def test_a_change_is_one_commit_after_two_reads(app: WatchedApp) -> None:
+async def test_a_change_costs_three_round_trips_and_one_commit(app: WatchedApp) -> None:
     note = await save_note(app)
-    commits = app.commits
+    commits_before = app.commits
     base = {"source_id": note["source_id"], "revision": 1}
     answer = await call(app, "save_note", EDITOR, **base, text=OATS)
-    assert app.commits - commits == 1
+    assert app.commits - commits_before == 1
     assert answer.receipt.round_trips <= 3
 
 
-async def test_an_equal_change_writes_nothing(app: App) -> None:
+async def test_a_change_to_the_same_text_writes_nothing(app: App) -> None:
     note = await save_note(app)
     same = {"source_id": note["source_id"], "revision": 1, "text": NOTE_TEXT}
     answer = await call(app, "save_note", EDITOR, **same)
@@ -233,12 +250,13 @@ async def test_another_user_cannot_change_a_note(app: App) -> None:
     assert (await call_result(app, "save_note", OWNER, **attempt))["revision"] == 2
 
 
-async def test_a_source_that_is_no_note_cannot_be_changed(app: App, ctx: Context) -> None:
+async def test_only_a_note_can_be_changed(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     for source_id in ("baking", "note-0"):
         attempt = {"source_id": source_id, "revision": 1, "text": OATS}
         error = await call_error(app, "save_note", OWNER, **attempt)
-        assert (error.code, list(error.details)) == ("NOT_FOUND", ["source_id"])
+        assert error.code == "NOT_FOUND"
+        assert list(error.details) == ["source_id"]
 
 
 async def test_a_new_note_is_undone_by_forgetting_it(app: App) -> None:
@@ -247,28 +265,33 @@ async def test_a_new_note_is_undone_by_forgetting_it(app: App) -> None:
     assert await search_source_ids(app, "linen", "lexical") == []
 
 
+# Forgetting or restoring this note takes three commits.
 @pytest.mark.parametrize("commit", [2, 3])
 @pytest.mark.parametrize("forgotten", [True, False])
-async def test_a_note_cannot_change_while_it_is_moved(
+async def test_a_note_cannot_be_changed_while_it_is_moved(
     app: App, ctx: Context, clock: SettableClock, commit: int, *, forgotten: bool
 ) -> None:
-    """Else `forget` would delete the new text, or restore passages of the former one beside it."""
+    """To forget or restore a note, `forget` moves its passages in several commits.
+
+    A change in between would be deleted, or passages of the former text would be restored with it.
+    """
     note = await save_note(app)
     target = {"source_id": note["source_id"]}
     if not forgotten:
         await call_result(app, "forget", OWNER, **target)
     codes: list[str] = []
 
-    async def change_meanwhile() -> None:
+    async def change_during_move() -> None:
         answer = await call(app, "save_note", EDITOR, **target, revision=1, text=OATS)
         codes.append(answer.error.code if answer.error else "")
 
     moving = WatchedApp(
-        app.settings, call_before(commit, change_meanwhile), clock=clock, embedder=WordEmbedder()
+        app.settings, call_before(commit, change_during_move), clock=clock, embedder=WordEmbedder()
     )
     await call_result(moving, "forget", OWNER, **target, forgotten=forgotten)
     await moving.aclose()
     assert codes == ["CONFLICT"]
+
     if forgotten:
         assert await read_chunks(ctx) == {}
         await call_result(app, "forget", OWNER, **target, forgotten=False)

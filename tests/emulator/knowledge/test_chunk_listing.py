@@ -1,4 +1,4 @@
-"""Chunks listed by position and by date, and counted."""
+"""The repository of chunks lists them by position in their source and by date, and counts them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 JUNE_11 = DateSpan(date(2024, 6, 11), date(2024, 6, 11))
-KEPT = make_named_facet(Kind.TAG, "kept")
-TAGGED = [KEPT.id]
+TAGGED = [make_named_facet(Kind.TAG, "kept").id]
+"""The filter for chunks with the tag."""
 
 
 async def store_diary(ctx: Context) -> None:
@@ -37,39 +37,42 @@ async def store_diary(ctx: Context) -> None:
     )
 
 
-async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DATES) -> list[str]:
-    """Return the sources and days of all chunks by date, read one by one."""
-    listed_ids: list[str] = []
+async def list_by_date(
+    ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DATES
+) -> list[str]:
+    """Return the source and the day of each chunk, newest first, from pages of one chunk."""
+    sources_and_days: list[str] = []
     after: DateCursor | None = None
-    while listed_chunks := await Chunks(ctx.database).load_newest(1, facets, span, after):
-        listed_ids.append(f"{listed_chunks[0].source_id} {listed_chunks[0].dated_at:%d}")
-        after = make_date_cursor(listed_chunks[0])
-    return listed_ids
+    while page := await Chunks(ctx.database).load_newest(1, facets, span, after):
+        [chunk] = page
+        sources_and_days.append(f"{chunk.source_id} {chunk.dated_at:%d}")
+        after = make_date_cursor(chunk)
+    return sources_and_days
 
 
-async def test_a_listing_by_date_has_each_chunk_once(ctx: Context) -> None:
+async def test_chunks_are_listed_by_date_without_repeats(ctx: Context) -> None:
     await store_diary(ctx)
-    assert await walk(ctx) == ["b 12", "a 12", "b 11", "a 11", "b 10", "a 10"]
+    assert await list_by_date(ctx) == ["b 12", "a 12", "b 11", "a 11", "b 10", "a 10"]
 
 
-async def test_chunks_are_listed_by_facets_and_days_together(ctx: Context) -> None:
+async def test_chunks_are_listed_by_facets_and_days_combined(ctx: Context) -> None:
     await store_diary(ctx)
-    assert await walk(ctx, TAGGED) == ["a 12", "a 11", "a 10"]
-    assert await walk(ctx, span=JUNE_11) == ["b 11", "a 11"]
-    assert await walk(ctx, TAGGED, JUNE_11) == ["a 11"]
+    assert await list_by_date(ctx, TAGGED) == ["a 12", "a 11", "a 10"]
+    assert await list_by_date(ctx, span=JUNE_11) == ["b 11", "a 11"]
+    assert await list_by_date(ctx, TAGGED, JUNE_11) == ["a 11"]
 
 
-async def test_chunks_of_a_source_come_in_order_from_a_position_on(ctx: Context) -> None:
+async def test_chunks_of_a_source_are_listed_from_a_position_on(ctx: Context) -> None:
     chunks = await store_and_index(ctx, BAKING, make_source("b"))
-    listed_chunks = await Chunks(ctx.database).load_of_source("baking", 5)
-    assert list_texts(listed_chunks) == list_texts(chunks[:3])
-    assert await Chunks(ctx.database).load_of_source("baking", 1, first=2) == listed_chunks[1:2]
+    of_baking = await Chunks(ctx.database).load_of_source("baking", 5)
+    assert list_texts(of_baking) == list_texts(chunks[:3])
+    assert await Chunks(ctx.database).load_of_source("baking", 1, first=2) == of_baking[1:2]
 
 
 async def test_the_positions_of_existing_chunks_are_returned(ctx: Context) -> None:
     first, _, third = (chunk.chunk_id for chunk in await store_and_index(ctx, BAKING))
-    listed_chunks = await Chunks(ctx.database).load_positions([third, "nobody", first])
-    assert listed_chunks == {first: 1, third: 3}
+    positions = await Chunks(ctx.database).load_positions([third, "nobody", first])
+    assert positions == {first: 1, third: 3}
 
 
 async def test_chunks_are_counted_by_days(ctx: Context) -> None:
@@ -78,16 +81,15 @@ async def test_chunks_are_counted_by_days(ctx: Context) -> None:
     assert await Chunks(ctx.database).count(JUNE_11) == 2
 
 
-async def test_deleted_chunks_are_nowhere_even_while_indexed(
-    ctx: Context,
-) -> None:
+async def test_deleted_chunks_are_in_no_listing_even_while_indexed(ctx: Context) -> None:
     await store_diary(ctx)
-    gone = (await Chunks(ctx.database).load_of_source("a", 1))[0].chunk_id
+    chunks = Chunks(ctx.database)
+    [deleted] = await chunks.load_of_source("a", 1)
     await Ingestion(ctx.database).save([chunk_source(replace(make_source("a"), sections=()))], NOON)
-    lists = Chunks(ctx.database)
-    for _ in range(2):
-        assert await walk(ctx) == ["b 12", "b 11", "b 10"]
-        assert await walk(ctx, TAGGED) == []
-        assert await lists.count() == 3
-        assert (await lists.load_of_source("a", 5), await lists.load_positions([gone])) == ([], {})
+    for _ in ("indexed", "no longer indexed"):
+        assert await list_by_date(ctx) == ["b 12", "b 11", "b 10"]
+        assert await list_by_date(ctx, TAGGED) == []
+        assert await chunks.count() == 3
+        assert await chunks.load_of_source("a", 5) == []
+        assert await chunks.load_positions([deleted.chunk_id]) == {}
         await index_all(ctx)

@@ -1,4 +1,8 @@
-"""Random edits, ingests, job runs and restorations leave what a simple model expects."""
+"""Random edits, ingests, job runs and restorations of a source leave what a model expects.
+
+The model knows two rules. A field that an owner has edited has the edit's value, any other field
+the value of the source's origin, such as a file. A passage has the tags of its source and its own.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,25 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 SEED: Final = int(os.environ.get("KILL_SEED", "17"))
+"""The seed of the first test; a failure names the seed and the operations."""
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
 OPERATIONS: Final = 25
-OWN_TAGS: Final = ("own", "both")
-"""Tags of every third highlight, one of which an edit may give to the source, too."""
+"""The number of random operations in a test."""
+PASSAGE_TAGS: Final = ("own", "both")
+"""The tags of every third passage. An edit may give `both` to the source, too."""
+PASSAGES: Final = 10
+"""The number of passages of the source."""
 
 
 @dataclass
 class Model:
-    """What an owner sees, and what the origin says."""
+    """The values of the editable fields.
+
+    Attributes:
+        origin: The values in the source's origin.
+        edits: The values that an owner has set.
+        revision: The number of edits.
+    """
 
     origin: dict[str, Any]
     edits: dict[str, Any] = field(default_factory=dict)
@@ -41,18 +55,25 @@ class Model:
 
     @property
     def fields(self) -> dict[str, Any]:
+        """The values that an owner sees."""
         return self.origin | self.edits
 
-    def make_source_of_origin(self) -> Source:
+    def make_source(self) -> Source:
         """Return the source as its origin has it."""
         sections = tuple(
-            Section(f"Bread number {number}.", tags=OWN_TAGS if number % 3 == 0 else ())
-            for number in range(10)
+            Section(f"Bread number {number}.", tags=get_passage_tags(number))
+            for number in range(PASSAGES)
         )
         return Source("long", sections=sections, **self.origin)
 
 
+def get_passage_tags(number: int) -> tuple[str, ...]:
+    """Return the tags that a passage has, whatever its source has."""
+    return PASSAGE_TAGS if number % 3 == 0 else ()
+
+
 def draw_values(random: Random) -> dict[str, Any]:
+    """Return random values of the editable fields."""
     return {
         "title": f"Title {random.randrange(3)}",
         "author": random.choice(["Ann", "Ben", None]),
@@ -61,7 +82,7 @@ def draw_values(random: Random) -> dict[str, Any]:
 
 
 class Driver:
-    """Does the operations, on the base and on the model."""
+    """Does each operation on the knowledge base and on the model."""
 
     def __init__(self, app: App, ctx: Context, random: Random) -> None:
         self.model = Model(draw_values(random))
@@ -70,43 +91,46 @@ class Driver:
         self._random = random
 
     async def ingest(self) -> None:
-        source = chunk_source(self.model.make_source_of_origin())
+        """Ingest the source from its origin, which is unchanged."""
+        source = chunk_source(self.model.make_source())
         await Ingestion(self._context.database).save([source], self._context.clock())
 
     async def ingest_changes(self) -> None:
+        """Change the origin, and ingest the source."""
         self.model.origin = draw_values(self._random)
         await self.ingest()
 
     async def edit(self) -> None:
+        """Set some fields. A field that has the value already does not count as edited."""
         names = self._random.sample(EDITABLE, self._random.randint(1, 3))
         values = {name: draw_values(self._random)[name] for name in names}
         if self._random.random() < 0.5 and "tags" in values:
             values["tags"] += ("both",)
-        given = {
+        arguments = {
             name: list(value) if name == "tags" else value or "" for name, value in values.items()
         }
-        changed = {
-            name: value for name, value in values.items() if value != self.model.fields[name]
-        }
-        await self._call(given)
-        self.model.edits |= changed
+        await self._call_edit_source(arguments)
+        before = self.model.fields
+        self.model.edits |= {name: value for name, value in values.items() if value != before[name]}
 
     async def reset(self) -> None:
+        """Give some fields the values of the origin again."""
         names = self._random.sample(EDITABLE, self._random.randint(1, 3))
-        await self._call({"reset": names})
+        await self._call_edit_source({"reset": names})
         for name in names:
             self.model.edits.pop(name, None)
 
-    async def _call(self, arguments: dict[str, Any]) -> None:
+    async def _call_edit_source(self, arguments: dict[str, Any]) -> None:
         target = {"source_id": "long", "revision": self.model.revision}
         out = await call_result(self._app, "edit_source", OWNER, **target, **arguments)
         self.model.revision = out["revision"]
 
     async def index(self) -> None:
+        """Run the index job, which also rewrites passages after an edit."""
         await index_all(self._context)
 
     async def begin_rewriting(self) -> None:
-        """Stop the job after its first commit."""
+        """Rewrite passages after an edit, and stop after the first commit."""
         editing = SourceEditing(self._context.database)
         await anext(editing.rewrite_chunks("long", self._context.clock()), None)
 
@@ -118,39 +142,42 @@ class Driver:
         await call_result(self._app, "forget", OWNER, **target, forgotten=False)
 
     async def restore_source(self) -> None:
+        """Forget the source, and restore it."""
         await call_result(self._app, "forget", OWNER, source_id="long")
         await self.index()
         await call_result(self._app, "forget", OWNER, source_id="long", forgotten=False)
 
     async def check(self) -> None:
-        """Compare the base with the model."""
+        """Assert that the base agrees with the model, and that nothing is left to ingest."""
         await self.index()
+
         source = (await read_documents(self._context, "sources"))["long"]
         fields = self.model.fields
         expected = fields | {"tags": list(fields["tags"])}
         assert {name: source[name] for name in EDITABLE} == expected
         assert set(source.get("origin_values", {})) == set(self.model.edits)
         assert "rewriting" not in source
-        stored = (await read_chunks(self._context)).values()
-        assert len(stored) == 10
-        for chunk in stored:
-            number = int(chunk["content"].split()[-1].rstrip("."))
-            own = OWN_TAGS if number % 3 == 0 else ()
-            tags = list(dict.fromkeys((*fields["tags"], *own)))
-            assert {name: chunk[name] for name in EDITABLE} == expected | {"tags": tags}
         facets = {facet for facet in source["facets"] if facet.startswith("tag:")}
-        assert facets == {f"tag:{tag}" for tag in (*fields["tags"], *OWN_TAGS)}
-        result = await Ingestion(self._context.database).save(
-            [chunk_source(self.model.make_source_of_origin())], self._context.clock()
+        assert facets == {f"tag:{tag}" for tag in (*fields["tags"], *PASSAGE_TAGS)}
+
+        passages = (await read_chunks(self._context)).values()
+        assert len(passages) == PASSAGES
+        for passage in passages:
+            number = int(passage["content"].removeprefix("Bread number ").removesuffix("."))
+            tags = list(dict.fromkeys((*fields["tags"], *get_passage_tags(number))))
+            assert {name: passage[name] for name in EDITABLE} == expected | {"tags": tags}
+
+        counts = await Ingestion(self._context.database).save(
+            [chunk_source(self.model.make_source())], self._context.clock()
         )
-        assert "updated" not in result
+        assert "updated" not in counts
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 3))
-async def test_edits_agree_with_a_model(
+async def test_random_operations_agree_with_the_model(
     app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(source_editing, "MAX_WRITES", 4)
+    monkeypatch.setattr(source_editing, "MAX_WRITES", 4)  # so that edits take several commits
     random = Random(seed)  # noqa: S311 - not a secret
     driver = Driver(app, ctx, random)
     await driver.ingest()
@@ -158,13 +185,13 @@ async def test_edits_agree_with_a_model(
         *(driver.edit, driver.edit, driver.reset, driver.ingest, driver.ingest_changes),
         *(driver.index, driver.begin_rewriting, driver.restore_passage, driver.restore_source),
     ]
-    done = []
+    names = []
     for number in range(OPERATIONS):
         operation = random.choice(operations)
-        done.append(operation.__name__)
+        names.append(operation.__name__)
         await operation()
         if number % 5 == 4:
             try:
                 await driver.check()
             except AssertionError as error:
-                raise AssertionError(f"seed {seed}: {done}") from error
+                raise AssertionError(f"seed {seed}: {names}") from error

@@ -1,4 +1,8 @@
-"""What was forgotten is deleted for good after 30 days."""
+"""The job `purge` deletes forgotten sources and passages for good after 30 days.
+
+A record of each stays, and ingest leaves them out. A call of `forget` with `forgotten=False`
+deletes the record, and the next ingest of their file stores them again.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,9 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.purge.forgotten import FORGOTTEN
 from functions.jobs.purge.job import purge
-from tests.support.forgetting import (
-    OWNER,
-    forget,
-    save_sources,
-    store_base,
-)
+from tests.support.forgetting import OWNER, forget, save_sources, store_base
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import (
-    BAKING,
-    SAILING,
-    store_sources,
-)
+from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_error, call_text
 
@@ -31,47 +26,51 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_after_thirty_days_nothing_is_restored(
+async def test_nothing_can_be_restored_after_thirty_days_until_purge_runs(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    """The job `purge` has not run yet."""
+    """Once it has run, `forget` lets ingest store them again."""
     chunks = await store_base(ctx)
     await forget(app, chunk_id=chunks[0].chunk_id)
     await forget(app, source_id="sailing")
+
     clock.advance(days=30, minutes=1)
     for target in ({"chunk_id": chunks[0].chunk_id}, {"source_id": "sailing"}):
         error = await call_error(app, "forget", OWNER, **target, forgotten=False)
         assert error.code == "CONFLICT"
         assert "could be restored until" in error.message
+
     await purge(ctx, make_ample_budget())
     assert (await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False))["changed"]
     assert (await forget(app, source_id="sailing", forgotten=False))["changed"]
 
 
-async def test_a_source_does_not_come_back_while_it_is_deleted_for_good(
+async def test_a_source_cannot_be_restored_once_purge_has_begun_on_it(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    """The job `purge` has deleted the source's document, and was killed before the passages."""
+    """The job has deleted the source's document, and was killed before it deleted the passages."""
     await store_sources(ctx, BAKING)
     await forget(app, source_id="baking")
     record = ctx.database.document("forgotten_sources", "baking")
     await record.update({"document": DELETE_FIELD})
     restoring = {"source_id": "baking", "forgotten": False}
     error = await call_error(app, "forget", OWNER, **restoring)
-    assert (error.code, "purge" in error.message) == ("CONFLICT", True)
+    assert error.code == "CONFLICT"
+    assert "purge" in error.message
     clock.advance(days=31)
     await purge(ctx, make_ample_budget())
     assert await read_documents(ctx, "forgotten") == {}
     assert (await forget(app, source_id="baking", forgotten=False))["changed"]
 
 
-async def test_after_thirty_days_only_the_record_stays(
+async def test_purge_deletes_all_but_the_record_after_thirty_days(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     chunks = await store_base(ctx)
     await forget(app, chunk_id=chunks[0].chunk_id, reason="outdated")
     await forget(app, source_id="sailing")
     assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 0
+
     clock.advance(days=30, minutes=1)
     assert FORGOTTEN.count
     assert await FORGOTTEN.count(ctx) == 2
@@ -82,11 +81,11 @@ async def test_after_thirty_days_only_the_record_stays(
     source = (await read_documents(ctx, "forgotten_sources"))["sailing"]
     assert source["whole"]
     assert "document" not in source
+
     assert await save_sources(ctx, SAILING) == {"forgotten": 1}
     for target in ({"chunk_id": chunks[0].chunk_id}, {"source_id": "sailing"}):
-        assert "come back when their file" in await call_text(
-            app, "forget", OWNER, **target, forgotten=False
-        )
+        text = await call_text(app, "forget", OWNER, **target, forgotten=False)
+        assert "come back when their file" in text
     counts = await save_sources(ctx, BAKING, SAILING)
     assert counts == {"sources": 2, "created": 3}
     assert set(await read_documents(ctx, "chunks")) >= {chunk.chunk_id for chunk in chunks}

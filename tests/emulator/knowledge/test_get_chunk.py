@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
@@ -10,9 +11,9 @@ import pytest
 
 from functions.tools.knowledge.get_chunk.tool import TOOL, In, get_chunk
 from shared.core.errors import NotFound
-from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
+from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
 from tests.support.tool_calls import ANONYMOUS, call_result
 
 if TYPE_CHECKING:
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NO_NOTES = 1
-"""A query without results costs a read."""
+"""The query for notes costs a read although it finds none."""
+
+
+async def store_bare_chunk(ctx: Context) -> None:
+    """Store the chunk `bare`, which has no vector, URLs, card or cluster."""
+    fields: dict[str, Any] = {"title": "T", "content": "C", "source_id": "s", "source": "file"}
+    fields |= {"category": "documents", "start": 0, "end": 1, "position": 1, "total": 1}
+    await set_fields(ctx, "chunks/bare", fields)
 
 
 async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
@@ -75,7 +83,8 @@ async def test_clusters_are_named(ctx: Context) -> None:
     }
 
 
-async def test_a_deleted_main_cluster_does_not_get_anothers_name(ctx: Context) -> None:
+async def test_a_deleted_main_cluster_leaves_the_name_empty(ctx: Context) -> None:
+    """The main cluster of a chunk is the first one. The name of another would be wrong."""
     chunk = (await store_sources(ctx, BAKING))[0]
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone", "c-1"]})
     await set_fields(ctx, "clusters/c-1", {"name": "Ovens", "description": "Heat."})
@@ -113,8 +122,8 @@ async def test_related_chunks_come_best_first_without_the_chunk_itself(ctx: Cont
 async def test_a_similarity_is_the_cosine_of_the_two_vectors(ctx: Context) -> None:
     first, second, *_ = await store_sources(ctx, BAKING)
     out = await get_chunk(In(chunk_id=first.chunk_id), ctx)
-    stored = [await Chunks(ctx.database).get(item.chunk_id) for item in (first, second)]
-    vectors = [entry.vector or () for entry in stored if entry]
+    stored_chunks = [await Chunks(ctx.database).get(chunk.chunk_id) for chunk in (first, second)]
+    vectors = [stored.vector or () for stored in stored_chunks if stored]
     cosine = math.fsum(a * b for a, b in zip(*vectors, strict=True))
     scores = {related.chunk_id: related.similarity_score for related in out.related_chunks}
     assert scores[second.chunk_id] == pytest.approx(cosine, abs=1e-3)
@@ -127,26 +136,24 @@ async def test_the_limit_bounds_related_chunks(ctx: Context, limit: int) -> None
     assert len(out.related_chunks) == limit
 
 
-async def test_the_only_chunk_has_no_related_ones(ctx: Context) -> None:
-    source = type(BAKING)(source_id="one", title="One", sections=BAKING.sections[:1])
-    chunk = (await store_sources(ctx, source))[0]
+async def test_the_only_chunk_has_no_related_chunks(ctx: Context) -> None:
+    [chunk] = await store_sources(ctx, replace(BAKING, sections=BAKING.sections[:1]))
     assert (await get_chunk(In(chunk_id=chunk.chunk_id), ctx)).related_chunks == []
 
 
 async def test_a_chunk_without_vector_urls_card_or_cluster_is_returned(ctx: Context) -> None:
-    bare: dict[str, Any] = {"title": "T", "content": "C", "source_id": "s", "source": "file"}
-    bare |= {"category": "documents", "start": 0, "end": 1, "position": 1, "total": 1}
-    await set_fields(ctx, "chunks/bare", bare)
+    await store_bare_chunk(ctx)
     out = await get_chunk(In(chunk_id="bare"), ctx)
-    assert (out.knowledge_card, out.cluster, out.related_chunks, out.tags) == (None, None, [], [])
-    assert (out.readwise_url, out.source_url, out.highlight_url) == (None, None, None)
+    assert out.knowledge_card is None
+    assert out.cluster is None
+    assert out.related_chunks == []
+    assert out.tags == []
+    assert out.readwise_url is out.source_url is out.highlight_url is None
 
 
-async def test_urls_that_a_chunk_lacks_are_null_and_nothing_else(ctx: Context, app: App) -> None:
-    """004-S7 wants them in every answer; other empty fields would only cost tokens."""
-    bare: dict[str, Any] = {"title": "T", "content": "C", "source_id": "s", "source": "file"}
-    bare |= {"category": "documents", "start": 0, "end": 1, "position": 1, "total": 1}
-    await set_fields(ctx, "chunks/bare", bare)
+async def test_only_missing_urls_are_null_in_the_answer(ctx: Context, app: App) -> None:
+    """Requirement 004-S7 asks for URLs in every answer. Other empty fields would cost tokens."""
+    await store_bare_chunk(ctx)
     result = await call_result(app, "get_chunk", ANONYMOUS, chunk_id="bare")
     assert [name for name, value in result.items() if value is None] == [
         "readwise_url",
@@ -162,22 +169,23 @@ async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
         await get_chunk(In(chunk_id="nobody"), ctx)
 
 
-async def test_a_call_is_two_round_trips_and_few_documents(ctx: Context, app: Any) -> None:
-    chunk = (await store_sources(ctx, BAKING, SAILING))[0]
-    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-1"]})
+async def test_a_call_costs_two_round_trips_and_few_documents(ctx: Context, app: App) -> None:
+    first, *_ = await store_sources(ctx, BAKING, SAILING)
+    await set_fields(ctx, f"chunks/{first.chunk_id}", {"cluster_id": ["c-1"]})
     await set_fields(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour."})
-    meter = Meter()
-    await get_chunk(In(chunk_id=chunk.chunk_id, related_limit=2), app.context(ctx.caller, meter))
-    assert (meter.round_trips, meter.documents_read, meter.documents_written) == (
-        2,
-        1 + 3 + 1 + NO_NOTES,
-        0,
-    )
+
+    call_ctx = make_call_context(app)
+    await get_chunk(In(chunk_id=first.chunk_id, related_limit=2), call_ctx)
+
+    chunk, cluster = 1, 1
+    related = 2 + 1  # the chunk itself is the nearest
+    documents = chunk + related + cluster + NO_NOTES
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=2, documents=documents)
 
 
-async def test_without_related_chunks_a_call_is_one_round_trip(ctx: Context, app: Any) -> None:
-    chunk = (await store_sources(ctx, BAKING))[0]
-    meter = Meter()
-    args = In(chunk_id=chunk.chunk_id, include_related=False)
-    await get_chunk(args, app.context(ctx.caller, meter))
-    assert (meter.round_trips, meter.documents_read) == (1, 1 + NO_NOTES)
+async def test_a_call_without_related_chunks_costs_one_round_trip(ctx: Context, app: App) -> None:
+    first, *_ = await store_sources(ctx, BAKING)
+    call_ctx = make_call_context(app)
+    await get_chunk(In(chunk_id=first.chunk_id, include_related=False), call_ctx)
+    chunk = 1
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=chunk + NO_NOTES)

@@ -14,8 +14,9 @@ from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import index_all, set_fields
 from tests.support.small_sources import (
     NOON,
+    ReadCost,
     get_read_cost,
-    make_metered_context,
+    make_call_context,
     make_source,
     store_and_index,
 )
@@ -33,13 +34,13 @@ BREAD_DAYS = 3
 
 
 async def store_clusters(ctx: Context) -> None:
-    """Store the three clusters, of which only `bread` has passages."""
+    """Store the three clusters. Only `bread` has passages."""
     bread_dates = [NOON - timedelta(days=days) for days in range(BREAD_DAYS)]
     kitchen = make_source("kitchen", dates=bread_dates)
     harbour = make_source("harbour", dates=[NOON])
     chunks = await store_and_index(ctx, kitchen, harbour)
     for chunk in chunks[:BREAD_DAYS]:
-        await assign(ctx, chunk.chunk_id, "bread")
+        await add_to_cluster(ctx, chunk.chunk_id, "bread")
     for name, centroid in CENTROIDS.items():
         fields: dict[str, Any] = {
             "name": name.title(),
@@ -51,7 +52,7 @@ async def store_clusters(ctx: Context) -> None:
         await set_fields(ctx, f"clusters/{name}", fields)
 
 
-async def assign(ctx: Context, chunk_id: str, cluster_id: str) -> None:
+async def add_to_cluster(ctx: Context, chunk_id: str, cluster_id: str) -> None:
     """Add a passage to a cluster, as the clustering job does."""
     change: dict[str, Any] = {"cluster_id": [cluster_id], "pending": {"index": NOON}}
     await set_fields(ctx, f"chunks/{chunk_id}", change)
@@ -63,7 +64,7 @@ def read_dates(out: Out) -> list[str | None]:
     return [member.date for member in out.members]
 
 
-async def test_a_cluster_with_passages_and_neighbours_is_returned(ctx: Context) -> None:
+async def test_a_cluster_is_returned_with_passages_and_neighbours(ctx: Context) -> None:
     await store_clusters(ctx)
     out = await get_cluster(In(cluster_id="bread"), ctx)
     assert out.model_dump(exclude={"members", "related_clusters"}) == {
@@ -111,18 +112,21 @@ async def test_later_pages_have_passages_but_no_neighbours(ctx: Context) -> None
     [new_chunk] = await store_and_index(
         ctx, make_source("bakery", dates=[NOON + timedelta(days=1)])
     )
-    await assign(ctx, new_chunk.chunk_id, "bread")
+    await add_to_cluster(ctx, new_chunk.chunk_id, "bread")
     args = In(cluster_id="bread", member_limit=5, include_related=False, cursor=first.next_cursor)
     second = await get_cluster(args, ctx)
     assert [*read_dates(first), *read_dates(second)] == ["2024-06-12", "2024-06-11", "2024-06-10"]
-    assert (second.next_cursor, second.related_clusters) == (None, [])
+    assert second.next_cursor is None
+    assert second.related_clusters == []
 
 
 async def test_passages_and_neighbours_are_left_out_on_request(ctx: Context) -> None:
     await store_clusters(ctx)
     args = In(cluster_id="bread", include_members=False, include_related=False)
     out = await get_cluster(args, ctx)
-    assert (out.members, out.next_cursor, out.related_clusters) == ([], None, [])
+    assert out.members == []
+    assert out.next_cursor is None
+    assert out.related_clusters == []
 
 
 async def test_at_most_related_limit_neighbours_are_returned(ctx: Context) -> None:
@@ -154,17 +158,26 @@ def test_limits_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
 # A call reads the cluster, and one passage and one neighbour more than it returns. The passage
 # shows whether there is a next page, and the nearest neighbour of a cluster is the cluster itself.
 @pytest.mark.parametrize(
-    ("arguments", "round_trips", "documents"),
+    ("arguments", "cost"),
     [
-        ({"member_limit": 2, "related_limit": 1}, 2, 1 + (2 + 1) + (1 + 1)),
-        ({"member_limit": 2, "include_related": False}, 1, 1 + (2 + 1)),
-        ({"include_members": False, "include_related": False}, 1, 1),
+        (
+            {"member_limit": 2, "related_limit": 1},
+            ReadCost(round_trips=2, documents=1 + (2 + 1) + (1 + 1)),
+        ),
+        (
+            {"member_limit": 2, "include_related": False},
+            ReadCost(round_trips=1, documents=1 + (2 + 1)),
+        ),
+        (
+            {"include_members": False, "include_related": False},
+            ReadCost(round_trips=1, documents=1),
+        ),
     ],
 )
 async def test_only_neighbours_cost_a_second_round_trip(
-    ctx: Context, app: App, arguments: dict[str, Any], round_trips: int, documents: int
+    ctx: Context, app: App, arguments: dict[str, Any], cost: ReadCost
 ) -> None:
     await store_clusters(ctx)
-    metered_ctx, meter = make_metered_context(app)
-    await get_cluster(In(cluster_id="bread", **arguments), metered_ctx)
-    assert get_read_cost(meter) == (round_trips, documents)
+    call_ctx = make_call_context(app)
+    await get_cluster(In(cluster_id="bread", **arguments), call_ctx)
+    assert get_read_cost(call_ctx) == cost

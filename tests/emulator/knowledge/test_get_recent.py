@@ -1,4 +1,8 @@
-"""`get_recent` lists the newest passages of a period, and counts its passages by day."""
+"""`get_recent` lists the newest passages of a period, and counts its passages by day.
+
+The counts are the activity of the period. They come from the index: for each month, it stores
+postings, the list of the passages that are dated in the month.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
+from functions.tools.knowledge.get_recent.activity import MAX_SOURCES
 from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, format_result, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
-from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
@@ -21,8 +25,9 @@ from tests.support.knowledge import chunk_source, set_fields
 from tests.support.links import EDITOR, SITE
 from tests.support.small_sources import (
     NOON,
+    ReadCost,
     get_read_cost,
-    make_metered_context,
+    make_call_context,
     make_source,
     store_and_index,
 )
@@ -37,21 +42,29 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+NEXT_PASSAGE = 1
+"""A page reads one passage more, which shows whether there is another page."""
+JUNE_POSTINGS = 1 + 1
+"""The postings of June, and the totals of the index, which are read with them."""
+UNINDEXED_CHECK = 2
+"""Two queries look for passages that are not indexed. Without a result, each costs a read."""
+
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
-    """An app whose clock says a Wednesday in June."""
+    """An app whose clock shows `NOON`, on a Wednesday in June."""
     opened = App(settings, clock=lambda: NOON)
     yield opened
     await opened.aclose()
 
 
 def subtract_days(days: int) -> datetime:
+    """Return the time so many days before the clock of `app`."""
     return NOON - timedelta(days=days)
 
 
 async def store_diary(ctx: Context) -> None:
-    """Store passages of four days and of last year, by two authors."""
+    """Store eight passages of the last 200 days, by two authors and by none."""
     bread = make_source(
         "bread", author="Ida Loaf", dates=[subtract_days(0), subtract_days(0), subtract_days(2)]
     )
@@ -61,10 +74,11 @@ async def store_diary(ctx: Context) -> None:
 
 
 def list_dates(out: Out) -> list[str | None]:
+    """Return the dates of the passages on a page."""
     return [chunk.date for chunk in out.chunks]
 
 
-async def test_the_latest_passages_of_a_week_come_with_its_activity(ctx: Context) -> None:
+async def test_the_default_page_lists_the_last_week_and_its_activity(ctx: Context) -> None:
     await store_diary(ctx)
     out = await get_recent(In(), ctx)
     assert list_dates(out) == ["2024-06-12"] * 2 + ["2024-06-10"] * 2 + ["2024-06-06"]
@@ -96,7 +110,7 @@ async def test_the_latest_passages_of_a_week_come_with_its_activity(ctx: Context
     }
 
 
-async def test_the_text_has_counts_and_what_is_needed_to_choose(ctx: Context) -> None:
+async def test_the_text_shows_counts_and_a_snippet_with_its_id(ctx: Context) -> None:
     await store_diary(ctx)
     out = await get_recent(In(limit=1), ctx)
     [passage] = out.chunks
@@ -117,7 +131,7 @@ There are more: call again with cursor {out.next_cursor}"""
     )
 
 
-async def test_the_text_of_an_empty_base_says_so(ctx: Context) -> None:
+async def test_the_text_shows_the_message_of_an_empty_base(ctx: Context) -> None:
     assert format_result(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
 
 
@@ -132,7 +146,7 @@ async def test_the_text_of_an_empty_base_says_so(ctx: Context) -> None:
         ("last_year", {"2023-11": 2}),
     ],
 )
-async def test_every_period_has_its_timeline(
+async def test_the_timeline_counts_the_passages_of_the_period(
     ctx: Context, period: Period, expected: dict[str, int]
 ) -> None:
     await store_diary(ctx)
@@ -143,9 +157,7 @@ async def test_every_period_has_its_timeline(
     assert sum(expected.values()) == out.activity.total == len(out.chunks)
 
 
-async def test_paging_during_changes_misses_and_repeats_nothing(
-    ctx: Context,
-) -> None:
+async def test_pages_skip_and_repeat_no_passage_during_changes(ctx: Context) -> None:
     await store_diary(ctx)
     first = await get_recent(In(limit=2), ctx)
     await store_and_index(ctx, make_source("new", dates=[subtract_days(0) + timedelta(hours=1)]))
@@ -153,15 +165,15 @@ async def test_paging_during_changes_misses_and_repeats_nothing(
     second = await get_recent(In(limit=2, cursor=first.next_cursor), ctx)
     assert list_dates(first) == ["2024-06-12", "2024-06-12"]
     assert [chunk.source_id for chunk in second.chunks] == ["sails", "yeast"]
-    assert (second.next_cursor, second.activity) == (None, None)
+    assert second.next_cursor is None
+    assert second.activity is None
 
 
-async def test_paging_over_midnight_keeps_the_first_days(ctx: Context, app: App) -> None:
+async def test_a_later_page_keeps_the_period_over_midnight(ctx: Context, app: App) -> None:
     await store_diary(ctx)
     first = await get_recent(In(limit=4), ctx)
     app.clock = lambda: NOON + timedelta(days=1)
-    args = In(limit=4, cursor=first.next_cursor)
-    second = await get_recent(args, app.context(Caller(), ctx.database.meter))
+    second = await get_recent(In(limit=4, cursor=first.next_cursor), make_call_context(app))
     assert list_dates(second) == ["2024-06-06"]
     assert (second.first_day, second.last_day) == (first.first_day, first.last_day)
 
@@ -171,12 +183,12 @@ async def test_deleted_passages_are_neither_listed_nor_in_the_activity(ctx: Cont
     await store_and_index(ctx, replace(make_source("bread"), sections=()))
     out = await get_recent(In(), ctx)
     assert out.activity is not None
-    assert (len(out.chunks), out.activity.total) == (2, 2)
-    assert {item.source_id for item in out.activity.top_sources} == {"sails", "yeast"}
+    assert len(out.chunks) == out.activity.total == 2
+    assert {source.source_id for source in out.activity.top_sources} == {"sails", "yeast"}
 
 
 async def truncate_june(ctx: Context) -> None:
-    """Drop all entries from the postings of June but those of one source."""
+    """Leave only the passages of `bread` in the postings of June, as if these were too long."""
     june = ctx.database.client.document("facets/month:2024-06")
     data = (await june.get()).to_dict() or {}
     entries = {name: entry for name, entry in data["postings"].items() if "bread" in name}
@@ -186,16 +198,20 @@ async def truncate_june(ctx: Context) -> None:
 async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) -> None:
     await store_diary(ctx)
     await truncate_june(ctx)
-    own, meter = make_metered_context(app)
-    out = await get_recent(In(), own)
+
+    call_ctx = make_call_context(app)
+    out = await get_recent(In(), call_ctx)
+
     assert out.activity is not None
-    assert {item.date: item.chunks for item in out.activity.timeline} == {
+    assert {entry.date: entry.chunks for entry in out.activity.timeline} == {
         "2024-06-06": 1, "2024-06-10": 2, "2024-06-12": 2
     }  # fmt: skip
-    assert [element.source_id for element in out.activity.top_sources] == ["bread"]
+    assert [source.source_id for source in out.activity.top_sources] == ["bread"]
     assert out.activity.total == 5
     assert out.activity.partial
-    assert get_read_cost(meter) == (2, 5 + (1 + 1) + 2 + 1)
+    passages, sources = 5, 1
+    documents = passages + JUNE_POSTINGS + UNINDEXED_CHECK + sources
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=2, documents=documents)
 
 
 async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App) -> None:
@@ -207,21 +223,21 @@ async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App
         ]
         for start in range(0, len(sources), 20):
             await store_and_index(ctx, *sources[start : start + 20])
-        own, meter = make_metered_context(app)
-        out = await get_recent(In(), own)
-        costs.append(get_read_cost(meter))
+        call_ctx = make_call_context(app)
+        out = await get_recent(In(), call_ctx)
+        costs.append(get_read_cost(call_ctx))
+
     assert out.activity is not None
     assert out.activity.total == 200
-    assert costs[0] == costs[1] == (2, 11 + (1 + 1) + 2 + 20)
+    passages = 10 + NEXT_PASSAGE
+    documents = passages + JUNE_POSTINGS + UNINDEXED_CHECK + MAX_SOURCES
+    assert costs == [ReadCost(round_trips=2, documents=documents)] * 2
 
 
-async def test_only_the_total_counts_unindexed_passages(
-    ctx: Context,
-) -> None:
+async def test_only_the_total_counts_unindexed_passages(ctx: Context) -> None:
     await store_diary(ctx)
-    await Ingestion(ctx.database).save(
-        [chunk_source(make_source("new", dates=[subtract_days(0)]))], NOON
-    )
+    new_source = make_source("new", dates=[subtract_days(0)])
+    await Ingestion(ctx.database).save([chunk_source(new_source)], NOON)
     out = await get_recent(In(), ctx)
     assert out.activity is not None
     assert len(out.chunks) == out.activity.total == 6
@@ -232,7 +248,9 @@ async def test_only_the_total_counts_unindexed_passages(
 async def test_an_empty_period_names_the_newest_passage(ctx: Context) -> None:
     await store_and_index(ctx, make_source("old", dates=[subtract_days(500)]))
     out = await get_recent(In(), ctx)
-    assert (out.chunks, out.activity and out.activity.total) == ([], 0)
+    assert out.chunks == []
+    assert out.activity is not None
+    assert out.activity.total == 0
     assert out.message == (
         "No passage is dated in this period. The newest is from 2023-01-29. To list the passages"
         " of other days, call search_kb with filters.date_range and no query."
@@ -241,7 +259,9 @@ async def test_an_empty_period_names_the_newest_passage(ctx: Context) -> None:
 
 async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await get_recent(In(), ctx)
-    assert (out.chunks, out.next_cursor, out.message) == ([], None, EMPTY_MESSAGE)
+    assert out.chunks == []
+    assert out.next_cursor is None
+    assert out.message == EMPTY_MESSAGE
 
 
 async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> None:
@@ -250,18 +270,19 @@ async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> Non
     out = await get_recent(In(), ctx)
     assert out.activity is not None
     assert out.activity.total == 5
-    assert {item.source_id for item in out.activity.top_sources} == {"sails", "yeast"}
+    assert {source.source_id for source in out.activity.top_sources} == {"sails", "yeast"}
 
 
 async def test_a_card_gives_a_passage_its_summary(ctx: Context) -> None:
-    chunk = (await store_and_index(ctx, make_source("bread", dates=[subtract_days(0)])))[0]
+    [chunk] = await store_and_index(ctx, make_source("bread", dates=[subtract_days(0)]))
     card = {"summary": "Knead.", "takeaways": []}
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
-    assert [item.summary for item in (await get_recent(In(), ctx)).chunks] == ["Knead."]
+    [passage] = (await get_recent(In(), ctx)).chunks
+    assert passage.summary == "Knead."
 
 
 @pytest.mark.parametrize("arguments", [{"period": "last_week"}, {"limit": 0}, {"limit": 51}])
-def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         In(**arguments)
 
@@ -273,14 +294,15 @@ async def test_a_cursor_of_another_period_is_refused(ctx: Context) -> None:
         await get_recent(In(period=Period.TODAY, cursor=cursor), ctx)
 
 
+# A position consists of the time and the id of a passage, and the first and last day as ordinals.
 @pytest.mark.parametrize(
     "position",
     [
-        [10**30, "a", 1, 1],
-        [1, "a/b", 1, 1],
-        [1, "a", 0, 1],
-        [1, "a", 1, 10**9],
-        [1, "a", 1],
+        pytest.param([10**30, "a", 1, 1], id="time after the last date"),
+        pytest.param([1, "a/b", 1, 1], id="slash in the id"),
+        pytest.param([1, "a", 0, 1], id="day before the first date"),
+        pytest.param([1, "a", 1, 10**9], id="day after the last date"),
+        pytest.param([1, "a", 1], id="no last day"),
     ],
 )
 async def test_a_forged_cursor_is_refused(ctx: Context, position: list[str | int]) -> None:
@@ -288,24 +310,29 @@ async def test_a_forged_cursor_is_refused(ctx: Context, position: list[str | int
         await get_recent(In(cursor=encode_cursor(In(), position)), ctx)
 
 
-async def test_a_call_is_two_round_trips_and_a_later_page_one(
-    ctx: Context, app: App, meter: Meter
+async def test_a_first_page_costs_two_round_trips_and_a_later_one_one(
+    ctx: Context, app: App
 ) -> None:
     await store_diary(ctx)
-    own, meter = make_metered_context(app)
-    cursor = (await get_recent(In(limit=2), own)).next_cursor
-    assert get_read_cost(meter) == (2, 3 + (1 + 1) + 2 + 3)
-    own, meter = make_metered_context(app)
-    await get_recent(In(limit=2, cursor=cursor), own)
-    assert get_read_cost(meter) == (1, 3)
+    passages, sources = 2 + NEXT_PASSAGE, 3
+
+    first_ctx = make_call_context(app)
+    cursor = (await get_recent(In(limit=2), first_ctx)).next_cursor
+    documents = passages + JUNE_POSTINGS + UNINDEXED_CHECK + sources
+    assert get_read_cost(first_ctx) == ReadCost(round_trips=2, documents=documents)
+
+    second_ctx = make_call_context(app)
+    await get_recent(In(limit=2, cursor=cursor), second_ctx)
+    assert get_read_cost(second_ctx) == ReadCost(round_trips=1, documents=passages)
 
 
 async def save_links(app: App, count: int) -> None:
+    """Save links, whose pages are not fetched."""
     for number in range(count):
         await call_result(app, "save_link", EDITOR, url=f"{SITE}/{number}")
 
 
-async def test_the_first_page_has_the_five_newest_links(ctx: Context, app: App) -> None:
+async def test_the_first_page_shows_the_five_newest_links(ctx: Context, app: App) -> None:
     await store_diary(ctx)
     await save_links(app, 7)
     out = await get_recent(In(limit=2), ctx)
@@ -318,8 +345,7 @@ async def test_the_first_page_has_the_five_newest_links(ctx: Context, app: App) 
 
 async def test_a_caller_without_a_credential_sees_no_links(app: App) -> None:
     await save_links(app, 1)
-    own, _ = make_metered_context(app)
-    assert (await get_recent(In(), own)).links is None
+    assert (await get_recent(In(), make_call_context(app))).links is None
 
 
 async def test_the_default_page_reads_at_most_40_documents(ctx: Context, app: App) -> None:
@@ -329,6 +355,11 @@ async def test_the_default_page_reads_at_most_40_documents(ctx: Context, app: Ap
         ]
         await store_and_index(ctx, *sources)
     await save_links(app, 7)
-    meter = Meter()
-    await get_recent(In(), app.context(Caller.of("anna"), meter))
-    assert get_read_cost(meter) == (2, 11 + (1 + 1) + 2 + 20 + 5)
+
+    call_ctx = make_call_context(app, Caller.of("anna"))
+    await get_recent(In(), call_ctx)
+
+    passages, links = 10 + NEXT_PASSAGE, 5
+    documents = passages + JUNE_POSTINGS + UNINDEXED_CHECK + MAX_SOURCES + links
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=2, documents=documents)
+    assert documents <= 40

@@ -15,8 +15,9 @@ from shared.runtime.pagination import MAX_PAGE_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
 from tests.support.notes import save_note
 from tests.support.small_sources import (
+    ReadCost,
     get_read_cost,
-    make_metered_context,
+    make_call_context,
     make_source,
     store_and_index,
 )
@@ -29,17 +30,26 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-NO_NOTES = NO_LINKS = 1
-"""A query without results costs a read."""
+NO_NOTES = 1
+"""The query for notes costs a read although it finds none."""
+NO_LINKS = 1
+"""The query for sources that link to a source costs a read although it finds none."""
+NEXT_PASSAGE = 1
+"""A page reads one passage more, which shows whether there is another page."""
+PAGE_START = 2
+"""A later page reads the positions of the passages that were on both sides of its beginning."""
 
 LETTERS = "abcdefgh"
+"""The texts of the passages of the source `letters`."""
 
 
 def list_texts(out: Out) -> list[str]:
+    """Return the texts of the passages on a page."""
     return [chunk.text for chunk in out.chunks]
 
 
-async def page(ctx: Context, cursor: str | None = None, limit: int = 3) -> Out:
+async def get_letters(ctx: Context, cursor: str | None = None, limit: int = 3) -> Out:
+    """Return a page of the source `letters`."""
     return await get_source(In(source_id="letters", limit=limit, cursor=cursor), ctx)
 
 
@@ -87,21 +97,22 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
     }
 
 
-async def test_a_long_passage_is_whole_only_in_full_detail(ctx: Context) -> None:
+async def test_a_long_passage_is_cut_unless_detail_is_full(ctx: Context) -> None:
     chunk = (await store_and_index(ctx, make_source("long", "Many words. " * 40)))[0]
     card = {"summary": "Words.", "takeaways": ["They are many"]}
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
     lean = (await get_source(In(source_id="long"), ctx)).chunks[0]
     full = (await get_source(In(source_id="long", detail="full"), ctx)).chunks[0]
     assert lean.text.endswith("…")
-    assert (full.text, full.takeaways) == (chunk.content, ["They are many"])
+    assert full.text == chunk.content
+    assert full.takeaways == ["They are many"]
 
 
 async def test_passages_come_in_order_over_all_pages(ctx: Context) -> None:
     await store_and_index(ctx, make_source("letters", *LETTERS))
-    first = await page(ctx)
-    second = await page(ctx, first.next_cursor)
-    third = await page(ctx, second.next_cursor)
+    first = await get_letters(ctx)
+    second = await get_letters(ctx, first.next_cursor)
+    third = await get_letters(ctx, second.next_cursor)
     assert [*list_texts(first), *list_texts(second), *list_texts(third)] == list(LETTERS)
     assert third.next_cursor is None
 
@@ -123,34 +134,37 @@ async def test_passages_come_in_order_over_all_pages(ctx: Context) -> None:
 async def test_paging_continues_although_the_source_was_edited(
     ctx: Context, edited: str, expected: str
 ) -> None:
+    """The first page has shown a, b and c."""
     await store_and_index(ctx, make_source("letters", *LETTERS))
-    cursor = (await page(ctx)).next_cursor
+    cursor = (await get_letters(ctx)).next_cursor
     await store_and_index(ctx, make_source("letters", *edited))
-    assert list_texts(await page(ctx, cursor, limit=10)) == list(expected)
+    assert list_texts(await get_letters(ctx, cursor, limit=10)) == list(expected)
 
 
-async def test_a_lost_place_is_a_conflict(ctx: Context) -> None:
+async def test_a_cursor_whose_passages_are_gone_is_a_conflict(ctx: Context) -> None:
+    """The last passage of the first page is gone, and the one after it, too."""
     await store_and_index(ctx, make_source("letters", *LETTERS))
-    cursor = (await page(ctx)).next_cursor
+    cursor = (await get_letters(ctx)).next_cursor
     await store_and_index(ctx, make_source("letters", *"abefgh"))
     with pytest.raises(Conflict, match="Call get_source again without the cursor"):
-        await page(ctx, cursor)
+        await get_letters(ctx, cursor)
 
 
 async def test_the_limit_and_detail_may_change_between_pages(ctx: Context) -> None:
     await store_and_index(ctx, make_source("letters", *LETTERS))
-    cursor = (await page(ctx, limit=2)).next_cursor
+    cursor = (await get_letters(ctx, limit=2)).next_cursor
     args = In(source_id="letters", limit=4, detail="full", cursor=cursor)
     assert list_texts(await get_source(args, ctx)) == list("cdef")
 
 
 async def test_a_page_of_long_passages_ends_early(ctx: Context) -> None:
-    long = [f"{n} " + "word " * 270 for n in range(45)]
-    chunks = await store_and_index(ctx, make_source("letters", *long))
+    texts = [f"{n} " + "word " * 270 for n in range(45)]
+    chunks = await store_and_index(ctx, make_source("letters", *texts))
     args = In(source_id="letters", detail="full", limit=50)
     first = await get_source(args, ctx)
     second = await get_source(args.model_copy(update={"cursor": first.next_cursor}), ctx)
-    assert len(first.model_dump_json(exclude_none=True)) < MAX_PAGE_BYTES + 1_000
+    other_fields = 1_000  # bytes, more than enough for a source without passages
+    assert len(first.model_dump_json(exclude_none=True)) < MAX_PAGE_BYTES + other_fields
     assert [*list_texts(first), *list_texts(second)] == [chunk.content for chunk in chunks]
 
 
@@ -159,7 +173,7 @@ async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
         await get_source(In(source_id="nobody"), ctx)
 
 
-async def test_a_deleted_source_is_gone(ctx: Context) -> None:
+async def test_a_deleted_source_is_not_found(ctx: Context) -> None:
     await store_and_index(ctx, BAKING)
     await store_and_index(ctx, replace(BAKING, sections=()))
     with pytest.raises(NotFound):
@@ -168,11 +182,12 @@ async def test_a_deleted_source_is_gone(ctx: Context) -> None:
 
 async def test_a_cursor_of_another_source_is_refused(ctx: Context) -> None:
     await store_and_index(ctx, make_source("letters", *LETTERS), BAKING)
-    cursor = (await page(ctx)).next_cursor
+    cursor = (await get_letters(ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
         await get_source(In(source_id="baking", cursor=cursor), ctx)
 
 
+# A position consists of the ids of a page's last passage and of the next one, and a number.
 @pytest.mark.parametrize(
     "position", [["a/b/c", "d", 1], ["a", "__x__", 1], ["", "a", 1], ["a", "b", -1], ["a", "b"]]
 )
@@ -181,26 +196,33 @@ async def test_a_forged_cursor_reads_nothing(
 ) -> None:
     forged = encode_cursor(In(source_id="letters"), position)
     with pytest.raises(InvalidInput, match="cursor"):
-        await page(ctx, forged)
+        await get_letters(ctx, forged)
     assert meter.documents_read == 0
 
 
 @pytest.mark.parametrize(
     "arguments", [{}, {"source_id": "a/b"}, {"source_id": "a", "detail": "most"}, {"limit": 51}]
 )
-def test_what_is_missing_or_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
+def test_missing_and_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         In(**arguments)
 
 
-async def test_a_page_costs_one_round_trip_and_a_later_one_two(ctx: Context, app: App) -> None:
+async def test_a_first_page_costs_one_round_trip_and_a_later_one_two(
+    ctx: Context, app: App
+) -> None:
     await store_and_index(ctx, make_source("letters", *LETTERS))
-    own, meter = make_metered_context(app)
-    cursor = (await page(own)).next_cursor
-    assert get_read_cost(meter) == (1, 1 + 4 + NO_NOTES + NO_LINKS)
-    own, meter = make_metered_context(app)
-    await page(own, cursor)
-    assert get_read_cost(meter) == (2, 1 + 2 + 4)
+    source, passages = 1, 3 + NEXT_PASSAGE
+
+    first_ctx = make_call_context(app)
+    cursor = (await get_letters(first_ctx)).next_cursor
+    documents = source + passages + NO_NOTES + NO_LINKS
+    assert get_read_cost(first_ctx) == ReadCost(round_trips=1, documents=documents)
+
+    second_ctx = make_call_context(app)
+    await get_letters(second_ctx, cursor)
+    documents = source + PAGE_START + passages
+    assert get_read_cost(second_ctx) == ReadCost(round_trips=2, documents=documents)
 
 
 async def test_links_are_shown_in_both_directions(ctx: Context) -> None:
@@ -224,31 +246,40 @@ async def test_at_most_thirty_links_are_shown_in_each_direction(ctx: Context) ->
     await store_and_index(ctx, *sources[:20], make_source("hub", links_to=tuple(names)))
     await store_and_index(ctx, *sources[20:])
     out = await get_source(In(source_id="hub"), ctx)
-    assert (len(out.links_to), len(out.linked_from)) == (MAX_LINKS, MAX_LINKS)
+    assert len(out.links_to) == len(out.linked_from) == MAX_LINKS == 30
 
 
-async def test_links_cost_a_round_trip_on_the_first_page_only(ctx: Context, app: App) -> None:
+async def test_links_cost_a_round_trip_and_only_on_the_first_page(ctx: Context, app: App) -> None:
     letters = make_source("letters", *LETTERS, links_to=("a", "b"))
     await store_and_index(ctx, letters, make_source("a", links_to=("letters",)))
-    own, meter = make_metered_context(app)
-    first = await page(own)
-    assert get_read_cost(meter) == (2, 1 + 4 + NO_NOTES + 1 + 2)
-    own, meter = make_metered_context(app)
-    second = await page(own, first.next_cursor)
-    assert get_read_cost(meter) == (2, 1 + 2 + 4)
-    assert (second.links_to, second.linked_from) == ([], [])
+    source, passages, linked_from, links_to = 1, 3 + NEXT_PASSAGE, 1, 2
+
+    first_ctx = make_call_context(app)
+    first = await get_letters(first_ctx)
+    documents = source + passages + NO_NOTES + linked_from + links_to
+    assert get_read_cost(first_ctx) == ReadCost(round_trips=2, documents=documents)
+
+    second_ctx = make_call_context(app)
+    second = await get_letters(second_ctx, first.next_cursor)
+    documents = source + PAGE_START + passages
+    assert get_read_cost(second_ctx) == ReadCost(round_trips=2, documents=documents)
+    assert second.links_to == second.linked_from == []
 
 
 async def test_a_long_note_is_returned_with_its_whole_text(app: App) -> None:
-    """Its passages may overlap, and so do not add up to its text."""
+    """The passages of a note may overlap, and so do not add up to its text."""
     text = "\n\n".join(f"Paragraph {number}: " + "bread and water " * 20 for number in range(20))
-    long, short = await save_note(app, text.strip()), await save_note(app, "Salt slows yeast.")
+    text = text.strip()
+    long_note = await save_note(app, text)
+    short_note = await save_note(app, "Salt slows yeast.")
 
-    async def read(note: dict[str, Any], **more: Any) -> dict[str, Any]:
-        return await call_result(app, "get_source", source_id=note["source_id"], **more)
+    async def read_source(note: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+        return await call_result(app, "get_source", source_id=note["source_id"], **arguments)
 
-    assert (await read(long, detail="full"))["text"] == text.strip()
-    page = await read(long, detail="full", limit=1)
-    assert "text" not in await read(long, detail="full", limit=1, cursor=page["next_cursor"])
-    assert "text" not in await read(long)
-    assert "text" not in await read(short, detail="full")
+    assert (await read_source(long_note, detail="full"))["text"] == text
+    assert "text" not in await read_source(long_note)
+    assert "text" not in await read_source(short_note, detail="full")
+
+    page = {"detail": "full", "limit": 1}
+    cursor = (await read_source(long_note, **page))["next_cursor"]
+    assert "text" not in await read_source(long_note, **page, cursor=cursor)

@@ -1,4 +1,8 @@
-"""`get_stats` counts what the knowledge base contains, and what its jobs still have to do."""
+"""`get_stats` counts what the knowledge base contains, and what its jobs still have to do.
+
+Jobs process each passage in steps: `embed`, `index`, `card`, `cluster` and `extract`. A step is
+pending until its job has done it, and dead-lettered once the job has given up.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +18,33 @@ from tests.support.knowledge import BAKING, SAILING, chunk_source, embed_all, in
 from tests.support.notes import OWNER
 from tests.support.small_sources import (
     NOON,
+    ReadCost,
     get_read_cost,
-    make_metered_context,
+    make_call_context,
     make_source,
     store_and_index,
 )
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_everything_is_counted(ctx: Context) -> None:
-    chunk = (await store_and_index(ctx, BAKING, SAILING))[0]
-    await embed_all(ctx)
-    card = {
-        "knowledge_card": {"summary": "Knead.", "generated_at": NOON},
-        "pending": {"index": NOON},
-    }
-    await set_fields(ctx, f"chunks/{chunk.chunk_id}", card)
+async def add_card(ctx: Context, chunk: Chunk) -> None:
+    """Store a knowledge card, and index the passage again."""
+    card = {"summary": "Knead.", "generated_at": NOON}
+    fields = {"knowledge_card": card, "pending": {"index": NOON}}
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", fields)
     await index_all(ctx)
+
+
+async def test_every_number_of_the_base_is_returned(ctx: Context) -> None:
+    first, *_ = await store_and_index(ctx, BAKING, SAILING)
+    await embed_all(ctx)
+    await add_card(ctx, first)
     await set_fields(ctx, "clusters/c-1", {"name": "Dough", "size": 3})
     assert (await get_stats(In(), ctx)).model_dump() == {
         "chunks": 5,
@@ -54,30 +63,30 @@ async def test_everything_is_counted(ctx: Context) -> None:
     }
 
 
-async def test_an_empty_base_is_all_zeros(ctx: Context) -> None:
+async def test_an_empty_base_has_zeros(ctx: Context) -> None:
     out = await get_stats(In(), ctx)
-    assert (out.chunks, out.sources, out.clusters, out.with_cards) == (0, 0, 0, 0)
-    assert (out.newest, out.top_tags, out.embedding) == (None, [], None)
+    assert out.chunks == out.sources == out.clusters == out.with_cards == 0
+    assert out.top_tags == []
+    assert out.newest is None
+    assert out.embedding is None
 
 
 async def test_pending_steps_are_counted(ctx: Context) -> None:
     await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON)
     out = await get_stats(In(), ctx)
-    assert (out.chunks, out.top_tags) == (3, [])
+    assert out.chunks == 3
+    assert out.top_tags == []  # no passage is indexed
     assert out.waiting == {"embed": 3, "index": 3, "card": 3, "cluster": 0}
 
 
-async def test_deleted_passages_are_not_counted_while_indexed(ctx: Context) -> None:
-    chunk = (await store_and_index(ctx, BAKING, SAILING))[0]
-    card = {
-        "knowledge_card": {"summary": "Knead.", "generated_at": NOON},
-        "pending": {"index": NOON},
-    }
-    await set_fields(ctx, f"chunks/{chunk.chunk_id}", card)
-    await index_all(ctx)
+async def test_deleted_passages_still_in_the_index_are_not_counted(ctx: Context) -> None:
+    first, *_ = await store_and_index(ctx, BAKING, SAILING)
+    await add_card(ctx, first)
     await Ingestion(ctx.database).save([chunk_source(replace(BAKING, sections=()))], NOON)
     out = await get_stats(In(), ctx)
-    assert (out.chunks, out.sources, out.with_cards) == (2, 1, 0)
+    assert out.chunks == 2
+    assert out.sources == 1
+    assert out.with_cards == 0
 
 
 async def test_the_ten_most_common_tags_are_returned(ctx: Context) -> None:
@@ -93,7 +102,10 @@ async def test_the_ten_most_common_tags_are_returned(ctx: Context) -> None:
 async def test_documents_read_do_not_grow_with_the_passages(
     ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A count costs a read for every 1,000 documents, in this test for each document."""
+    """A count costs a read for every 1,000 documents, in this test for each document.
+
+    So a call costs a read for each source, but none for its passages.
+    """
     monkeypatch.setattr("shared.firestore.database.COUNTED_PER_READ", 1)
     costs = []
     for numbers in (range(3), range(3, 40)):
@@ -102,44 +114,53 @@ async def test_documents_read_do_not_grow_with_the_passages(
             for chunk in await store_and_index(ctx, *sources[start : start + 20]):
                 reference = ctx.database.client.document(f"chunks/{chunk.chunk_id}")
                 await reference.update({"pending": {}})
-        own, meter = make_metered_context(app)
-        out = await get_stats(In(), own)
-        trips, reads = get_read_cost(meter)
-        costs.append((trips, reads - out.sources))
-    assert (out.chunks, out.sources) == (120, 40)
+        call_ctx = make_call_context(app)
+        out = await get_stats(In(), call_ctx)
+        cost = get_read_cost(call_ctx)
+        costs.append(cost._replace(documents=cost.documents - out.sources))
+
+    assert out.chunks == 120
+    assert out.sources == 40
     assert costs[0] == costs[1]
 
 
-async def test_an_index_of_an_earlier_release_is_counted(ctx: Context, app: App) -> None:
+async def test_passages_are_counted_in_an_index_of_an_earlier_release(
+    ctx: Context, app: App
+) -> None:
     await store_and_index(ctx, BAKING, SAILING)
     await set_fields(ctx, "meta/lexicon", {"layout": 2})
-    await set_fields(ctx, "facets/position:later", {"df": 1})
-    own, meter = make_metered_context(app)
-    out = await get_stats(In(), own)
+    await set_fields(ctx, "facets/position:later", {"df": 1})  # a wrong count of passages
+    call_ctx = make_call_context(app)
+    out = await get_stats(In(), call_ctx)
     assert out.chunks == 5
     assert out.sources == 2
-    assert meter.round_trips == 2
+    assert get_read_cost(call_ctx).round_trips == 2
 
 
-async def test_a_call_is_one_round_trip(ctx: Context, app: App) -> None:
+async def test_a_call_costs_one_round_trip(ctx: Context, app: App) -> None:
     await store_and_index(ctx, BAKING, SAILING)
-    own, meter = make_metered_context(app)
-    await get_stats(In(), own)
-    counts, names, others = 1 + 4 + 5 + 4, 2 + 1 + 2, 3 + 5
-    assert get_read_cost(meter) == (1, counts + names + others)
+    call_ctx = make_call_context(app)
+    await get_stats(In(), call_ctx)
+
+    indexed = 3 + 1  # first passages of sources, later ones, those with cards, and the totals
+    names = 2 + 1 + 2  # tags, authors and categories
+    queued = 4 + 5  # pending steps, without `extract`, and dead-lettered steps
+    extractions = 4  # a count for each type
+    others = 5  # clusters, sources, the newest passage, the embedding model and search quality
+    documents = indexed + names + queued + extractions + others
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=documents)
 
 
-async def test_a_source_counts_without_its_first_passage(ctx: Context, app: App) -> None:
+async def test_a_source_without_its_first_passage_is_counted(ctx: Context, app: App) -> None:
     first, *_ = await store_and_index(ctx, BAKING, SAILING)
     await call_result(app, "forget", OWNER, chunk_id=first.chunk_id)
     await index_all(ctx)
     out = await get_stats(In(), ctx)
-    assert (out.chunks, out.sources) == (4, 2)
+    assert out.chunks == 4
+    assert out.sources == 2
 
 
-async def test_extraction_is_pending_only_with_a_language_model(
-    ctx: Context,
-) -> None:
+async def test_pending_extraction_is_shown_only_with_a_language_model(ctx: Context) -> None:
     await Ingestion(ctx.database).save([chunk_source(BAKING)], NOON)
     assert "extract" not in (await get_stats(In(), ctx)).waiting
     settings = ctx.settings.model_copy(update={"generation_provider": "vertex"})
@@ -147,46 +168,45 @@ async def test_extraction_is_pending_only_with_a_language_model(
     assert (await get_stats(In(), ctx)).waiting["extract"] == 3
 
 
-async def test_extractions_are_counted_by_type_without_duplicates(
-    ctx: Context,
-) -> None:
-    extracted = {
+async def test_extractions_are_counted_by_type_without_duplicates(ctx: Context) -> None:
+    extractions = {
         "one": ["decision"],
         "two": ["decision", "decision topic:rag"],
         "three": ["pattern"],
+        "duplicate": [],  # a duplicate has no facets
     }
-    for name, facets in (extracted | {"four": []}).items():
+    for name, facets in extractions.items():
         await set_fields(ctx, f"extractions/{name}", {"facets": facets})
     out = await get_stats(In(), ctx)
     assert out.extractions == {"decision": 2, "pattern": 1, "warning": 0, "methodology": 0}
 
 
 async def test_dead_lettered_steps_are_counted(ctx: Context) -> None:
-    chunk, other, _ = await store_and_index(ctx, BAKING)
-    for item, step in ((chunk, "card"), (other, "card"), (other, "embed")):
-        await set_fields(ctx, f"chunks/{item.chunk_id}", {"parked": {step: "It was refused."}})
+    first, second, _ = await store_and_index(ctx, BAKING)
+    for chunk, step in ((first, "card"), (second, "card"), (second, "embed")):
+        await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"parked": {step: "It was refused."}})
     assert (await get_stats(In(), ctx)).parked == {"embed": 1, "card": 2}
 
 
-async def test_search_quality_comes_with_its_nightly_change(
-    ctx: Context,
-) -> None:
+async def test_search_quality_is_shown_with_its_change_since_last_night(ctx: Context) -> None:
+    """The queries `a` and `b` ran in both nights, and only `a` succeeded in both."""
     health = SearchHealth(ctx.database)
-    nights = [
-        NightlyScore(
-            date="2026-03-09", ranks={"a": 1, "b": 4, "c": 0}, model="m", milliseconds=9.0
-        ),
-        NightlyScore(
-            date="2026-03-10", ranks={"a": 2, "b": 0, "d": 1}, model="m", milliseconds=9.0
-        ),
-    ]
-    await health.store_nights(nights[:1])
-    first = {"date": "2026-03-09", "queries": 3, "recall_at_10": 0.667, "mrr": 0.417}
+    not_found = 0
+    first_night = NightlyScore(
+        date="2026-03-09", ranks={"a": 1, "b": 4, "c": not_found}, model="m", milliseconds=9.0
+    )
+    second_night = NightlyScore(
+        date="2026-03-10", ranks={"a": 2, "b": not_found, "d": 1}, model="m", milliseconds=9.0
+    )
+
+    await health.store_nights([first_night])
     out = await get_stats(In(), ctx)
     assert out.health
-    assert out.health.model_dump() == first | {"compared_with_before": None}
-    await health.store_nights(nights)
-    second = {"date": "2026-03-10", "queries": 3, "recall_at_10": 0.667, "mrr": 0.5}
+    expected = {"date": "2026-03-09", "queries": 3, "recall_at_10": 0.667, "mrr": 0.417}
+    assert out.health.model_dump() == expected | {"compared_with_before": None}
+
+    await health.store_nights([first_night, second_night])
     out = await get_stats(In(), ctx)
     assert out.health
-    assert out.health.model_dump() == second | {"compared_with_before": -0.5}
+    expected = {"date": "2026-03-10", "queries": 3, "recall_at_10": 0.667, "mrr": 0.5}
+    assert out.health.model_dump() == expected | {"compared_with_before": -0.5}

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from functions.tools.knowledge.list_clusters.tool import EMPTY_MESSAGE, In, list_clusters
 from shared.core.errors import InvalidInput
 from tests.support.knowledge import set_fields
-from tests.support.small_sources import get_read_cost, make_metered_context
+from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def make_cluster(ctx: Context, cluster_id: str, size: int) -> None:
-    described = {"name": cluster_id.title(), "description": "All of it.", "keywords": ["a", "b"]}
-    await set_fields(ctx, f"clusters/{cluster_id}", described | {"size": size})
+async def store_cluster(ctx: Context, cluster_id: str, size: int) -> None:
+    """Store a cluster that says that it has `size` passages."""
+    fields = {"name": cluster_id.title(), "description": "All of it.", "keywords": ["a", "b"]}
+    await set_fields(ctx, f"clusters/{cluster_id}", fields | {"size": size})
 
 
 async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:
-    await make_cluster(ctx, "bread", 7)
+    await store_cluster(ctx, "bread", 7)
     assert (await list_clusters(In(), ctx)).model_dump() == {
         "clusters": [
             {
@@ -40,23 +41,26 @@ async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:
     }
 
 
-async def test_the_largest_come_first_though_one_is_deleted(ctx: Context) -> None:
+async def test_clusters_are_paged_largest_first_despite_a_deletion(ctx: Context) -> None:
     for name, size in {"a": 1, "b": 5, "c": 5, "d": 9}.items():
-        await make_cluster(ctx, name, size)
+        await store_cluster(ctx, name, size)
     first = await list_clusters(In(limit=2), ctx)
     await ctx.database.client.document("clusters/c").delete()
     second = await list_clusters(In(limit=2, cursor=first.next_cursor), ctx)
-    ids = [item.cluster_id for out in (first, second) for item in out.clusters]
-    assert (ids, second.next_cursor) == (["d", "c", "b", "a"], None)
+    assert [cluster.cluster_id for cluster in first.clusters] == ["d", "c"]
+    assert [cluster.cluster_id for cluster in second.clusters] == ["b", "a"]
+    assert second.next_cursor is None
 
 
-async def test_a_base_without_clusters_says_so(ctx: Context) -> None:
+async def test_a_base_without_clusters_has_a_message(ctx: Context) -> None:
     out = await list_clusters(In(), ctx)
-    assert (out.clusters, out.next_cursor, out.message) == ([], None, EMPTY_MESSAGE)
+    assert out.clusters == []
+    assert out.next_cursor is None
+    assert out.message == EMPTY_MESSAGE
 
 
 @pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": 51}, {"cursor": ""}, {"order": "x"}])
-def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         In(**arguments)
 
@@ -66,9 +70,10 @@ async def test_a_damaged_cursor_is_refused(ctx: Context) -> None:
         await list_clusters(In(cursor="abc"), ctx)
 
 
-async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
+async def test_a_page_costs_one_round_trip(ctx: Context, app: App) -> None:
     for size in range(4):
-        await make_cluster(ctx, f"c{size}", size)
-    own, meter = make_metered_context(app)
-    await list_clusters(In(limit=2), own)
-    assert get_read_cost(meter) == (1, 3)
+        await store_cluster(ctx, f"c{size}", size)
+    call_ctx = make_call_context(app)
+    await list_clusters(In(limit=2), call_ctx)
+    documents = 2 + 1  # one more cluster than the limit shows whether there is another page
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=documents)

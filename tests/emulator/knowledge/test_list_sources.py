@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, chunk_source, set_fields
 from tests.support.small_sources import (
     NOON,
+    ReadCost,
     get_read_cost,
-    make_metered_context,
+    make_call_context,
     make_source,
     store_and_index,
 )
@@ -23,6 +25,7 @@ from tests.support.small_sources import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from functions.tools.knowledge.list_sources.tool import Out
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
@@ -39,17 +42,22 @@ ESSAY = make_source(
 
 async def store_library(ctx: Context) -> None:
     """Store four sources, added an hour apart."""
-    for hours, item in enumerate((EMMA, PERSUASION, WALDEN, ESSAY)):
-        await store_and_index(ctx, item, now=NOON + timedelta(hours=hours))
+    for hours, source in enumerate((EMMA, PERSUASION, WALDEN, ESSAY)):
+        await store_and_index(ctx, source, now=NOON + timedelta(hours=hours))
 
 
-async def list_ids(ctx: Context, **arguments: Any) -> list[str]:
-    """Return the ids on all pages of a list, each of at most two sources."""
+def list_ids(out: Out) -> list[str]:
+    """Return the ids of the sources on a page."""
+    return [source.source_id for source in out.sources]
+
+
+async def list_all_ids(ctx: Context, **arguments: Any) -> list[str]:
+    """Return the ids of the sources on all pages of at most two sources."""
     ids: list[str] = []
     args = In(limit=2, **arguments)
     while True:
         out = await list_sources(args, ctx)
-        ids += [item.source_id for item in out.sources]
+        ids += list_ids(out)
         if out.next_cursor is None:
             return ids
         args = In(limit=2, cursor=out.next_cursor, **arguments)
@@ -93,16 +101,16 @@ async def test_every_field_of_a_source_is_returned(ctx: Context) -> None:
         ({"tag": "novel", "category": "articles"}, []),
     ],
 )
-async def test_all_filters_hold_in_every_order_over_all_pages(
+async def test_sources_that_match_all_filters_are_listed_page_by_page(
     ctx: Context, arguments: dict[str, Any], expected: list[str]
 ) -> None:
     await store_library(ctx)
-    assert await list_ids(ctx, **arguments) == expected
+    assert await list_all_ids(ctx, **arguments) == expected
 
 
-async def test_a_tag_of_one_highlight_finds_its_source(ctx: Context) -> None:
+async def test_a_tag_of_one_passage_finds_its_source(ctx: Context) -> None:
     await store_and_index(ctx, BAKING)
-    assert await list_ids(ctx, tag="Dough") == ["baking"]
+    assert await list_all_ids(ctx, tag="Dough") == ["baking"]
 
 
 async def test_titles_that_differ_only_in_case_are_adjacent(ctx: Context) -> None:
@@ -112,48 +120,47 @@ async def test_titles_that_differ_only_in_case_are_adjacent(ctx: Context) -> Non
         make_source("c", title="APPLE"),
     ]
     await store_and_index(ctx, *sources)
-    assert await list_ids(ctx, order="title") == ["a", "c", "b"]
+    assert await list_all_ids(ctx, order="title") == ["a", "c", "b"]
 
 
 async def test_sources_added_together_are_all_listed(ctx: Context) -> None:
     await store_and_index(ctx, *(make_source(f"s{n}") for n in range(5)))
-    assert await list_ids(ctx) == ["s4", "s3", "s2", "s1", "s0"]
+    assert await list_all_ids(ctx) == ["s4", "s3", "s2", "s1", "s0"]
 
 
-async def test_paging_by_title_during_changes_misses_nothing(
-    ctx: Context,
-) -> None:
+async def test_paging_by_title_skips_no_source_during_changes(ctx: Context) -> None:
     await store_library(ctx)
     first = await list_sources(In(limit=2, order="title"), ctx)
-    gone = make_source("emma", title="emma", author="Jane Austen", tags=("edited",))
-    await store_and_index(
-        ctx, gone, make_source("new", title="Aaa"), make_source("zzz", title="Zzz")
-    )
-    args = In(limit=10, order="title", cursor=first.next_cursor)
-    assert [item.source_id for item in first.sources] == ["essay", "emma"]
-    rest = await list_sources(args, ctx)
-    assert [entry.source_id for entry in rest.sources] == ["persuasion", "walden", "zzz"]
+    edited = replace(EMMA, tags=("edited",))
+    before_cursor, after_cursor = make_source("a", title="Aaa"), make_source("z", title="Zzz")
+    await store_and_index(ctx, edited, before_cursor, after_cursor)
+    second = await list_sources(In(limit=10, order="title", cursor=first.next_cursor), ctx)
+    assert list_ids(first) == ["essay", "emma"]
+    assert list_ids(second) == ["persuasion", "walden", "z"]
 
 
-async def test_a_source_changed_while_paging_comes_first_later(
-    ctx: Context,
-) -> None:
+async def test_a_source_changed_while_paging_moves_to_the_first_page(ctx: Context) -> None:
     await store_library(ctx)
     first = await list_sources(In(limit=2), ctx)
     await store_and_index(ctx, make_source("walden", "Edited."), now=NOON + timedelta(days=1))
-    rest = await list_sources(In(limit=2, cursor=first.next_cursor), ctx)
-    assert [item.source_id for item in rest.sources] == ["persuasion", "emma"]
-    assert (await list_ids(ctx))[0] == "walden"
+    second = await list_sources(In(limit=2, cursor=first.next_cursor), ctx)
+    assert list_ids(first) == ["essay", "walden"]
+    assert list_ids(second) == ["persuasion", "emma"]
+    assert (await list_all_ids(ctx))[0] == "walden"
 
 
 async def test_a_deleted_source_is_no_longer_listed(ctx: Context) -> None:
     await store_library(ctx)
-    await store_and_index(ctx, type(WALDEN)("walden", "Walden"))
-    assert await list_ids(ctx) == ["essay", "persuasion", "emma"]
+    await store_and_index(ctx, replace(WALDEN, sections=()))
+    assert await list_all_ids(ctx) == ["essay", "persuasion", "emma"]
 
 
 async def store_310_sources(ctx: Context, tagged: Collection[int]) -> None:
-    """Store sources by the author `a`, some of them with the tag `t`."""
+    """Store sources by the author `a`, some of them with the tag `t`.
+
+    A call that filters by both has the database filter by the author, and checks the tags of at
+    most 300 sources.
+    """
     for n in range(310):
         source = {"title": f"{n:03d}", "type": "books", "source": "file", "chunk_count": 1}
         facets = ["author:a", "tag:t"] if n in tagged else ["author:a"]
@@ -161,9 +168,7 @@ async def store_310_sources(ctx: Context, tagged: Collection[int]) -> None:
         await set_fields(ctx, f"sources/s{n:03d}", source)
 
 
-async def test_no_match_among_the_first_sources_names_the_filter_of_the_database(
-    ctx: Context,
-) -> None:
+async def test_a_page_without_a_match_names_the_filter_and_continues(ctx: Context) -> None:
     await store_310_sources(ctx, {305})
     args = In(author="a", tag="t", order="title", limit=5)
     first = await list_sources(args, ctx)
@@ -173,22 +178,24 @@ async def test_no_match_among_the_first_sources_names_the_filter_of_the_database
         " next_cursor."
     )
     second = await list_sources(args.model_copy(update={"cursor": first.next_cursor}), ctx)
-    assert [source.source_id for source in second.sources] == ["s305"]
+    assert list_ids(second) == ["s305"]
 
 
 async def test_matches_far_apart_are_found_page_by_page(ctx: Context) -> None:
     await store_310_sources(ctx, {5, 305})
-    first = await list_sources(In(author="a", tag="t", order="title", limit=5), ctx)
-    assert [item.source_id for item in first.sources] == ["s005"]
-    args = In(author="a", tag="t", order="title", limit=5, cursor=first.next_cursor)
-    second = await list_sources(args, ctx)
-    assert [entry.source_id for entry in second.sources] == ["s305"]
+    args = In(author="a", tag="t", order="title", limit=5)
+    first = await list_sources(args, ctx)
+    assert list_ids(first) == ["s005"]
+    second = await list_sources(args.model_copy(update={"cursor": first.next_cursor}), ctx)
+    assert list_ids(second) == ["s305"]
     assert second.next_cursor is None
 
 
 async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await list_sources(In(), ctx)
-    assert (out.sources, out.next_cursor, out.message) == ([], None, EMPTY_MESSAGE)
+    assert out.sources == []
+    assert out.next_cursor is None
+    assert out.message == EMPTY_MESSAGE
 
 
 async def test_an_unknown_name_comes_with_similar_names(ctx: Context) -> None:
@@ -200,36 +207,37 @@ async def test_an_unknown_name_comes_with_similar_names(ctx: Context) -> None:
     )
 
 
-async def test_an_unknown_name_may_have_no_similar_one(ctx: Context) -> None:
+async def test_an_unknown_name_may_come_without_similar_names(ctx: Context) -> None:
     await store_library(ctx)
     out = await list_sources(In(category="xyz"), ctx)
     assert out.message == "There is no category 'xyz', nor any like it."
 
 
-async def test_mutually_exclusive_filters_are_named(ctx: Context) -> None:
+async def test_filters_without_a_common_source_are_named(ctx: Context) -> None:
     await store_library(ctx)
     out = await list_sources(In(author="Jane Austen", tag="nature"), ctx)
-    message = (
+    assert out.sources == []
+    assert out.message == (
         "No source has author 'Jane Austen' and tag 'nature' together. Leave one of the filters"
         " out."
     )
-    assert (out.sources, out.message) == ([], message)
 
 
-async def test_a_name_found_only_in_the_index_is_gone(
-    ctx: Context,
-) -> None:
+async def test_a_name_whose_sources_are_deleted_has_a_message(ctx: Context) -> None:
+    """The index still contains the name, because the index job has not run."""
     await store_library(ctx)
-    await Ingestion(ctx.database).save([chunk_source(type(WALDEN)("walden", "Walden"))], NOON)
+    await Ingestion(ctx.database).save([chunk_source(replace(WALDEN, sections=()))], NOON)
     out = await list_sources(In(tag="nature"), ctx)
-    message = "No source with tag 'nature' is left. List sources without a filter instead."
-    assert (out.sources, out.message) == ([], message)
+    assert out.sources == []
+    assert out.message == (
+        "No source with tag 'nature' is left. List sources without a filter instead."
+    )
 
 
 @pytest.mark.parametrize(
     "arguments", [{"limit": 0}, {"limit": 51}, {"order": "size"}, {"author": " "}, {"cursor": "?"}]
 )
-def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         In(**arguments)
 
@@ -242,24 +250,29 @@ async def test_a_cursor_of_other_filters_is_refused(ctx: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "documents"),
     [
-        ({"limit": 2}, (1, 3)),
-        ({"limit": 2, "order": "title", "author": "Jane Austen"}, (1, 2)),
-        ({"author": "H. D. Thoreau", "category": "books"}, (1, 2)),
+        # two sources, and one more that shows whether there is another page
+        ({"limit": 2}, 2 + 1),
+        # all sources by the author
+        ({"limit": 2, "order": "title", "author": "Jane Austen"}, 2),
+        # all sources by the author, whatever their category
+        ({"author": "H. D. Thoreau", "category": "books"}, 2),
     ],
 )
-async def test_a_page_is_one_round_trip(
-    ctx: Context, app: App, arguments: dict[str, Any], expected: tuple[int, int]
+async def test_a_page_costs_one_round_trip(
+    ctx: Context, app: App, arguments: dict[str, Any], documents: int
 ) -> None:
     await store_library(ctx)
-    own, meter = make_metered_context(app)
-    await list_sources(In(**arguments), own)
-    assert get_read_cost(meter) == expected
+    call_ctx = make_call_context(app)
+    await list_sources(In(**arguments), call_ctx)
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=documents)
 
 
-async def test_explaining_an_empty_list_is_one_more_round_trip(ctx: Context, app: App) -> None:
+async def test_explaining_an_empty_list_costs_another_round_trip(ctx: Context, app: App) -> None:
     await store_library(ctx)
-    own, meter = make_metered_context(app)
-    await list_sources(In(author="Nobody"), own)
-    assert get_read_cost(meter) == (2, 1 + 2 + 1)
+    call_ctx = make_call_context(app)
+    await list_sources(In(author="Nobody"), call_ctx)
+    no_sources, authors, no_name = 1, 2, 1  # a query without results costs a read
+    documents = no_sources + authors + no_name
+    assert get_read_cost(call_ctx) == ReadCost(round_trips=2, documents=documents)

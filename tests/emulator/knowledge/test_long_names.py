@@ -1,4 +1,8 @@
-"""Names that grow when they are folded: one letter of Arabic script becomes eighteen."""
+"""Tools accept names that grow when the index normalizes them.
+
+The index compares names without regard to case and to the form of letters. It turns one letter of
+Arabic script into eighteen, and an id of Firestore has at most 1,500 bytes.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LETTER: Final = "\ufdfa"
+"""A letter that stands for a phrase of 18 characters, or 33 bytes."""
 LONG: Final = LETTER * 200
-"""The longest names that arguments accept; folded, 3,600 and 6,600 bytes."""
-ALL: Final[dict[str, Tool[Any, Any]]] = {
+"""A name that has 600 bytes as it is, and 6,600 when it is normalized."""
+TOOLS_BY_NAME: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool
     for tool in (
         *TOOLS.values(), COMPLETE_NAME, LIST_SOURCES, LIST_TAGS, SEARCH_KB, SEARCH_TRACES
@@ -39,7 +44,8 @@ ALL: Final[dict[str, Tool[Any, Any]]] = {
 
 async def get_result(app: App, name: str, /, **arguments: Any) -> Mapping[str, Any]:
     """Return the result of a call that succeeds."""
-    answer = await invoke(ALL[name], make_call_request(ALL[name], Caller(), arguments), app)
+    tool = TOOLS_BY_NAME[name]
+    answer = await invoke(tool, make_call_request(tool, Caller(), arguments), app)
     assert answer.error is None, answer.error
     assert answer.result is not None
     return answer.result
@@ -68,14 +74,14 @@ async def get_result(app: App, name: str, /, **arguments: Any) -> Mapping[str, A
         ("search_kb", {"query": "bread", "filters": {"tags": [LONG]}}),
     ],
 )
-async def test_an_unknown_name_of_any_length_finds_nothing(
+async def test_a_long_unknown_name_finds_nothing(
     ctx: Context, app: App, name: str, arguments: dict[str, Any]
 ) -> None:
     [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, make_decision(), "baking"))
     result = await get_result(app, name, **arguments)
-    lists = ("results", "topics", "tags", "sources", "names")
-    assert [item for key in lists for item in result.get(key, [])] == []
+    for field in ("results", "topics", "tags", "sources", "names"):
+        assert result.get(field, []) == []
 
 
 @pytest.mark.parametrize(
@@ -91,11 +97,11 @@ async def test_an_unknown_name_of_any_length_finds_nothing(
         ("search_kb", {"query": "gold", "filters": {"tags": [LONG]}}),
     ],
 )
-async def test_a_known_name_of_any_length_finds_its_passage(
+async def test_a_long_known_name_finds_its_source(
     ctx: Context, app: App, name: str, arguments: dict[str, Any]
 ) -> None:
-    long = make_source("long", "Gold.", title=LONG, author=LONG, category=LONG, tags=(LONG,))
-    await store_sources(ctx, long)
+    source = make_source("long", "Gold.", title=LONG, author=LONG, category=LONG, tags=(LONG,))
+    await store_sources(ctx, source)
     result = await get_result(app, name, **arguments)
-    key = "sources" if name == "list_sources" else "results"
-    assert [item["source_id"] for item in result[key]] == ["long"]
+    field = "sources" if name == "list_sources" else "results"
+    assert [match["source_id"] for match in result[field]] == ["long"]

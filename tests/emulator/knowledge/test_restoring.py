@@ -1,4 +1,9 @@
-"""Restoring with the tool `forget`, after what the passages refer to has changed."""
+"""The tool `forget` restores passages although what they refer to has changed meanwhile.
+
+An extraction is a decision or the like that was found in a passage. Of several similar ones, tools
+show the original and hide the duplicates. When the original is forgotten, a job promotes a
+duplicate, which tools then show.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,10 @@ import pytest
 
 from functions.jobs.repair.job import repair
 from shared.extractions.upkeep import promote_duplicates
-from shared.runtime.context import App
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedApp, call_after, call_before
+from tests.support.commit_hooks import call_after, call_before
 from tests.support.database_state import describe_differences
-from tests.support.extractions import (
-    make_decision,
-    make_extraction,
-    store_extractions,
-)
-from tests.support.fakes.embedder import WordEmbedder
+from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.forgetting import (
     CARD,
     LONG,
@@ -30,24 +29,20 @@ from tests.support.forgetting import (
     store_base,
 )
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import (
-    BAKING,
-    SAILING,
-    index_all,
-    set_fields,
-    store_sources,
-)
+from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_result
 
 if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
+    from shared.runtime.context import App, Context
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_restored_passage_is_as_it_was(app: App, ctx: Context) -> None:
+async def test_a_restored_passage_has_its_card_cluster_and_extractions(
+    app: App, ctx: Context
+) -> None:
     chunks = await store_base(ctx)
     await index_all(ctx)
     before = await read_knowledge(ctx)
@@ -60,48 +55,52 @@ async def test_a_restored_passage_is_as_it_was(app: App, ctx: Context) -> None:
 
 
 async def test_a_passage_is_restored_after_it_left_the_index(app: App, ctx: Context) -> None:
-    """A duplicate that took the place of a forgotten extraction stays beside the restored one."""
+    """A duplicate that was promoted for a forgotten extraction stays next to the restored one."""
     chunks = await store_base(ctx)
+    original, duplicate = chunks[0].chunk_id, chunks[3].chunk_id
     await index_all(ctx)
-    await forget(app, chunk_id=chunks[0].chunk_id)
+
+    await forget(app, chunk_id=original)
     await index_all(ctx)
     [promoted] = (await call_result(app, "get_decisions", OWNER))["results"]
-    assert promoted["chunk_id"] == chunks[3].chunk_id
-    await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False)
+    assert promoted["chunk_id"] == duplicate
+
+    await forget(app, chunk_id=original, forgotten=False)
     await index_all(ctx)
     decisions = (await call_result(app, "get_decisions", OWNER))["results"]
-    assert {item["chunk_id"] for item in decisions} == {chunks[0].chunk_id, chunks[3].chunk_id}
-    chunk = await call_result(app, "get_chunk", OWNER, chunk_id=chunks[0].chunk_id)
+    assert {decision["chunk_id"] for decision in decisions} == {original, duplicate}
+    chunk = await call_result(app, "get_chunk", OWNER, chunk_id=original)
     assert chunk["knowledge_card"]["summary"] == CARD["summary"]
     assert chunk["cluster"]["cluster_name"] == "Dough"
-    assert chunks[0].chunk_id in await search_ids(app, "knead")
+    assert original in await search_ids(app, "knead")
     assert (await repair(ctx, make_ample_budget())).counts == {}
 
 
-async def test_a_restored_duplicate_without_its_original_is_shown(app: App, ctx: Context) -> None:
-    chunks = await store_base(ctx)
-    await forget(app, chunk_id=chunks[3].chunk_id)
-    await forget(app, source_id="baking")
+async def test_a_duplicate_restored_without_its_original_is_shown(app: App, ctx: Context) -> None:
+    duplicate = (await store_base(ctx))[3].chunk_id
+    await forget(app, chunk_id=duplicate)
+    await forget(app, source_id="baking")  # with the original
     await index_all(ctx)
-    await forget(app, chunk_id=chunks[3].chunk_id, forgotten=False)
-    [visible] = (await call_result(app, "get_decisions", OWNER))["results"]
-    assert visible["chunk_id"] == chunks[3].chunk_id
+    await forget(app, chunk_id=duplicate, forgotten=False)
+    [decision] = (await call_result(app, "get_decisions", OWNER))["results"]
+    assert decision["chunk_id"] == duplicate
 
 
-@pytest.mark.parametrize("original", [0, -1])
-async def test_duplicates_of_many_passages_come_back_hidden(
-    app: App, ctx: Context, original: int
+@pytest.mark.parametrize("position", [0, -1])
+async def test_restored_duplicates_stay_hidden_by_their_original(
+    app: App, ctx: Context, position: int
 ) -> None:
-    """The original is among the first or the last passages that are restored."""
+    """The original belongs to the first or the last passage that is restored."""
     chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
-    first = make_extraction(chunks[original], make_decision(), "flour")
-    copies = [
-        make_extraction(chunk, make_decision(), "flour", duplicate_of=first.extraction_id)
+    original = make_extraction(chunks[position], make_decision(), "flour")
+    duplicates = [
+        make_extraction(chunk, make_decision(), "flour", duplicate_of=original.extraction_id)
         for chunk in (chunks[5], chunks[30], chunks[55])
     ]
-    await store_extractions(ctx, first, *copies)
+    await store_extractions(ctx, original, *duplicates)
     await index_all(ctx)
     before = await read_knowledge(ctx)
+
     await forget(app, source_id="long")
     await promote_duplicates(ctx, make_ample_budget(), Report())
     await forget(app, source_id="long", forgotten=False)
@@ -110,51 +109,47 @@ async def test_duplicates_of_many_passages_come_back_hidden(
     assert describe_differences(before, await read_knowledge(ctx)) == ""
 
 
-async def test_no_job_promotes_a_duplicate_before_its_original_is_back(
-    settings: Settings, ctx: Context
+async def test_a_duplicate_is_not_promoted_while_its_source_is_restored(
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
-    """Jobs run after each commit of the restoration."""
+    """The job runs after a commit that has restored the duplicate but not the original."""
     chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
     original = make_extraction(chunks[-1], make_decision(), "flour")
-    copy = make_extraction(chunks[0], make_decision(), duplicate_of=original.extraction_id)
-    await store_extractions(ctx, original, copy)
+    duplicate = make_extraction(chunks[0], make_decision(), duplicate_of=original.extraction_id)
+    await store_extractions(ctx, original, duplicate)
     before = await read_knowledge(ctx)
-    calm = App(settings, embedder=WordEmbedder())
-    await forget(calm, source_id="long")
+    await forget(app, source_id="long")
 
     async def promote() -> None:
         await promote_duplicates(ctx, make_ample_budget(), Report())
 
-    watched = WatchedApp(settings, call_after(2, promote), embedder=WordEmbedder())
-    await forget(watched, source_id="long", forgotten=False)
+    racing = make_watched_app(call_after(2, promote))
+    await forget(racing, source_id="long", forgotten=False)
     await promote()
     await index_all(ctx)
     assert describe_differences(before, await read_knowledge(ctx)) == ""
-    await calm.aclose()
-    await watched.aclose()
 
 
-async def test_a_passage_is_not_restored_while_its_source_is_forgotten(
-    settings: Settings, app: App, ctx: Context
+async def test_a_passage_cannot_be_restored_while_its_source_is_moved(
+    app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     chunks = await store_sources(ctx, BAKING)
     await forget(app, chunk_id=chunks[0].chunk_id)
     codes: list[str] = []
 
-    async def restore_meanwhile() -> None:
+    async def restore_during_move() -> None:
         chunk_id = chunks[0].chunk_id
         answer = await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
         codes.append(answer.error.code if answer.error else "")
 
-    racing = WatchedApp(settings, call_before(3, restore_meanwhile), embedder=WordEmbedder())
+    racing = make_watched_app(call_before(3, restore_during_move))
     await forget(racing, source_id="baking")
-    await racing.aclose()
     assert codes == ["CONFLICT"]
     await index_all(ctx)
     assert await read_documents(ctx, "chunks") == {}
 
 
-async def test_a_restored_passage_follows_its_source_with_the_next_ingest(
+async def test_the_next_ingest_gives_a_restored_passage_the_new_title(
     app: App, ctx: Context
 ) -> None:
     chunks = await store_sources(ctx, BAKING)
@@ -166,7 +161,7 @@ async def test_a_restored_passage_follows_its_source_with_the_next_ingest(
     assert (await read_documents(ctx, "chunks"))[chunks[0].chunk_id]["title"] == edited.title
 
 
-async def test_a_passage_does_not_come_back_without_its_source(app: App, ctx: Context) -> None:
+async def test_a_passage_cannot_be_restored_without_its_source(app: App, ctx: Context) -> None:
     chunks = await store_sources(ctx, SAILING)
     await forget(app, chunk_id=chunks[0].chunk_id)
     await forget(app, source_id="sailing")
@@ -181,7 +176,7 @@ async def test_a_vector_of_another_model_is_not_restored(app: App, ctx: Context)
     await forget(app, source_id="sailing")
     await set_fields(ctx, "meta/embedding", {"model": "other-model"})
     await forget(app, source_id="sailing", forgotten=False)
-    assert await read_documents(ctx, "extractions") == {}
+    assert await read_documents(ctx, "extractions") == {}  # their vectors are of the former model
     stored = (await read_documents(ctx, "chunks"))[chunks[3].chunk_id]
     assert "embedding" not in stored
     assert "extract" in stored["pending"]

@@ -1,9 +1,9 @@
-"""`save_link` queues an address, and says what becomes of it."""
+"""`save_link` queues the address of a web page, which the ingest job fetches and stores."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -38,49 +38,63 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 URL = f"{SITE}/essay"
-OTHER = Caller.of("eve", role=Role.EDITOR)
+OTHER_EDITOR = Caller.of("eve", role=Role.EDITOR)
+
+
+class Deployment(NamedTuple):
+    """An app as in the cloud, and the server by which it starts the ingest job."""
+
+    app: App
+    scheduler: FakeCloudScheduler
 
 
 @pytest.fixture
-async def cloud(project: str) -> AsyncIterator[App]:
-    """An app that answers as a deployment."""
+async def cloud_app(project: str) -> AsyncIterator[App]:
+    """An app that answers as a deployment whose job starts every hour."""
     opened = App(Settings(google_cloud_project=project, public_url="https://carrel.example"))
     yield opened
     await opened.aclose()
 
 
 async def save(app: App, caller: Caller = EDITOR, /, **arguments: Any) -> dict[str, Any]:
+    """Call the tool for `URL`, and return its result."""
     return await call_result(app, "save_link", caller, **{"url": URL} | arguments)
 
 
-async def test_a_link_waits_to_be_fetched(app: App, ctx: Context) -> None:
+async def test_a_saved_link_waits_to_be_fetched(app: App, ctx: Context) -> None:
     out = await save(app, title="Reefs", tags=["sea", "#sea"])
     link = await read_only_link(ctx)
-    assert (link.url, link.title, link.tags) == (URL, "Reefs", ("sea",))
-    assert (link.saved_by, link.state, link.tries) == ("ed", "waiting", 0)
+    assert link.url == URL
+    assert link.title == "Reefs"
+    assert link.tags == ("sea",)
+    assert link.saved_by == "ed"
+    assert link.state == "waiting"
+    assert link.tries == 0
     assert link.due_at == link.requested_at
-    assert (out["source_id"], out["state"]) == (link.source_id, "waiting")
+    assert out["source_id"] == link.source_id
+    assert out["state"] == "waiting"
     assert out["stored_before"] is False
 
 
 async def test_a_call_costs_two_round_trips(app: App) -> None:
     answer = await call(app, "save_link", EDITOR, url=URL)
-    assert (answer.receipt.round_trips, answer.receipt.documents_read) == (2, 3)
+    assert answer.receipt.round_trips == 2
+    assert answer.receipt.documents_read == 3  # the link, its source and what was forgotten
     assert answer.receipt.documents_written == 2  # the link and the record of the call
 
 
-async def test_a_deployment_says_by_when_it_is_there(cloud: App) -> None:
-    out = await save(cloud)
-    due = datetime.fromisoformat(out["expected_by"])
-    assert due.minute == 10
-    assert f"by {out['expected_by']}" in await call_text(cloud, "save_link", EDITOR, url=URL)
+async def test_a_deployment_says_when_the_page_will_be_stored(cloud_app: App) -> None:
+    """The job starts at the full hour, and ten minutes are enough for it."""
+    out = await save(cloud_app)
+    assert datetime.fromisoformat(out["expected_by"]).minute == 10
+    assert f"by {out['expected_by']}" in await call_text(cloud_app, "save_link", EDITOR, url=URL)
 
 
 @pytest.fixture
-async def scheduled(
+async def deployment(
     project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[App, FakeCloudScheduler]]:
-    """A deployment whose job is started by a server of the test."""
+) -> AsyncIterator[Deployment]:
+    """A deployment that starts the job on each call."""
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(write_credentials_file(tmp_path)))
     with FakeCloudScheduler() as scheduler:
         settings = Settings(
@@ -89,90 +103,109 @@ async def scheduled(
             ingest_start_url=scheduler.start_url,
         )
         opened = App(settings)
-        yield opened, scheduler
+        yield Deployment(opened, scheduler)
         await opened.aclose()
 
 
-async def test_a_deployment_starts_the_job(scheduled: tuple[App, FakeCloudScheduler]) -> None:
-    app, scheduler = scheduled
+async def test_a_deployment_starts_the_ingest_job(deployment: Deployment) -> None:
+    app, scheduler = deployment
     out = await save(app)
-    assert (out["started"], scheduler.started_jobs) == (True, [(JOB, "a-test")])
+    assert out["started"] is True
+    assert scheduler.started_jobs == [(JOB, "a-test")]
+
     again = await save(app)  # the job may have been busy
-    assert (again["started"], len(scheduler.started_jobs)) == (True, 2)
+    assert again["started"] is True
+    assert len(scheduler.started_jobs) == 2
+
     text = await call_text(app, "save_link", EDITOR, url=f"{URL}/2")
     assert "search finds it within 20 minutes, 20" in text
 
 
 @pytest.mark.parametrize("status", [403, 404, 429, 503])
 async def test_a_link_is_queued_although_the_job_does_not_start(
-    scheduled: tuple[App, FakeCloudScheduler], ctx: Context, status: int
+    deployment: Deployment, ctx: Context, status: int
 ) -> None:
-    app, scheduler = scheduled
+    app, scheduler = deployment
     scheduler.status = status
     out = await save(app)
-    assert (out["started"], scheduler.started_jobs) == (False, [])
+    assert out["started"] is False
+    assert scheduler.started_jobs == []
     assert (await read_only_link(ctx)).state == "waiting"
 
 
-async def test_taking_a_link_back_starts_nothing(scheduled: tuple[App, FakeCloudScheduler]) -> None:
-    app, scheduler = scheduled
+async def test_cancelling_a_link_does_not_start_the_job(deployment: Deployment) -> None:
+    app, scheduler = deployment
     await save(app)
     out = await save(app, cancel=True)
-    assert (out["started"], len(scheduler.started_jobs)) == (False, 1)
+    assert out["started"] is False
+    assert len(scheduler.started_jobs) == 1
 
 
-async def test_a_laptop_fetches_at_once(app: App) -> None:
+async def test_a_local_server_promises_the_page_in_minutes(app: App) -> None:
     assert "expected_by" not in await save(app)
     assert "in a minute or two" in await call_text(app, "save_link", EDITOR, url=f"{URL}/2")
 
 
 @given(st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 - hypothesis adds the zone
-def test_the_next_full_hour_is_after_the_call(now: datetime) -> None:
+def test_the_next_fetch_is_within_an_hour_of_the_call(now: datetime) -> None:
     fetched_at = compute_expected_by(now).replace(minute=0)
     assert 0 < (fetched_at - now).total_seconds() <= 3600
 
 
-async def test_a_link_that_waits_is_not_queued_twice(app: App, ctx: Context) -> None:
+async def test_a_waiting_link_is_not_queued_twice(app: App, ctx: Context) -> None:
     first = await save(app, tags=["sea"])
     before = await read_only_link(ctx)
-    again = await save(app, OTHER, url=f"{URL}?utm_source=feed#part")
+    again = await save(app, OTHER_EDITOR, url=f"{URL}?utm_source=feed#part")
     assert "undo" in first
     assert "undo" not in again
     assert await read_only_link(ctx) == before
 
 
-async def test_a_given_title_is_added_to_a_link_that_waits(app: App, ctx: Context) -> None:
+async def test_a_title_is_added_to_a_waiting_link_without_one(app: App, ctx: Context) -> None:
     await save(app, tags=["sea"])
-    await save(app, OTHER, title="Reefs")
+    await save(app, OTHER_EDITOR, title="Reefs")
     link = await read_only_link(ctx)
-    assert (link.title, link.tags, link.saved_by) == ("Reefs", ("sea",), "ed")
+    assert link.title == "Reefs"
+    assert link.tags == ("sea",)
+    assert link.saved_by == "ed"
 
 
-async def test_undo_takes_a_link_back_and_restores_it(app: App, ctx: Context) -> None:
+def remove_times(links: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the documents of links without the times of the call."""
+    times = {"requested_at", "due_at"}
+    return {
+        link_id: {name: value for name, value in link.items() if name not in times}
+        for link_id, link in links.items()
+    }
+
+
+async def test_cancelling_a_link_can_be_undone(app: App, ctx: Context) -> None:
     out = await save(app, title="Reefs", tags=["sea"])
     before = await read_documents(ctx, "links")
+
     cancelled = await call_result(app, out["undo"]["tool"], EDITOR, **out["undo"]["arguments"])
     assert cancelled["state"] == "cancelled"
     assert await read_documents(ctx, "links") == {}
+
     undo = cancelled["undo"]
     await call_result(app, undo["tool"], EDITOR, **undo["arguments"])
-    [(name, link)] = (await read_documents(ctx, "links")).items()
-    times = ("requested_at", "due_at")
-    assert {**link, **{time: before[name][time] for time in times}} == before[name]
+    after = await read_documents(ctx, "links")
+    assert remove_times(after) == remove_times(before)
 
 
-async def test_only_its_user_and_an_owner_take_a_link_back(app: App, ctx: Context) -> None:
+async def test_only_its_user_or_an_owner_can_cancel_a_link(app: App, ctx: Context) -> None:
     await save(app)
-    error = await call_error(app, "save_link", OTHER, url=URL, cancel=True)
+    error = await call_error(app, "save_link", OTHER_EDITOR, url=URL, cancel=True)
     assert error.code == "FORBIDDEN"
     assert (await read_only_link(ctx)).state == "waiting"
     await save(app, OWNER, cancel=True)
     assert await read_documents(ctx, "links") == {}
 
 
-async def test_there_is_nothing_to_take_back(app: App, ctx: Context) -> None:
+async def test_an_unknown_or_stored_link_cannot_be_cancelled(app: App, ctx: Context) -> None:
     error = await call_error(app, "save_link", OWNER, url=URL, cancel=True)
     assert error.code == "NOT_FOUND"
+
     await save(app)
     with serve_site(essay=page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
@@ -186,21 +219,22 @@ async def test_a_stored_page_is_fetched_again(app: App, ctx: Context) -> None:
     with serve_site(essay=page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
         out = await save(app)
-        assert (out["stored_before"], out["state"]) == (True, "waiting")
+        assert out["stored_before"] is True
+        assert out["state"] == "waiting"
         site.pages["/essay"] = page(f"{ESSAY} Twice.")
         await fetch_due_links(ctx, site)
     assert list(await read_chunks_by_text(ctx)) == [f"{ESSAY} Twice."]
 
 
-@pytest.mark.parametrize("given", [{"title": "Mine"}, {"tags": ["mine"]}])
-async def test_title_and_tags_of_a_stored_page_stay(
-    app: App, ctx: Context, given: dict[str, Any]
+@pytest.mark.parametrize("changes", [{"title": "Mine"}, {"tags": ["mine"]}])
+async def test_save_link_cannot_change_a_stored_page(
+    app: App, ctx: Context, changes: dict[str, Any]
 ) -> None:
-    """Editors do not rename or retag what others saved."""
+    """Else an editor could rename or retag pages that other users have saved."""
     await save(app)
     with serve_site(essay=page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
-    error = await call_error(app, "save_link", EDITOR, url=URL, **given)
+    error = await call_error(app, "save_link", EDITOR, url=URL, **changes)
     assert error.code == "CONFLICT"
     assert "edit_source" in error.message
 
@@ -210,10 +244,12 @@ async def test_a_forgotten_page_is_not_queued(app: App, ctx: Context) -> None:
     with serve_site(essay=page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
         await call_result(app, "forget", OWNER, source_id=out["source_id"])
+
         error = await call_error(app, "save_link", EDITOR, url=URL)
         assert error.code == "CONFLICT"
-        restore = {"source_id": out["source_id"], "forgotten": False}
         assert f'"{out["source_id"]}", "forgotten": false' in error.message
+
+        restore = {"source_id": out["source_id"], "forgotten": False}
         await call_result(app, "forget", OWNER, **restore)
         assert (await save(app))["stored_before"] is True
 
@@ -230,7 +266,7 @@ async def test_a_forgotten_page_is_not_queued(app: App, ctx: Context) -> None:
         " ",
     ],
 )
-async def test_other_addresses_are_refused(app: App, ctx: Context, url: str) -> None:
+async def test_private_and_invalid_addresses_are_refused(app: App, ctx: Context, url: str) -> None:
     error = await call_error(app, "save_link", EDITOR, url=url)
     assert error.code == "VALIDATION_ERROR"
     assert "secret" not in error.message

@@ -1,4 +1,4 @@
-"""A source that the database rejects leaves no documents and does not block others."""
+"""A new source that the database refuses leaves no documents, and other sources are stored."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Section, Source
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import call_before
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
 
 if TYPE_CHECKING:
-    from shared.core.settings import Settings
     from shared.runtime.context import Context
+    from tests.emulator.knowledge.conftest import MakeWatchedApp
 
 pytestmark = pytest.mark.anyio
 
@@ -30,53 +30,58 @@ LEDGER = Source(
     "ledger",
     "Ledger",
     sections=tuple(
-        Section(f"Entry {place}.", tags=tuple(f"{place}.{n}" + "x" * 190 for n in range(20)))
-        for place in range(300)
+        Section(f"Entry {number}.", tags=tuple(f"{number}.{n}" + "x" * 190 for n in range(20)))
+        for number in range(300)
     ),
 )
-"""A source whose chunks fit a document each, while its own, with all tags, does not."""
+"""A source that Firestore refuses.
+
+A document may have 1 MiB. Each chunk fits into one, but the source, with the tags of all chunks,
+does not.
+"""
+
+
+async def read_source_ids(ctx: Context) -> set[str]:
+    """Return the ids of the sources of all stored chunks."""
+    return {chunk["source_id"] for chunk in (await read_chunks(ctx)).values()}
 
 
 async def test_a_refused_source_does_not_block_others(ctx: Context) -> None:
-    saved = await Ingestion(ctx.database).save_each(
-        [*map(chunk_source, [SAILING, LEDGER, BAKING])], NOON
-    )
+    sources = [chunk_source(source) for source in (SAILING, LEDGER, BAKING)]
+    saved = await Ingestion(ctx.database).save_each(sources, NOON)
     assert saved.refused == {"ledger": "is refused by the database (InvalidArgument)"}
     assert set(await read_documents(ctx, "sources")) == {"baking", "sailing"}
-    assert {item["source_id"] for item in (await read_chunks(ctx)).values()} == {
-        "baking",
-        "sailing",
-    }
+    assert await read_source_ids(ctx) == {"baking", "sailing"}
     assert saved.counts == {"sources": 2, "created": 5}
 
 
-async def test_what_was_written_before_a_refusal_is_deleted(ctx: Context) -> None:
+async def test_chunks_written_before_a_refusal_are_deleted(ctx: Context) -> None:
     """The source takes three commits, and the database refuses the last one."""
-    chunked = chunk_source(Source("many", "Many", sections=(*map(Section, map(str, range(230))),)))
-    chunks_with_fault = [*chunked.chunks[:-1], replace(chunked.chunks[-1], content="x" * 2**21)]
-    saved = await Ingestion(ctx.database).save_each(
-        [replace(chunked, chunks=chunks_with_fault), chunk_source(SAILING)], NOON
-    )
+    sections = tuple(Section(f"Entry {number}.") for number in range(230))
+    many = chunk_source(Source("many", "Many", sections=sections))
+    too_large = replace(many.chunks[-1], content="x" * 2**21)
+    many = replace(many, chunks=[*many.chunks[:-1], too_large])
+    saved = await Ingestion(ctx.database).save_each([many, chunk_source(SAILING)], NOON)
     assert list(saved.refused) == ["many"]
     assert set(await read_documents(ctx, "sources")) == {"sailing"}
-    assert {item["source_id"] for item in (await read_chunks(ctx)).values()} == {"sailing"}
+    assert await read_source_ids(ctx) == {"sailing"}
     assert saved.counts["deleted"] == len(await read_tombstones(ctx)) == 229
 
 
-async def test_a_refused_source_stays_and_is_compared_again(
-    ctx: Context,
-) -> None:
+async def test_a_stored_source_survives_a_refusal_and_is_compared_again(ctx: Context) -> None:
     earlier = replace(LEDGER, sections=LEDGER.sections[:2])
     await Ingestion(ctx.database).save([chunk_source(earlier)], NOON)
-    for _ in range(2):
+    for _ in ("first run", "second run"):
         saved = await Ingestion(ctx.database).save_each([chunk_source(LEDGER)], LATER)
         assert list(saved.refused) == ["ledger"]
-    (stored,) = (await read_documents(ctx, "sources")).values()
-    assert (stored["content_hash"], stored["updated_at"]) == ("", NOON)
+    [stored] = (await read_documents(ctx, "sources")).values()
+    assert stored["content_hash"] == ""
+    assert stored["updated_at"] == NOON
     assert stored["chunk_count"] == len(await read_chunks(ctx))
 
 
 async def test_an_unsendable_source_does_not_block_others(ctx: Context) -> None:
+    # Half of a surrogate pair, which cannot be sent as UTF-8.
     broken = Source("broken", "Half of a pair: \ud83d", sections=(Section("Words."),))
     chunked = ChunkedSource(broken, [replace(chunk_source(SAILING).chunks[0], title=broken.title)])
     saved = await Ingestion(ctx.database).save_each([chunked, chunk_source(SAILING)], NOON)
@@ -84,14 +89,12 @@ async def test_an_unsendable_source_does_not_block_others(ctx: Context) -> None:
     assert list(await read_documents(ctx, "sources")) == ["sailing"]
 
 
-async def test_a_database_that_refuses_all_blames_no_source(
-    settings: Settings,
+async def test_a_refusal_of_all_writes_is_not_blamed_on_a_source(
+    make_watched_app: MakeWatchedApp,
 ) -> None:
-    async def forbidden() -> None:
+    async def refuse() -> None:
         raise PermissionDenied("no")  # type: ignore[no-untyped-call]  # Google's
 
-    app = WatchedApp(settings, call_before(1, forbidden))
-    ctx = app.context(Caller(), Meter())
+    ctx = make_watched_app(call_before(1, refuse)).context(Caller(), Meter())
     with pytest.raises(PlatformFault, match="PermissionDenied"):
         await Ingestion(ctx.database).save_each([chunk_source(SAILING)], NOON)
-    await app.aclose()

@@ -1,11 +1,16 @@
-"""A call that changes the knowledge base, killed at any commit, can be repeated."""
+"""A call that changes the knowledge base can be repeated after it was killed at any commit.
+
+A test makes the call undisturbed in one base. Then it kills the call in a process of its own before
+the first commit, after the first, after the second and so on, each time in a new base. It repeats
+the killed call, and compares the two bases.
+"""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 import pytest
@@ -40,48 +45,72 @@ LONG: Final = replace(
 NOTE: Final = "Rye bread keeps for a week."
 SAVED_URL: Final = "https://rye.example/bread"
 MAX_COMMITS: Final = 10
-WRITES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "save": ("save_note", {"text": "Oat bread keeps for two days.", "again": True}),
-    "change": ("save_note", {"source_id": "note", "revision": 1, "text": "It is eaten."}),
-    "edit": ("edit_source", {"source_id": "long", "revision": 0, "title": "Loaves"}),
-    "forget a passage": ("forget", {"chunk_id": "passage"}),
-    "forget a source": ("forget", {"source_id": "long"}),
-    "restore a passage": ("forget", {"chunk_id": "forgotten passage", "forgotten": False}),
-    "restore a source": ("forget", {"source_id": "sailing", "forgotten": False}),
-    "save a link": ("save_link", {"url": "https://oats.example/bread", "title": "Oats"}),
-    "take a link back": ("save_link", {"url": SAVED_URL, "cancel": True}),
+"""No call takes this many commits."""
+
+
+class Write(NamedTuple):
+    """A call of a tool. Some values of its arguments are names, which `fill_base` gives ids."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+    def fill_in(self, ids: dict[str, str]) -> dict[str, Any]:
+        """Return the arguments with ids in place of names."""
+        return {name: ids.get(str(value), value) for name, value in self.arguments.items()}
+
+
+WRITES: Final = {
+    "save a note": Write("save_note", {"text": "Oat bread keeps for two days.", "again": True}),
+    "change a note": Write(
+        "save_note", {"source_id": "the note", "revision": 1, "text": "It is eaten."}
+    ),
+    "edit a source": Write("edit_source", {"source_id": "long", "revision": 0, "title": "Loaves"}),
+    "forget a passage": Write("forget", {"chunk_id": "the passage"}),
+    "forget a source": Write("forget", {"source_id": "long"}),
+    "restore a passage": Write("forget", {"chunk_id": "the forgotten passage", "forgotten": False}),
+    "restore a source": Write("forget", {"source_id": "sailing", "forgotten": False}),
+    "save a link": Write("save_link", {"url": "https://oats.example/bread", "title": "Oats"}),
+    "cancel a link": Write("save_link", {"url": SAVED_URL, "cancel": True}),
 }
-"""Each write: its tool and arguments, in which some names stand for ids."""
+
+
+class Base(NamedTuple):
+    """A filled knowledge base, its app, and the ids for the names in arguments."""
+
+    app: App
+    ctx: Context
+    ids: dict[str, str]
 
 
 @asynccontextmanager
-async def open_base(project: str, embedder: LocalEmbedder) -> AsyncIterator[tuple[App, Context]]:
+async def open_base(project: str, embedder: LocalEmbedder) -> AsyncIterator[Base]:
+    """Fill a knowledge base, and close its app at the end of the block."""
     app = App(Settings(google_cloud_project=project), embedder=embedder)
-    yield app, app.context(Caller(), Meter())
+    ctx = app.context(Caller(), Meter())
+    yield Base(app, ctx, await fill_base(app, ctx))
     await app.aclose()
 
 
 async def fill_base(app: App, ctx: Context) -> dict[str, str]:
-    """Store sources and a note, and forget some; return the ids for the names in arguments."""
-    baking = await store_sources(ctx, BAKING)
+    """Store sources, a note and a link, and forget some; return the ids for names in arguments."""
+    first, second, _ = await store_sources(ctx, BAKING)
     await store_sources(ctx, SAILING, LONG)
     note = await call_result(app, "save_note", OWNER, text=NOTE)
     await call_result(app, "save_link", OWNER, url=SAVED_URL, tags=["rye"])
-    passages = [chunk.chunk_id for chunk in baking]
-    await call_result(app, "forget", OWNER, chunk_id=passages[1])
+    await call_result(app, "forget", OWNER, chunk_id=second.chunk_id)
     await call_result(app, "forget", OWNER, source_id="sailing")
     return {
-        "note": note["source_id"],
-        "passage": passages[0],
-        "forgotten passage": passages[1],
+        "the note": note["source_id"],
+        "the passage": first.chunk_id,
+        "the forgotten passage": second.chunk_id,
     }
 
 
 async def read_contents(ctx: Context) -> dict[str, list[tuple[str, str]]]:
-    """Return what is stored and forgotten, and the links, after the index job has run."""
+    """Run the index job, and return the links and what is stored and forgotten."""
     await index_all(ctx)
     await assert_postings_are_exact(ctx)
-    stored = (await read_chunks(ctx)).values()
+    chunks = (await read_chunks(ctx)).values()
     forgotten = [data["document"] for data in (await read_documents(ctx, "forgotten")).values()]
     sources = (await read_documents(ctx, "sources")).values()
     records = (await read_documents(ctx, "forgotten_sources")).values()
@@ -89,36 +118,32 @@ async def read_contents(ctx: Context) -> dict[str, list[tuple[str, str]]]:
     links = (await read_documents(ctx, "links")).values()
     return {
         "links": sorted((link["url"], link["state"]) for link in links),
-        "chunks": sorted((chunk["title"], chunk["content"]) for chunk in stored),
+        "chunks": sorted((chunk["title"], chunk["content"]) for chunk in chunks),
         "forgotten": sorted((chunk["title"], chunk["content"]) for chunk in forgotten),
         "sources": sorted((source["title"], str(source["chunk_count"])) for source in sources),
     }
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 async def test_a_call_killed_at_any_commit_can_be_repeated(
-    project: str, local_embedder: LocalEmbedder, write: str
+    project: str, local_embedder: LocalEmbedder, write: Write
 ) -> None:
-    tool, arguments = WRITES[write]
-    async with open_base(f"{project}-calm", local_embedder) as (app, ctx):
-        ids = await fill_base(app, ctx)
-        own = {name: ids.get(str(value), value) for name, value in arguments.items()}
-        await call_result(app, tool, OWNER, **own)
-        expected = await read_contents(ctx)
+    async with open_base(f"{project}-expected", local_embedder) as base:
+        await call_result(base.app, write.tool, OWNER, **write.fill_in(base.ids))
+        expected = await read_contents(base.ctx)
+
     with start_killable_children() as children:
         for commits in range(MAX_COMMITS):
-            own_project = f"{project}-{commits}"
-            async with open_base(own_project, local_embedder) as (app, ctx):
-                ids = await fill_base(app, ctx)
-                own = {name: ids.get(str(value), value) for name, value in arguments.items()}
-                own["idempotency_key"] = "k-1"
-                fields = {"google_cloud_project": own_project}
-                order = {"user": OWNER.user_id, "role": OWNER.role, "tool": tool}
+            killed_project = f"{project}-{commits}"
+            async with open_base(killed_project, local_embedder) as base:
+                arguments = write.fill_in(base.ids) | {"idempotency_key": "k-1"}
+                settings = {"google_cloud_project": killed_project}
+                order = {"user": OWNER.user_id, "role": OWNER.role, "tool": write.tool}
                 is_finished = await anyio.to_thread.run_sync(
-                    partial(children.survives, fields, commits, arguments=own, **order)
+                    partial(children.survives, settings, commits, arguments=arguments, **order)
                 )
-                await call_result(app, tool, OWNER, **own)
-                assert await read_contents(ctx) == expected, commits
+                await call_result(base.app, write.tool, OWNER, **arguments)
+                assert await read_contents(base.ctx) == expected, commits
             if is_finished:
                 break
     assert is_finished

@@ -1,4 +1,4 @@
-"""Fixtures for tests of local runs."""
+"""Fixtures for tests that run Carrel on this machine, with a database in a state folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emulator: how it starts, saves its data, and ends."""
+"""`run_emulator` starts an emulator of Firestore, whose data can be saved, and ends it."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 ROOT: Final = Path(__file__).parents[3]
-RUN_AND_WAIT: Final = """
+RUN_EMULATOR_UNTIL_EOF: Final = """
 import sys
 from infra.local.emulator import run_emulator
 with run_emulator() as host:
     print(host, flush=True)
     sys.stdin.read()
 """
+"""A program that prints the address of its emulator, and waits."""
 
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[str]:
-    """An emulator for this file; each test has its own project."""
+    """The address of an emulator for this file, in which each test has its own project."""
     with run_emulator() as address:
         yield address
 
 
-def test_an_emulator_that_does_not_start_is_quoted(
+def test_the_output_of_an_emulator_that_does_not_start_is_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_program(tmp_path / "bin" / "java", f"{make_java(25)}echo out of luck; exit 1")
@@ -54,28 +55,30 @@ def test_an_emulator_that_does_not_start_is_quoted(
 
 
 def test_a_taken_port_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         with pytest.raises(EmulatorError, match=f"port {port}"), run_emulator(port):
             pass
 
 
-def test_a_free_port_that_is_taken_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server((emulator.LOOPBACK, 0)) as other:
-        taken = other.getsockname()[1]
-        ports = iter([taken, find_free_port()])
+def test_a_chosen_port_that_was_taken_meanwhile_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server((emulator.LOOPBACK, 0)) as server:
+        taken_port = server.getsockname()[1]
+        ports = iter([taken_port, find_free_port()])
         monkeypatch.setattr(emulator, "_choose_port", lambda _port: next(ports))
         with run_emulator() as host:
-            assert host != f"{emulator.LOOPBACK}:{taken}"
+            assert host != f"{emulator.LOOPBACK}:{taken_port}"
 
 
-def test_two_emulators_run_at_once_and_leave_no_process(
+def test_two_emulators_can_run_and_leave_no_process(
     host: str, connect: Callable[..., Client]
 ) -> None:
-    with run_emulator() as second:
+    with run_emulator() as second_host:
         connect(host, "first").document("papers/a").set({"title": "one"})
-        assert not connect(second, "first").document("papers/a").get().exists
-        processes = _list_processes(second)
+        assert not connect(second_host, "first").document("papers/a").get().exists
+        processes = _list_processes(second_host)
         assert processes
     wait_for_end(*processes)
 
@@ -83,7 +86,7 @@ def test_two_emulators_run_at_once_and_leave_no_process(
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_an_emulator_does_not_outlive_its_parent(death: signal.Signals) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", RUN_AND_WAIT],
+        [sys.executable, "-c", RUN_EMULATOR_UNTIL_EOF],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

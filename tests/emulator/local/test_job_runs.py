@@ -1,4 +1,4 @@
-"""Jobs that run side by side: their order, their reports and their progress."""
+"""`JobRuns` runs a job alongside the job that feeds it, and prints reports and progress."""
 
 from __future__ import annotations
 
@@ -37,15 +37,18 @@ def make_job(
     run: Callable[[Context, Budget], Awaitable[Report]],
     count: Callable[[], int] = lambda: 0,
 ) -> Job:
-    async def total(_: Context) -> int:
+    """Return a job with a function that runs it, and one that counts the items that wait."""
+
+    async def count_waiting(_: Context) -> int:
         return count()
 
-    return Job(name=name, title=name.title(), run=run, total=total, schedule="")
+    return Job(name=name, title=name.title(), run=run, total=count_waiting, schedule="")
 
 
-async def test_follower_works_while_predecessor_runs(
+async def test_a_job_works_alongside_the_job_that_feeds_it(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The job that feeds it waits for it, and so would wait forever if the two ran in turn."""
     queue = ["first"]
     processed = asyncio.Event()
 
@@ -75,6 +78,7 @@ async def test_follower_works_while_predecessor_runs(
 
 @pytest.fixture
 def _restored_log() -> Iterator[None]:
+    """Restore the configuration of the log after the test."""
     configuration = structlog.get_config()
     yield
     structlog.configure(**configuration)
@@ -107,11 +111,12 @@ async def test_failures_are_printed_in_words_and_logged_to_a_file(
     assert "fail: left out: a.md: Too short." in printed.err
     assert "set_apart" not in printed.err + printed.out
     assert json.loads(path.read_text())["message"] == "set_apart"
+
     assert await asyncio.to_thread(run_jobs, [make_job("succeed", succeed)], settings)
     assert not path.exists()
 
 
-async def test_follower_fails_with_its_predecessor(app: App) -> None:
+async def test_a_job_fails_with_the_job_that_feeds_it(app: App) -> None:
     async def fail(_context: Context, _budget: Budget) -> Report:
         raise Unavailable("The disk does not answer.", retry_after=5)
 
@@ -127,7 +132,7 @@ async def test_follower_fails_with_its_predecessor(app: App) -> None:
                 await runs.run_alongside(make_job("follow", do_nothing), failing, progress)
 
 
-async def test_progress_weighs_the_items_of_each_job() -> None:
+async def test_progress_counts_the_items_of_all_jobs() -> None:
     read = make_job("read", lambda *_: asyncio.sleep(0, Report()))
     embed = make_job("embed", lambda *_: asyncio.sleep(0, Report()))
     with click.progressbar(length=1, file=io.StringIO()) as bar:
@@ -139,7 +144,7 @@ async def test_progress_weighs_the_items_of_each_job() -> None:
         assert bar.pct == pytest.approx(90 / 100)
 
 
-async def test_progress_ends_only_when_the_work_does() -> None:
+async def test_progress_ends_only_when_the_work_is_finished() -> None:
     embed = make_job("embed", lambda *_: asyncio.sleep(0, Report()))
     with click.progressbar(length=1, file=io.StringIO()) as bar:
         progress = Progress(bar, {"embed": 10})

@@ -1,4 +1,7 @@
-"""Clients of a state folder share one database, which is saved and stops with the last one."""
+"""Clients of a state folder share a database, which is saved and stops when the last one leaves.
+
+A client is a command that uses the database. A daemon runs the emulator for all of them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,17 @@ emulator_setup.provide_emulator.__defaults__ = (os.environ, folder, emulator_set
 from infra.cli.main import main
 main()
 """
-"""Runs a command as if Carrel had fetched nothing into its own folder of programs."""
+"""A program that runs a command as if Carrel had not fetched the emulator and Java yet."""
+
+
+def start_run(
+    machine: Machine, line_to_await: str = "Press Ctrl-C to stop."
+) -> subprocess.Popen[str]:
+    """Start `carrel up`, and wait until it prints a line, by default when it answers."""
+    run = machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())])
+    assert run.stdout
+    assert any(line_to_await in line for line in run.stdout)
+    return run
 
 
 def test_concurrent_clients_share_a_database(
@@ -43,20 +56,21 @@ def test_concurrent_clients_share_a_database(
 ) -> None:
     first, second, third = (machine.start_client() for _ in range(3))
     hosts = [read_host(client) for client in (first, second, third)]
-    assert [f"127.0.0.1:{machine.port}"] * 3 == hosts
+    assert hosts == [f"127.0.0.1:{machine.port}"] * 3
     assert len(machine.find_daemons()) == 1
     assert len(machine.find_emulators()) == 1
+
     connect(hosts[0]).document("papers/a").set({"by": "first"})
     close_client(first)
     second.kill()
     second.wait()
     assert connect(hosts[2]).document("papers/a").get().to_dict() == {"by": "first"}
-    assert hosts[2] == machine.state.get_address()
-    assert None is third.poll()
+    assert machine.state.get_address() == hosts[2]
+    assert third.poll() is None
 
 
 @pytest.mark.parametrize("leave", [close_client, subprocess.Popen.kill])
-def test_after_the_last_client_the_database_is_saved(
+def test_the_database_is_saved_when_its_last_client_leaves(
     machine: Machine,
     connect: Callable[..., Client],
     leave: Callable[[subprocess.Popen[str]], None],
@@ -70,7 +84,7 @@ def test_after_the_last_client_the_database_is_saved(
     assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
 
-def test_a_client_during_shutdown_gets_all_data(
+def test_a_client_that_comes_during_shutdown_gets_all_data(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
     for edition in range(3):
@@ -88,7 +102,7 @@ def test_a_client_with_another_port_finds_the_database(machine: Machine) -> None
 
 
 @pytest.mark.parametrize(
-    ("death", "whose", "kept"),
+    ("death", "find_processes", "is_saved"),
     [
         (signal.SIGTERM, Machine.find_daemons, True),
         (signal.SIGKILL, Machine.find_daemons, False),
@@ -99,70 +113,63 @@ def test_the_next_client_restarts_a_dead_database(
     machine: Machine,
     connect: Callable[..., Client],
     death: signal.Signals,
-    whose: Callable[[Machine], list[int]],
+    find_processes: Callable[[Machine], list[int]],
     *,
-    kept: bool,
+    is_saved: bool,
 ) -> None:
     host = read_host(machine.start_client())
     connect(host).document("papers/a").set({"title": "at risk"})
-    [pid] = whose(machine)
+    [pid] = find_processes(machine)
     daemons = machine.find_daemons()
     os.kill(pid, death)
     wait_for_end(*daemons)
     assert read_host(machine.start_client()) == host
-    assert connect(host).document("papers/a").get().exists == kept
+    assert connect(host).document("papers/a").get().exists == is_saved
 
 
-def test_a_taken_port_is_reported_with_its_variable(
-    machine: Machine,
-) -> None:
+def test_a_taken_port_is_reported_with_its_variable(machine: Machine) -> None:
     with socket.create_server(("127.0.0.1", int(machine.port))):
-        output = machine.start([*CARREL, "stdio"]).communicate(timeout=END_TIMEOUT_SECONDS)
-    assert output[0] == ""
-    assert output[1].startswith("Error: The local database did not start.\n")
-    assert f"port {machine.port}" in output[1]
-    assert f"EMULATOR_PORT={int(machine.port) + 1} make run" in output[1]
-    assert "Traceback" not in output[1]
+        process = machine.start([*CARREL, "stdio"])
+        output, errors = process.communicate(timeout=END_TIMEOUT_SECONDS)
+    assert output == ""
+    assert errors.startswith("Error: The local database did not start.\n")
+    assert f"port {machine.port}" in errors
+    assert f"EMULATOR_PORT={int(machine.port) + 1} make run" in errors
+    assert "Traceback" not in errors
 
 
-def test_where_nothing_can_be_fetched_every_command_says_so(
+def test_commands_report_that_the_emulator_cannot_be_fetched(
     machine: Machine, tmp_path: Path
 ) -> None:
     with DownloadServer() as proxy:  # it refuses every host
         for arguments in (["stdio"], ["jobs", "run", "embed"], ["up"]):
             command = [sys.executable, "-c", WITH_OTHER_PROGRAMS, str(tmp_path), *arguments]
-            bare = {"PATH": "", "JAVA_HOME": "", "HOME": "/nowhere", "https_proxy": proxy.url}
-            process = machine.start(command, **bare)
+            no_programs = {"PATH": "", "JAVA_HOME": "", "HOME": "/nowhere"}
+            process = machine.start(command, **no_programs, https_proxy=proxy.url)
             errors = process.communicate(timeout=END_TIMEOUT_SECONDS)[1]
             expected = "Error: The proxy refuses to reach storage.googleapis.com (403 Forbidden)"
-            assert (process.returncode, errors.count(expected)) == (1, 1)
+            assert process.returncode == 1
+            assert errors.count(expected) == 1
             assert "Traceback" not in errors
 
 
-def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
-        assert run.stdout
-        assert any("Press Ctrl-C to stop." in line for line in run.stdout)
-        other = machine.start_client()
-        host = read_host(other)
+def test_an_interrupted_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
+    with start_run(machine) as run:
+        host = read_host(machine.start_client())
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=END_TIMEOUT_SECONDS) == 0
     assert machine.state.get_address() == host
 
 
 def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
-        assert run.stdout
-        assert any("Opening the local database" in line for line in run.stdout)
+    with start_run(machine, "Opening the local database") as run:
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=END_TIMEOUT_SECONDS) == 0
-    machine.wait_until_idle()  # a daemon that was just starting finds nobody, and leaves
+    machine.wait_until_idle()  # a daemon that was just starting finds no client, and ends
 
 
-def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
-        assert run.stdout
-        assert any("Press Ctrl-C to stop." in line for line in run.stdout)
+def test_an_interrupted_run_without_other_clients_saves_the_data(machine: Machine) -> None:
+    with start_run(machine) as run:
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=END_TIMEOUT_SECONDS) == 0
     assert not machine.state.has_daemon()
@@ -170,9 +177,7 @@ def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> No
 
 
 def test_a_run_ends_when_its_database_dies(machine: Machine) -> None:
-    with machine.start([*CARREL, "up", "--no-sample", "--port", str(find_free_port())]) as run:
-        assert run.stdout
-        assert any("Press Ctrl-C to stop." in line for line in run.stdout)
+    with start_run(machine) as run:
         [emulator] = machine.find_emulators()
         os.kill(emulator, signal.SIGKILL)
         assert run.wait(timeout=END_TIMEOUT_SECONDS) == 1
@@ -180,18 +185,18 @@ def test_a_run_ends_when_its_database_dies(machine: Machine) -> None:
         assert "The Firestore emulator died." in run.stderr.read()
 
 
-def test_ingest_works_without_a_running_database(
+def test_ingest_starts_the_database_if_none_runs(
     machine: Machine, connect: Callable[..., Client], tmp_path: Path
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
-    put_in = machine.start([*CARREL, "ingest", str(tmp_path / "tea.md")])
-    assert "ingest: " in put_in.communicate(timeout=END_TIMEOUT_SECONDS)[0]
+    ingest = machine.start([*CARREL, "ingest", str(tmp_path / "tea.md")])
+    assert "ingest: " in ingest.communicate(timeout=END_TIMEOUT_SECONDS)[0]
     host = read_host(machine.start_client())
     [chunk] = connect(host).collection("chunks").stream()
     assert "seventy degrees" in chunk.get("content")
 
 
-def test_concurrent_exports_leave_a_complete_one(
+def test_concurrent_exports_leave_one_complete_export(
     connect: Callable[..., Client], tmp_path: Path, project: str
 ) -> None:
     host = os.environ["FIRESTORE_EMULATOR_HOST"]

@@ -1,4 +1,4 @@
-"""The common secret of local runs, which only this machine's user can read."""
+"""Local runs share a secret, which is created once and which only this user can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.core.setting_groups import MIN_SECRET_LENGTH
 if TYPE_CHECKING:
     from pathlib import Path
 
-PRINT = """
+PRINT_SECRET_AFTER_A_LINE = """
 import sys
 from pathlib import Path
 from infra.local.local_database import load_local_secret
@@ -29,23 +29,24 @@ def test_the_secret_is_created_once_and_long_enough(tmp_path: Path) -> None:
     assert secret != load_local_secret(tmp_path / "other")
 
 
-def test_only_its_owner_may_read_the_secret(tmp_path: Path) -> None:
+def test_only_this_user_may_read_the_file_of_the_secret(tmp_path: Path) -> None:
     load_local_secret(tmp_path)
     [path] = tmp_path.iterdir()
-    assert (path.name, path.stat().st_mode & 0o777) == ("secret", 0o600)
+    assert path.name == "secret"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_concurrent_processes_get_the_same_secret(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PRINT, str(tmp_path / "state")]
-    started = [
+    command = [sys.executable, "-c", PRINT_SECRET_AFTER_A_LINE, str(tmp_path / "state")]
+    processes = [
         subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         for _ in range(4)
     ]
-    for process in started:  # all are waiting by now, or about to
+    for process in processes:  # each reads a line first, so that all load the secret together
         assert process.stdin
         process.stdin.write("\n")
         process.stdin.flush()
-    secrets = {process.communicate(timeout=60)[0] for process in started}
-    assert {load_local_secret(tmp_path / "state") + "\n"} == secrets
+    secrets = {process.communicate(timeout=60)[0] for process in processes}
+    assert secrets == {load_local_secret(tmp_path / "state") + "\n"}

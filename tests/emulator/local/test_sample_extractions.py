@@ -1,4 +1,9 @@
-"""The sample's extractions: valid for the export, distinct, and stored once."""
+"""The extractions of the sample fit its passages, are distinct, and are stored once.
+
+An extraction is a decision, pattern, warning or methodology that was found in a passage. Those of
+the sample were made by hand. They stand in `extractions.json`, and name passages of the export
+`readwise.json`, or say that there is nothing in a passage.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +55,7 @@ pytestmark = pytest.mark.anyio
 
 EXTRACTS = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
 ROWS = map_extractions_by_chunk()
+"""The rows of `extractions.json` by chunk id."""
 
 
 def read_chunks() -> dict[str, Chunk]:
@@ -59,27 +65,27 @@ def read_chunks() -> dict[str, Chunk]:
 
 
 CHUNKS = read_chunks()
-ABOUT_BOOKS = {
+WITHOUT_EXTRACTIONS = {
     name for name, chunk in CHUNKS.items() if {BOOK_NOTE_TAG, SUMMARY_TAG}.intersection(chunk.tags)
 }
 """The note about a book and the summaries, which have no cards and no extractions by hand."""
 
 
-def read_extractions(ctx: Context) -> list[Extraction]:
-    """Return all stored extractions."""
-    items = []
+def build_extractions(ctx: Context) -> list[Extraction]:
+    """Build the extractions of all rows."""
+    extractions = []
     for chunk_id, rows in ROWS.items():
         chunk = CHUNKS[chunk_id]
-        waiting = PendingChunk(
+        pending = PendingChunk(
             chunk_id, chunk.source_id, chunk.title, chunk.content, chunk.content_hash, 0, None
         )
-        items += [row.build_extraction(waiting, ctx.clock()) for row in rows]
-    return items
+        extractions += [row.build_extraction(pending, ctx.clock()) for row in rows]
+    return extractions
 
 
 @pytest.fixture
 async def word_context(settings: Settings) -> AsyncIterator[Context]:
-    """A context with an embedder by words."""
+    """A context with an embedder that needs no model."""
     app = App(settings, embedder=WordEmbedder())
     yield app.context(Caller(), Meter())
     await app.aclose()
@@ -97,14 +103,15 @@ async def sample(word_context: Context, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_highlight_of_the_export_is_covered() -> None:
-    assert set(CHUNKS) - ABOUT_BOOKS == set(ROWS)
+def test_every_passage_has_extractions_or_is_said_to_have_none() -> None:
+    assert set(ROWS) == set(CHUNKS) - WITHOUT_EXTRACTIONS
     assert len(EXTRACTS.extractions) == sum(map(len, ROWS.values()))
 
 
-def test_every_type_occurs_and_most_sources_are_covered() -> None:
-    of = Counter(row.type for row in EXTRACTS.extractions)
-    assert dict.fromkeys(ExtractionType, True) == {kind: n >= 8 for kind, n in of.items()}
+def test_every_type_occurs_and_every_book_has_extractions() -> None:
+    counts = Counter(row.type for row in EXTRACTS.extractions)
+    for extraction_type in ExtractionType:
+        assert counts[extraction_type] >= 8
     sources = {CHUNKS[chunk_id].source_id for chunk_id, rows in ROWS.items() if rows}
     assert len(sources) == 12
 
@@ -128,67 +135,67 @@ def test_every_extraction_passes_the_jobs_checks(chunk_id: str, row: SampleExtra
 
 
 def test_topics_are_few_and_shared() -> None:
-    of = Counter(topic for row in EXTRACTS.extractions for topic in row.topics)
-    assert len(of) <= 20
-    assert min(of.values()) >= 2
+    counts = Counter(topic for row in EXTRACTS.extractions for topic in row.topics)
+    assert len(counts) <= 20
+    assert min(counts.values()) >= 2
 
 
 async def test_no_two_extractions_are_duplicates(
     ctx: Context, local_embedder: LocalEmbedder
 ) -> None:
-    items = read_extractions(ctx)
-    vectors = await local_embedder.embed(
-        [extraction.content.text for extraction in items], Purpose.DOCUMENT
-    )
-    embedded = list(zip(items, vectors, strict=True))
-    assert len({extraction.extraction_id for extraction in items}) == len(items)
+    extractions = build_extractions(ctx)
+    texts = [extraction.content.text for extraction in extractions]
+    vectors = await local_embedder.embed(texts, Purpose.DOCUMENT)
+    embedded = list(zip(extractions, vectors, strict=True))
+    assert len({extraction.extraction_id for extraction in extractions}) == len(extractions)
     assert drop_duplicates(embedded, local_embedder.model) == embedded
-    for one, other in combinations(embedded, 2):
-        assert (
-            find_original(one[0], compute_similarities(one, [other]), local_embedder.model) is None
-        )
+    for first, second in combinations(embedded, 2):
+        similarities = compute_similarities(first, [second])
+        assert find_original(first[0], similarities, local_embedder.model) is None
 
 
-async def test_they_are_stored_once_and_no_highlight_is_pending(
+async def test_extractions_are_stored_once_and_no_step_stays_pending(
     word_context: Context, sample: Path
 ) -> None:
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(ROWS)}
     assert await add_extractions(word_context, sample) == expected
     stored = await read_documents(word_context, "extractions")
-    assert {extraction.extraction_id for extraction in read_extractions(word_context)} == set(
-        stored
-    )
-    assert {extraction["model"] for extraction in stored.values()} == {MODEL}
-    assert await ChunkQueue(word_context.database).count_pending("extract") == len(ABOUT_BOOKS)
-    content = word_context.meter.documents_written
-    assert await add_extractions(word_context, sample) == {}
-    assert content == word_context.meter.documents_written
-    topics = {
-        document["name"]: document["total"]
-        for document in (await read_documents(word_context, "topics")).values()
+    assert set(stored) == {
+        extraction.extraction_id for extraction in build_extractions(word_context)
     }
-    assert Counter(topic for row in EXTRACTS.extractions for topic in row.topics) == topics
+    assert {extraction["model"] for extraction in stored.values()} == {MODEL}
+    pending_count = await ChunkQueue(word_context.database).count_pending("extract")
+    assert pending_count == len(WITHOUT_EXTRACTIONS)
+
+    written_before = word_context.meter.documents_written
+    assert await add_extractions(word_context, sample) == {}
+    assert word_context.meter.documents_written == written_before
+
+    topics = (await read_documents(word_context, "topics")).values()
+    assert {topic["name"]: topic["total"] for topic in topics} == Counter(
+        topic for row in EXTRACTS.extractions for topic in row.topics
+    )
 
 
 async def test_only_edited_extractions_are_written(word_context: Context, sample: Path) -> None:
     await add_extractions(word_context, sample)
-    edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
+    edit_row(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
     before = set(await read_documents(word_context, "extractions"))
     assert await add_extractions(word_context, sample) == {"extractions": 1, "passages": 1}
     changed = before ^ set(await read_documents(word_context, "extractions"))
-    assert len(changed) == 2
+    assert len(changed) == 2  # the old id and the new one
 
 
-async def test_extractions_of_a_model_stay(word_context: Context, sample: Path) -> None:
+async def test_extractions_by_a_model_are_not_replaced(word_context: Context, sample: Path) -> None:
     await add_extractions(word_context, sample)
     stored = await read_documents(word_context, "extractions")
     for name in stored:
         await set_fields(word_context, f"extractions/{name}", {"model": "gemini"})
-    edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
+    edit_row(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
     assert await add_extractions(word_context, sample) == {}
 
 
-async def test_highlights_not_in_the_export_are_skipped(
+async def test_extractions_of_passages_not_in_the_export_are_skipped(
     word_context: Context, tmp_path: Path
 ) -> None:
     export = json.loads((FOLDER / "readwise.json").read_text("utf-8"))
@@ -202,17 +209,19 @@ async def test_highlights_not_in_the_export_are_skipped(
     assert await add_extractions(word_context, tmp_path) == {"extractions": 1, "passages": 2}
 
 
-async def test_other_passages_stay_pending(word_context: Context, sample: Path) -> None:
+async def test_extraction_stays_pending_on_unlisted_passages(
+    word_context: Context, sample: Path
+) -> None:
     content = json.loads((sample / "extractions.json").read_text("utf-8"))
-    [last] = content["nothing"][-1:]
-    content["nothing"].remove(last)
+    content["nothing"].pop()  # "nothing" lists passages without extractions
     (sample / "extractions.json").write_text(json.dumps(content))
     await add_extractions(word_context, sample)
-    assert await ChunkQueue(word_context.database).count_pending("extract") == len(ABOUT_BOOKS) + 1
+    pending_count = await ChunkQueue(word_context.database).count_pending("extract")
+    assert pending_count == len(WITHOUT_EXTRACTIONS) + 1
 
 
-def edit(folder: Path, row: int, **fields: Any) -> None:
-    """Change an entry of `extractions.json`."""
+def edit_row(folder: Path, row: int, **fields: Any) -> None:
+    """Change a row of `extractions.json`."""
     path = folder / "extractions.json"
     content = json.loads(path.read_text("utf-8"))
     content["extractions"][row] |= fields

@@ -1,4 +1,8 @@
-"""The sample's cards and clusters: complete, valid for the export, and stored once."""
+"""The cards and clusters of the sample fit its passages, and are stored once.
+
+They were made by hand and stand in `knowledge.json`, by highlight of the export `readwise.json`. A
+long highlight has several parts, each a passage with a card.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +48,12 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 KNOWLEDGE = SampleKnowledge.model_validate_json((FOLDER / "knowledge.json").read_text())
-PAGES = map_chunks_by_highlight(FOLDER / "readwise.json")
+CHUNKS_BY_URL = map_chunks_by_highlight(FOLDER / "readwise.json")
+"""The chunk ids of each highlight by its address."""
 
 
-class Hashing:
-    """An embedder without cost: a vector per text, without meaning."""
+class HashEmbedder:
+    """An embedder whose vectors depend on the text but have no meaning, and cost no time."""
 
     model = "hashing"
     dimension = 32
@@ -65,7 +70,7 @@ class Hashing:
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
-    opened = App(settings, embedder=Hashing())
+    opened = App(settings, embedder=HashEmbedder())
     yield opened
     await opened.aclose()
 
@@ -80,7 +85,7 @@ async def sample(ctx: Context, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def edit(folder: Path, card: int, **fields: object) -> None:
+def edit_card(folder: Path, card: int, **fields: object) -> None:
     """Change a card of `knowledge.json`."""
     path = folder / "knowledge.json"
     content = json.loads(path.read_text())
@@ -88,22 +93,26 @@ def edit(folder: Path, card: int, **fields: object) -> None:
     path.write_text(json.dumps(content))
 
 
-async def load_card(ctx: Context, highlight: int) -> dict[str, Any]:
-    [chunk_id] = PAGES[f"https://readwise.io/open/{highlight}"]
+def get_url(highlight: int) -> str:
+    """Return the address of a highlight."""
+    return f"https://readwise.io/open/{highlight}"
+
+
+async def read_card(ctx: Context, highlight: int) -> dict[str, Any]:
+    """Return the stored card of a highlight with one part."""
+    [chunk_id] = CHUNKS_BY_URL[get_url(highlight)]
     card: dict[str, Any] = (await read_documents(ctx, "chunks"))[chunk_id]["knowledge_card"]
     return card
 
 
 def test_every_chunk_of_every_highlight_has_one_card() -> None:
-    expected = [
-        (page, part)
-        for page, chunks in PAGES.items()
-        if "/open/" in page
-        for part in range(1, len(chunks) + 1)
+    highlights = {url: chunks for url, chunks in CHUNKS_BY_URL.items() if "/open/" in url}
+    assert len(highlights) == 64
+    parts = [
+        (url, part) for url, chunks in highlights.items() for part in range(1, len(chunks) + 1)
     ]
-    cards = KNOWLEDGE.cards
-    parts = [(f"https://readwise.io/open/{card.highlight}", card.part) for card in cards]
-    assert (64, sorted(expected)) == (len(dict(expected)), sorted(parts))
+    parts_with_cards = [(get_url(card.highlight), card.part) for card in KNOWLEDGE.cards]
+    assert sorted(parts_with_cards) == sorted(parts)
 
 
 def test_no_two_cards_are_equal() -> None:
@@ -111,16 +120,19 @@ def test_no_two_cards_are_equal() -> None:
     assert len(texts) == len(set(texts))
 
 
-def test_every_highlight_is_in_at_most_one_cluster() -> None:
-    for topic in KNOWLEDGE.clusters:
-        assert len(topic.members) == len(set(topic.members))
-        assert {f"https://readwise.io/open/{member}" for member in topic.members} <= PAGES.keys()
+def test_a_cluster_has_each_highlight_at_most_once() -> None:
+    for sample_cluster in KNOWLEDGE.clusters:
+        members = sample_cluster.members
+        assert len(members) == len(set(members))
+        assert set(map(get_url, members)) <= CHUNKS_BY_URL.keys()
 
 
 def test_clusters_have_stable_ids_and_short_names() -> None:
-    names = [topic.cluster_id for topic in KNOWLEDGE.clusters]
-    assert (len(set(names)), [safe_id(name) for name in names]) == (9, names)
-    assert {3 <= len(topic.name.split()) <= 6 for topic in KNOWLEDGE.clusters} == {True}
+    ids = [sample_cluster.cluster_id for sample_cluster in KNOWLEDGE.clusters]
+    assert len(set(ids)) == 9
+    assert [safe_id(cluster_id) for cluster_id in ids] == ids
+    for sample_cluster in KNOWLEDGE.clusters:
+        assert 3 <= len(sample_cluster.name.split()) <= 6
 
 
 async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None:
@@ -128,93 +140,100 @@ async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None
     chunks = await read_documents(ctx, "chunks")
     with_card = ["knowledge_card" in data for data in chunks.values()]
     assert Counter(with_card) == {True: 68, False: 5}  # a note about a book, and four summaries
-    memberships = [name for data in chunks.values() for name in data.get("cluster_id", [])]
+
     clusters = await Clusters(ctx.database).list_largest(20)
-    expected = {name: memberships.count(name) for name in memberships}
-    assert {cluster.cluster_id: cluster.size for cluster in clusters} == expected
+    sizes = Counter(name for data in chunks.values() for name in data.get("cluster_id", []))
+    assert {cluster.cluster_id: cluster.size for cluster in clusters} == sizes
     assert {cluster.run_id for cluster in clusters} == {"sample"}
 
 
 async def test_a_cluster_is_nearest_to_its_own_chunks(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
-    parts = await Clusters(ctx.database).get("flaky-tests")
-    assert parts is not None
-    [nearest] = await Clusters(ctx.database).find_nearest(parts.centroid, 1)
-    assert parts.cluster == nearest.cluster
+    stored = await Clusters(ctx.database).get("flaky-tests")
+    assert stored is not None
+    [nearest] = await Clusters(ctx.database).find_nearest(stored.centroid, 1)
+    assert nearest.cluster == stored.cluster
     assert nearest.similarity == pytest.approx(1)
 
 
-async def test_loading_again_writes_nothing(ctx: Context, sample: Path, meter: Meter) -> None:
+async def test_adding_the_sample_again_writes_nothing(
+    ctx: Context, sample: Path, meter: Meter
+) -> None:
     await add_knowledge(ctx, sample)
-    before = meter.documents_written
+    written_before = meter.documents_written
     await add_knowledge(ctx, sample)
-    assert before == meter.documents_written
+    assert meter.documents_written == written_before
 
 
 async def test_only_an_edited_card_is_written(ctx: Context, sample: Path, meter: Meter) -> None:
     await add_knowledge(ctx, sample)
-    before = meter.documents_written
-    edit(sample, 0, summary="Fakes, kept honest.")
+    written_before = meter.documents_written
+    edit_card(sample, 0, summary="Fakes, kept honest.")
     await add_knowledge(ctx, sample)
-    assert (await load_card(ctx, KNOWLEDGE.cards[0].highlight))["summary"] == "Fakes, kept honest."
-    assert meter.documents_written - before == 1
+    card = await read_card(ctx, KNOWLEDGE.cards[0].highlight)
+    assert card["summary"] == "Fakes, kept honest."
+    assert meter.documents_written - written_before == 1
 
 
 async def add_note(ctx: Context, *cluster_ids: str) -> str:
     """Add a chunk of a user to these clusters, and return its id."""
     await add_sources(ctx, Source("own", "Own", sections=(Section("My own note."),)))
-    [chunk_id] = [
-        name for name, data in (await read_chunks(ctx)).items() if data["source_id"] == "own"
-    ]
+    chunks = await read_chunks(ctx)
+    [chunk_id] = [name for name, data in chunks.items() if data["source_id"] == "own"]
     change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
     await ctx.database.document("chunks", chunk_id).update(change)
     return chunk_id
 
 
-async def test_loading_again_keeps_other_chunks_in_clusters(
+async def test_adding_the_sample_again_keeps_other_chunks_in_clusters(
     ctx: Context, sample: Path, meter: Meter
 ) -> None:
     await add_knowledge(ctx, sample)
-    own = await add_note(ctx, "flaky-tests")
-    before, writes = await read_clustering(ctx), meter.documents_written
+    note_id = await add_note(ctx, "flaky-tests")
+    before, written_before = await read_clustering(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (await read_clustering(ctx), meter.documents_written) == (before, writes)
-    assert before[f"chunks/{own}"]["cluster_id"] == ["flaky-tests"]
+    assert meter.documents_written == written_before
+    assert await read_clustering(ctx) == before
+    assert before[f"chunks/{note_id}"]["cluster_id"] == ["flaky-tests"]
 
 
 @pytest.mark.slow
-async def test_loading_again_after_a_cluster_run_writes_nothing(
+async def test_adding_the_sample_after_a_cluster_run_writes_nothing(
     ctx: Context, sample: Path, meter: Meter
 ) -> None:
     await add_knowledge(ctx, sample)
     await add_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
     assert (await cluster(ctx, make_ample_budget())).counts["topics"]
-    before, writes = await read_clustering(ctx), meter.documents_written
+    before, written_before = await read_clustering(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (await read_clustering(ctx), meter.documents_written) == (before, writes)
+    assert meter.documents_written == written_before
+    assert await read_clustering(ctx) == before
 
 
 async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) -> None:
-    theirs = ClusterWithCentroid(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
-    own = await add_note(ctx)
-    await Clusters(ctx.database).save_with_members(
-        [theirs], {"theirs": [own]}, "run-1", ctx.clock()
+    run_cluster = ClusterWithCentroid(Cluster("c-1", "Notes", None), (1.0,) + (0.0,) * 31)
+    note_id = await add_note(ctx)
+    members = {"c-1": [note_id]}
+    await Clusters(ctx.database).save_with_members([run_cluster], members, "run-1", ctx.clock())
+    clustering = Clustering(
+        model="hashing", run_id="run-1", made_at=NOON, passages=1, uncounted=False
     )
-    clustering = Clustering(model="hashing", run_id="run-1", made_at=NOON, passages=1)
-    clusterings = Clusterings(ctx.database)
-    await clusterings.save(replace(clustering, uncounted=False))
+    await Clusterings(ctx.database).save(clustering)
+
     await add_knowledge(ctx, sample)
-    assert (await read_documents(ctx, "clusters")).keys() == {"theirs"}
-    assert (await read_documents(ctx, "chunks"))[own]["cluster_id"] == ["theirs"]
-    assert replace(clustering, uncounted=False) == await clusterings.load()
+    assert (await read_documents(ctx, "clusters")).keys() == {"c-1"}
+    assert (await read_documents(ctx, "chunks"))[note_id]["cluster_id"] == ["c-1"]
+    assert await Clusterings(ctx.database).load() == clustering
 
 
-async def test_a_renamed_cluster_gets_the_samples_name(ctx: Context, sample: Path) -> None:
+async def test_a_renamed_cluster_gets_the_name_in_the_sample_again(
+    ctx: Context, sample: Path
+) -> None:
     await add_knowledge(ctx, sample)
     before = await read_documents(ctx, "clusters")
-    lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
-    await ctx.database.document("clusters", "incidents").update(lost)
+    renamed = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
+    await ctx.database.document("clusters", "incidents").update(renamed)
     await add_knowledge(ctx, sample)
     assert await read_documents(ctx, "clusters") == before
 

@@ -1,4 +1,4 @@
-"""`carrel up` where something runs already, or ran before: it says so, and what to do."""
+"""`carrel up` says what to do if another run, another program or unreadable data are in the way."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def start(machine: Machine, port: int) -> tuple[subprocess.Popen[str], str]:
-    """Start a run, and return it with what it prints until it answers."""
+def start_run(machine: Machine, port: int) -> tuple[subprocess.Popen[str], str]:
+    """Start a run, wait until it answers, and return its process and its output."""
     run = machine.start([*CARREL, "up", "--no-sample", "--port", str(port)])
     assert run.stdout
     lines = []
@@ -44,22 +44,22 @@ def expect_error(machine: Machine, port: int) -> str:
 
 def test_a_second_run_names_the_first_and_another_port(machine: Machine, tmp_path: Path) -> None:
     port = find_free_port()
-    first, output = start(machine, port)
+    first, output = start_run(machine, port)
     assert f"Opening the local database in {machine.state.path} (no data yet)" in output
     message = expect_error(machine, port)
     assert f"Carrel already runs here, at http://localhost:{port}/mcp" in message
     assert f"make run ARGS='--port {port + 1}'" in message
 
-    database = find_free_port()
-    other_folder = {"CARREL_STATE": str(tmp_path / "other"), "EMULATOR_PORT": str(database)}
+    database_port = find_free_port()
+    other_folder = {"CARREL_STATE": str(tmp_path / "other"), "EMULATOR_PORT": str(database_port)}
     other = replace(machine, environment=machine.environment | other_folder)
     message = expect_error(other, port)
     assert f"A Carrel from another folder uses port {port}" in message
-    assert f"EMULATOR_PORT={database + 1} make run ARGS='--port {port + 1}'" in message
+    assert f"EMULATOR_PORT={database_port + 1} make run ARGS='--port {port + 1}'" in message
 
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=END_TIMEOUT_SECONDS)
-    _, output = start(machine, port)
+    _, output = start_run(machine, port)
     assert re.search(r"\(the data of \d{4}-\d\d-\d\d \d\d:\d\d\)", output)
 
 
@@ -70,7 +70,7 @@ def test_another_program_on_the_port_is_reported(machine: Machine) -> None:
     assert f"make run ARGS='--port {server.server_port + 1}'" in message
 
 
-def test_data_that_cannot_be_loaded_can_be_kept_aside(machine: Machine) -> None:
+def test_the_error_for_unreadable_data_says_how_to_set_them_aside(machine: Machine) -> None:
     (machine.state.data / "(default)" / "00000001").mkdir(parents=True)
     message = expect_error(machine, find_free_port())
     assert f"The data in {machine.state.data} cannot be loaded" in message

@@ -1,4 +1,7 @@
-"""Errors and data when the state folder fails: each error says what to do."""
+"""Commands say what to do if the state folder cannot be written, and no data is lost.
+
+The state folder contains the local database.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit
 shift
 exec "$@"
 """
+"""Makes the folder in the first argument read-only, and runs the command in the others."""
 WITHOUT_PRIVILEGES: Final = ["unshare", "--user"]
 """This prefix runs a command without privileges, even for root."""
 ON_A_SMALL_DISK: Final = f"""
@@ -42,8 +46,9 @@ mount -o remount,size=20m "$CARREL_STATE"
 while kill -0 $(cat "$CARREL_STATE/keeper") 2>/dev/null; do sleep 0.1; done
 carrel ingest "$1/much.md"
 """
+"""Fills a disk, enlarges it, waits until the database has been saved, and ingests again."""
 
-every_command = pytest.mark.parametrize("command", [["up"], ["stdio"], ["keys", "list"]])
+for_every_command = pytest.mark.parametrize("command", [["up"], ["stdio"], ["keys", "list"]])
 
 
 def expect_error(
@@ -72,16 +77,17 @@ def start_run(machine: Machine) -> subprocess.Popen[str]:
 
 
 def await_line(process: subprocess.Popen[str], expected: str) -> None:
+    """Wait until a process prints a line to standard error that contains a text."""
     assert process.stderr
     assert any(expected in line for line in process.stderr)
 
 
-@every_command
+@for_every_command
 @pytest.mark.parametrize(
     ("path", "reason"),
     [("file", "it is a file"), ("file/below", "Not a directory"), ("/proc/carrel", "No such file")],
 )
-def test_an_impossible_state_folder_is_refused(
+def test_a_path_that_cannot_be_a_folder_is_refused(
     machine: Machine, tmp_path: Path, path: str, reason: str, command: list[str]
 ) -> None:
     (tmp_path / "file").touch()
@@ -91,7 +97,7 @@ def test_an_impossible_state_folder_is_refused(
     assert "CARREL_STATE=/another/folder make run" in message
 
 
-@every_command
+@for_every_command
 @pytest.mark.parametrize("path", [".", "below"])
 def test_a_state_folder_on_a_read_only_disk_is_refused(
     machine: Machine, tmp_path: Path, path: str, command: list[str]
@@ -105,7 +111,7 @@ def test_a_state_folder_on_a_read_only_disk_is_refused(
     assert expected in message
 
 
-@every_command
+@for_every_command
 @pytest.mark.parametrize("path", [".", "below"])
 def test_a_state_folder_without_permission_is_refused(
     machine: Machine, tmp_path: Path, path: str, command: list[str]
@@ -118,7 +124,7 @@ def test_a_state_folder_without_permission_is_refused(
     assert f"Carrel cannot store data in {state}: Permission denied. To use another" in message
 
 
-def test_an_invalid_setting_is_reported_before_the_start(machine: Machine) -> None:
+def test_an_invalid_setting_is_reported_before_anything_is_created(machine: Machine) -> None:
     for name, value, expected in (
         ("LEASE_SECONDS", "soon", "Error: LEASE_SECONDS must be a number.\n"),
         ("EMULATOR_PORT", "abc", "Error: EMULATOR_PORT must be a port from 1 to 65535, such as"),
@@ -145,7 +151,7 @@ def test_a_deleted_state_folder_is_reported_and_restored(
     assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
 
-def test_unsaved_data_is_retained_until_it_can_be_saved(
+def test_unsaved_data_is_saved_once_the_folder_can_be_written(
     machine: Machine, connect: Callable[..., Client], tmp_path: Path
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
@@ -155,9 +161,11 @@ def test_unsaved_data_is_retained_until_it_can_be_saved(
     blocker.touch()
     expected = f"The local data could not be saved in {machine.state.path}: File exists."
     assert expected in expect_error(machine, "ingest", str(tmp_path / "tea.md"))
+
     run.send_signal(signal.SIGINT)
     assert expected in run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert run.returncode == 1
+
     client = machine.start_client()
     read_host(client)
     await_line(client, expected)

@@ -11,8 +11,9 @@ from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
 from tests.support.knowledge import set_fields
 from tests.support.small_sources import (
+    ReadCost,
     get_read_cost,
-    make_metered_context,
+    make_call_context,
     make_source,
     store_and_index,
 )
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def store_library(ctx: Context) -> None:
-    """Store three sources by two authors."""
+    """Store three sources by two authors, and two clusters."""
     austen_fields: dict[str, Any] = {"author": "Jane Austen", "tags": ("novel", "Deep-Work")}
     jane_eyre = make_source(
         "eyre-1", "a", title="Jane Eyre", author="Charlotte Brontë", tags=("novel",)
@@ -59,59 +60,65 @@ async def store_library(ctx: Context) -> None:
         ("tag", "(", []),
     ],
 )
-async def test_matching_names_come_most_common_first(
-    ctx: Context, kind: Any, prefix: str, expected: list[str]
+async def test_matching_names_are_listed_by_frequency(
+    ctx: Context, kind: str, prefix: str, expected: list[str]
 ) -> None:
     await store_library(ctx)
-    out = await complete_name(In(kind=kind, prefix=prefix), ctx)
-    assert ([entry.name for entry in out.names], out.total) == (expected, len(expected))
+    out = await complete_name(In.model_validate({"kind": kind, "prefix": prefix}), ctx)
+    assert [entry.name for entry in out.names] == expected
+    assert out.total == len(expected)
 
 
-async def test_only_sources_and_clusters_have_ids(
-    ctx: Context,
-) -> None:
+async def test_only_sources_and_clusters_have_ids(ctx: Context) -> None:
     await store_library(ctx)
-    kinds: list[Any] = ["source", "cluster", "tag"]
-    outs = [await complete_name(In(kind=kind, limit=1), ctx) for kind in kinds]
-    assert [entry.model_dump() for out in outs for entry in out.names] == [
-        {"name": "Emma", "id": "emma-9", "count": 3},
-        {"name": "Marriage and money", "id": "c-1", "count": 4},
-        {"name": "novel", "id": None, "count": 5},
-    ]
+    for kind, expected in {
+        "source": {"name": "Emma", "id": "emma-9", "count": 3},
+        "cluster": {"name": "Marriage and money", "id": "c-1", "count": 4},
+        "tag": {"name": "novel", "id": None, "count": 5},
+    }.items():
+        out = await complete_name(In.model_validate({"kind": kind, "limit": 1}), ctx)
+        assert [name.model_dump() for name in out.names] == [expected]
 
 
 async def test_names_beyond_the_limit_are_counted(ctx: Context) -> None:
     await store_library(ctx)
     out = await complete_name(In(kind="source", limit=2), ctx)
-    assert (len(out.names), out.total) == (2, 3)
+    assert len(out.names) == 2
+    assert out.total == 3
 
 
 async def test_an_empty_base_has_no_names(ctx: Context) -> None:
     out = await complete_name(In(kind="source", prefix="a"), ctx)
-    assert (out.names, out.total) == ([], 0)
+    assert out.names == []
+    assert out.total == 0
 
 
-async def test_rare_names_are_found_after_common_ones(ctx: Context) -> None:
+async def store_fillers(ctx: Context, kind: str) -> None:
+    """Fill the cache of common names: store many names of a kind, with nine passages each."""
+    for n in range(MAX_NAMES):
+        facet = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
+        await set_fields(ctx, f"facets/{kind}:filler{n}", facet)
+
+
+async def test_rare_names_are_found_among_many_common_names(ctx: Context) -> None:
     tags = tuple(f"common {n}" for n in range(MAX_NAMES))
     await store_and_index(ctx, make_source("a", "x", "y", tags=tags))
     await store_and_index(ctx, make_source("rare-id", title="Rare Title", tags=("rare tag",)))
-    for n in range(MAX_NAMES):
-        name = f"source:filler{n}"
-        data = {"kind": "source", "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
-        await set_fields(ctx, f"facets/{name}", data)
+    await store_fillers(ctx, "source")
+
     for kind, prefix, expected in [
         ("tag", "Rare", "rare tag"),
         ("source", "rare t", "Rare Title"),
         ("source", "rare-", "Rare Title"),
     ]:
-        arguments: dict[str, Any] = {"kind": kind, "prefix": prefix}
-        out = await complete_name(In(**arguments), ctx)
+        out = await complete_name(In.model_validate({"kind": kind, "prefix": prefix}), ctx)
         assert [entry.name for entry in out.names] == [expected]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tag", "author", "category", "source"])
 async def test_a_rare_name_is_found_by_a_very_long_prefix(ctx: Context, kind: str) -> None:
+    """The index stores 18 characters for each of these letters, and so shortens the name."""
     long_name = "\ufdfa" * 200
     fields: dict[str, Any] = {"author": long_name, "category": long_name, "tags": (long_name,)}
     await store_and_index(
@@ -119,39 +126,39 @@ async def test_a_rare_name_is_found_by_a_very_long_prefix(ctx: Context, kind: st
         make_source("long", title=long_name, **fields),
         make_source("other", title="\ufdfa bread"),
     )
-    for n in range(MAX_NAMES):
-        data = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
-        await set_fields(ctx, f"facets/{kind}:filler{n}", data)
+    await store_fillers(ctx, kind)
     out = await complete_name(In.model_validate({"kind": kind, "prefix": long_name}), ctx)
     assert [entry.name for entry in out.names] == [long_name]
 
 
-async def test_the_total_tells_that_there_are_more_rare_names(ctx: Context) -> None:
-    await store_and_index(
-        ctx, make_source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MAX_NAMES)))
-    )
+async def test_rare_names_beyond_the_limit_are_counted(ctx: Context) -> None:
+    common_tags = tuple(f"common {n}" for n in range(MAX_NAMES))
+    await store_and_index(ctx, make_source("a", "x", "y", tags=common_tags))
     await store_and_index(ctx, make_source("b", tags=tuple(f"rare {n}" for n in range(3))))
     out = await complete_name(In(kind="tag", prefix="rare", limit=2), ctx)
-    assert (len(out.names), out.total) == (2, 3)
+    assert len(out.names) == 2
+    assert out.total == 3
 
 
 @pytest.mark.parametrize(
     "arguments",
     [{"kind": "month"}, {"kind": "tag", "limit": 101}, {"kind": "tag", "prefix": "x" * 201}],
 )
-def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         In(**arguments)
 
 
 async def test_common_names_are_cached_for_a_minute(ctx: Context, app: App) -> None:
     await store_library(ctx)
-    for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
-        call_context, meter = make_metered_context(app)
-        await complete_name(In(kind="tag", prefix=prefix), call_context)
-        assert get_read_cost(meter) == expected
+    first_ctx, second_ctx = make_call_context(app), make_call_context(app)
+    await complete_name(In(kind="tag", prefix="n"), first_ctx)
+    await complete_name(In(kind="tag", prefix="no"), second_ctx)
+    all_tags = 2
+    assert get_read_cost(first_ctx) == ReadCost(round_trips=1, documents=all_tags)
+    assert get_read_cost(second_ctx) == ReadCost(round_trips=0, documents=0)
 
 
-def test_only_the_gateway_can_call_it() -> None:
+def test_the_tool_is_internal_and_completes_five_kinds() -> None:
     assert TOOL.internal
     assert set(TOOL.completes) == {"tag", "author", "category", "source", "cluster"}

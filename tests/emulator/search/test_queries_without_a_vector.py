@@ -1,4 +1,4 @@
-"""Queries for which the embedding provider returns invalid vectors."""
+"""Searches fall back to words, or fail, if the embedding provider returns an invalid vector."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-class Malformed(WordEmbedder):
-    """An embedder that returns these numbers for every query."""
+class InvalidQueryEmbedder(WordEmbedder):
+    """An embedder that makes valid vectors of passages, but not of queries."""
 
     def __init__(self, numbers: Sequence[float]) -> None:
+        """Return these numbers for each query."""
         super().__init__()
         self._numbers = numbers
 
@@ -38,38 +39,43 @@ class Malformed(WordEmbedder):
         return await super().embed(texts, purpose)
 
 
-@pytest.fixture(params=[[0.0] * DIMENSION, [1.0], [float("nan")] * DIMENSION])
-def embedder(request: pytest.FixtureRequest) -> Malformed:
-    """A zero vector, a wrong length, not a number."""
-    return Malformed(request.param)
+@pytest.fixture(
+    params=[
+        pytest.param([0.0] * DIMENSION, id="zero vector"),
+        pytest.param([1.0], id="wrong length"),
+        pytest.param([float("nan")] * DIMENSION, id="not a number"),
+    ]
+)
+def embedder(request: pytest.FixtureRequest) -> InvalidQueryEmbedder:
+    return InvalidQueryEmbedder(request.param)
 
 
 async def search(app: App, **arguments: Any) -> CallAnswer:
+    """Call `search_kb`."""
     return await invoke(TOOL, make_call_request(TOOL, Caller(), arguments), app)
 
 
-async def test_a_lexical_fallback_is_reported_and_logged(
+async def test_a_hybrid_search_falls_back_to_words_with_a_message(
     ctx: Context, app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chunks = await store_sources(ctx, SAILING)
+    _, anchor = await store_sources(ctx, SAILING)
     answer = await search(app, query="anchor")
     assert answer.result is not None, answer.error
-    assert [item["chunk_id"] for item in answer.result["results"]] == [chunks[1].chunk_id]
+    assert [hit["chunk_id"] for hit in answer.result["results"]] == [anchor.chunk_id]
     assert answer.result["message"].endswith("Only words were searched.")
     assert "question_not_embedded" in capsys.readouterr().err
 
 
-async def test_a_semantic_search_fails(ctx: Context, app: App) -> None:
+async def test_a_semantic_search_is_an_internal_error(ctx: Context, app: App) -> None:
     await store_sources(ctx, SAILING)
     answer = await search(app, query="anchor", mode="semantic")
     assert answer.error is not None
     assert answer.error.code == "INTERNAL_ERROR"
 
 
-async def test_extractions_are_not_listed_by_meaning_without_a_query(
-    ctx: Context, app: App
-) -> None:
+async def test_a_search_of_extractions_is_an_internal_error(ctx: Context, app: App) -> None:
     [chunk, *_] = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction(chunk, make_decision(), "sailing"))
     assert (await call_error(app, "get_decisions", query="anchor")).code == "INTERNAL_ERROR"
+    # Without a query, no vector is needed.
     assert len((await call_result(app, "get_decisions"))["results"]) == 1

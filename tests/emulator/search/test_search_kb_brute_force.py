@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.tools.knowledge.search_kb.tool import MAX_WEAK_HITS
 from shared.ai.embedding import Purpose
 from shared.search.candidates import DENSE_POOL
 from tests.support.search_brute_force import (
@@ -19,7 +20,7 @@ from tests.support.search_brute_force import (
     sort_newest_first,
     store_random_sources,
 )
-from tests.support.searches import collect_ids, search_all_pages, truncate_postings
+from tests.support.searches import collect_hits, collect_ids, search_all_pages, truncate_postings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,11 +47,17 @@ async def test_all_pages_together_equal_a_brute_force_search(
 async def check_random_search(
     ctx: Context, base: Sequence[EmbeddedChunk], generator: random.Random
 ) -> None:
+    """Compare all pages of a random call with what brute force finds.
+
+    A call is skipped if more passages pass its filters than a search by meaning ranks.
+    """
     filters = make_random_filters(generator)
     cards_only = generator.random() < 0.3
     mode = generator.choice(("semantic", "lexical", "hybrid", None))
     passing_chunks = [
-        entry for entry in base if matches_filters(entry.chunk, filters, cards_only=cards_only)
+        embedded
+        for embedded in base
+        if matches_filters(embedded.chunk, filters, cards_only=cards_only)
     ]
     if (not filters and not cards_only) or len(passing_chunks) > DENSE_POOL:
         return
@@ -61,9 +68,9 @@ async def check_random_search(
     pages = await search_all_pages(ctx, limit, **arguments)
     expected = await find_expected_ids(ctx, passing_chunks, base, query, mode)
     if not pages[0].matches:
-        expected = expected[: min(limit, 3)]
+        expected = expected[: min(limit, MAX_WEAK_HITS)]
     assert collect_ids(pages) == expected
-    assert [*range(1, len(expected) + 1)] == [hit.rank for page in pages for hit in page.results]
+    assert [hit.rank for hit in collect_hits(pages)] == [*range(1, len(expected) + 1)]
 
 
 async def find_expected_ids(
@@ -73,6 +80,15 @@ async def find_expected_ids(
     query: str,
     mode: str | None,
 ) -> list[str]:
+    """Return the ids of the passing chunks as a search of this mode ranks them, best first.
+
+    Args:
+        ctx: The context, for its embedder.
+        passing_chunks: The chunks that pass the filters.
+        base: All chunks, from which BM25 takes the frequencies of words.
+        query: The query.
+        mode: The mode, or None for a list by date.
+    """
     [vector] = await ctx.embedder.embed([query], Purpose.QUERY)
     match mode:
         case None:

@@ -1,4 +1,4 @@
-"""`search_kb`: its messages about empty and incomplete results."""
+"""`search_kb` explains empty and incomplete results in a message."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.support.searches import (
     truncate_postings,
     update_and_index_chunk,
 )
+from tests.support.small_sources import get_read_cost, make_call_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,12 +34,14 @@ if TYPE_CHECKING:
     from functions.tools.knowledge.search_kb.tool import Out
     from shared.ai.embedding import Purpose, Vector
     from shared.runtime.context import App, Context
+    from shared.runtime.messages import CallAnswer
     from tests.support.fakes.embedder import WordEmbedder
 
 pytestmark = pytest.mark.anyio
 
 OUT_OF_TIME = "The search by meaning did not finish in time. Only words were searched."
 MODES = ["semantic", "lexical", "hybrid"]
+# Emoji, scripts without spaces, control characters, and texts that are no valid document ids.
 UNUSUAL_TEXTS = [
     "⚓️ 🧑‍🚀👩‍👩‍👧",
     "مرساة السفينة",
@@ -55,7 +58,7 @@ UNUSUAL_TEXTS = [
 
 
 async def search(ctx: Context, **arguments: Any) -> Out:
-    """One page."""
+    """Return a page of hits."""
     return await search_kb(In.model_validate(arguments), ctx)
 
 
@@ -65,7 +68,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> N
     assert out.results == []
     assert not out.matches
     assert out.next_cursor is None
-    assert out.message == messages.EMPTY_MESSAGE  # fmt: skip
+    assert out.message == messages.EMPTY_MESSAGE
 
 
 async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None:
@@ -74,17 +77,20 @@ async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None
     out = await search(ctx, query="anchor")
     assert len(out.results) == 1
     assert out.message == "Nothing has been embedded yet. Only words were searched."
+
     semantic_page = await search(ctx, query="anchor", mode="semantic")
-    assert (semantic_page.results, semantic_page.message) == ([], "Nothing has been embedded yet.")
+    assert semantic_page.results == []
+    assert semantic_page.message == "Nothing has been embedded yet."
 
 
-async def test_an_outage_of_the_provider_leaves_lexical_search(
+async def test_words_are_searched_while_the_embedding_model_is_down(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
-    chunks = await store_sources(ctx, SAILING)
+    _, anchor = await store_sources(ctx, SAILING)
     embedder.is_down = True
     out = await search(ctx, query="anchor")
-    assert (collect_ids([out]), out.matches) == ([chunks[1].chunk_id], True)
+    assert collect_ids([out]) == [anchor.chunk_id]
+    assert out.matches
     assert out.message == (
         "The embedding provider cannot be reached right now. Only words were searched."
     )
@@ -92,7 +98,7 @@ async def test_an_outage_of_the_provider_leaves_lexical_search(
         await search(ctx, query="anchor", mode="semantic")
 
 
-async def test_a_cached_query_vector_needs_no_provider(
+async def test_a_repeated_query_is_answered_while_the_model_is_down(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await store_sources(ctx, SAILING)
@@ -107,6 +113,7 @@ async def test_a_message_says_that_no_passage_has_the_words(ctx: Context) -> Non
     assert out.results == []
     assert not out.matches
     assert out.message == messages.NO_WORDS
+
     filters = {"category": SAILING.category}
     out = await search(ctx, query="zymurgy", mode="lexical", filters=filters)
     assert out.results == []
@@ -115,7 +122,9 @@ async def test_a_message_says_that_no_passage_has_the_words(ctx: Context) -> Non
 
 
 @pytest.mark.parametrize("query", [None, "anchor"])
-async def test_a_message_says_which_filters_to_relax(ctx: Context, query: str | None) -> None:
+async def test_a_message_says_that_nothing_passes_all_filters(
+    ctx: Context, query: str | None
+) -> None:
     await store_sources(
         ctx,
         make_source_of_text("anchor", tags=("sea",)),
@@ -140,7 +149,7 @@ async def test_a_message_says_which_filters_to_relax(ctx: Context, query: str | 
         ({"tags": ["\x00", "\u202e'"]}, "There is no tag '\\x00', nor any"),
     ],
 )
-async def test_an_unknown_filter_value_is_named_with_similar_ones(
+async def test_an_unknown_filter_value_is_named_with_similar_values(
     ctx: Context, query: str | None, filters: dict[str, Any], expected: str
 ) -> None:
     fields: dict[str, Any] = {"author": "Ida Loaf", "tags": ("Food",), "title": "On Anchors"}
@@ -148,7 +157,8 @@ async def test_an_unknown_filter_value_is_named_with_similar_ones(
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
     await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     out = await search(ctx, query=query, filters=filters)
-    assert (out.results, out.matches) == ([], False)
+    assert out.results == []
+    assert not out.matches
     assert out.message
     assert out.message.startswith(expected)
 
@@ -162,14 +172,15 @@ async def test_a_cluster_is_suggested_once_by_id_and_name(ctx: Context) -> None:
     assert out.message.count("sailing (Sailing)") == 1
 
 
-async def test_known_tags_work_beside_unknown_ones(ctx: Context) -> None:
-    chunks = await store_sources(
+async def test_known_tags_find_passages_despite_unknown_tags(ctx: Context) -> None:
+    tagged, _ = await store_sources(
         ctx,
         make_source_of_text("An anchor.", tags=("food",)),
         make_source_of_text("An anchor too.", "b"),
     )
     out = await search(ctx, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
-    assert (collect_ids([out]), out.matches) == ([chunks[0].chunk_id], True)
+    assert collect_ids([out]) == [tagged.chunk_id]
+    assert out.matches
     assert out.message == (
         "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
     )
@@ -183,7 +194,7 @@ async def test_a_message_says_that_there_are_no_cards(ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"filters": {}}, {"filters": {"date_range": {}}}])
-async def test_neither_query_nor_filters_is_refused(
+async def test_a_call_without_query_and_filters_is_refused(
     ctx: Context, arguments: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInput, match="takes a query, filters or both"):
@@ -191,14 +202,13 @@ async def test_neither_query_nor_filters_is_refused(
 
 
 async def test_a_message_says_that_postings_are_truncated(ctx: Context) -> None:
-    """Truncated postings may miss passages under broad filters, and the message says so."""
-    repetitive_source = make_source_of_texts(
-        [f"anchor anchor anchor {number}" for number in range(150)], "loud"
-    )
+    """Postings are the lists of passages by word. Truncated, they may lack passages that pass."""
+    better_texts = [f"anchor anchor anchor {number}" for number in range(150)]
+    tagged_texts = [f"one anchor in {number} words" for number in range(130)]
     await store_sources(
         ctx,
-        repetitive_source,
-        make_source_of_texts([f"one anchor in {n} words" for n in range(130)], tags=("big",)),
+        make_source_of_texts(better_texts, "better"),
+        make_source_of_texts(tagged_texts, tags=("big",)),
     )
     await truncate_postings(ctx, "lexicon", cap=20)
     out = await search(ctx, query="anchor", mode="lexical", filters={"tags": ["big"]})
@@ -218,25 +228,34 @@ async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) 
         assert out.results[0].matched_terms == []
 
 
-async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, meter: Meter) -> None:
+async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, app: App) -> None:
     words = [f"w{number}" for number in range(300)]
     [chunk] = await store_sources(ctx, make_source_of_text(" ".join(words)))
-    read_before = meter.documents_read
-    out = await search(ctx, query=" ".join(words), mode="lexical")
+    call_ctx = make_call_context(app)
+    out = await search(call_ctx, query=" ".join(words), mode="lexical")
     assert collect_ids([out]) == [chunk.chunk_id]
-    assert meter.documents_read - read_before == MAX_TERMS + 2
+    totals, passage = 1, 1
+    assert get_read_cost(call_ctx).documents == MAX_TERMS + totals + passage
+
+
+async def invoke_search(app: App, arguments: dict[str, Any]) -> CallAnswer:
+    """Call the tool as the gateway does, so that the arguments are validated."""
+    request = CallRequest(
+        call_id="c", arguments=arguments, caller=Caller(), deadline=time.time() + 20
+    )
+    return await invoke(TOOL, request, app)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("query", UNUSUAL_TEXTS)
-async def test_a_weird_query_is_searched_or_refused(app: App, mode: str, query: str) -> None:
+async def test_an_unusual_query_is_searched_or_refused(app: App, mode: str, query: str) -> None:
     await store_sources(app.context(Caller(), Meter()), make_source_of_text("An anchor ⚓️ 東京."))
     answer = await invoke_search(app, {"query": query, "mode": mode})
     assert answer.result or (answer.error and answer.error.code == "VALIDATION_ERROR")
 
 
 @pytest.mark.parametrize("name", [*UNUSUAL_TEXTS, "\ud800"])
-async def test_a_weird_filter_passes_nothing_or_is_refused(app: App, name: str) -> None:
+async def test_an_unusual_filter_finds_nothing_or_is_refused(app: App, name: str) -> None:
     await store_sources(app.context(Caller(), Meter()), make_source_of_text("An anchor ⚓️ 東京."))
     for filters in ({"tags": [name]}, {"author": name}, {"source": name}, {"cluster_id": name}):
         for query_arguments in ({}, {"query": "anchor"}):
@@ -253,31 +272,24 @@ async def test_a_lone_surrogate_is_refused_with_a_message(app: App, query: str) 
         assert answer.error.code == "VALIDATION_ERROR"
 
 
-async def test_weird_names_can_be_filtered_by(ctx: Context) -> None:
-    for name in UNUSUAL_TEXTS:
-        if name.strip("\x00\u0301."):
-            label = name[:400].replace("\x00", " ")
-            await store_sources(
-                ctx, make_source_of_text("An anchor.", "weird", tags=(label,), author=label)
-            )
-            for mode in MODES:
-                filters = {"tags": [label.upper()], "author": label}
-                out = await search(ctx, query="anchor", mode=mode, filters=filters)
-                assert len(out.results) == 1
+async def test_filters_find_unusual_names(ctx: Context) -> None:
+    """Names are stored without NUL, and cannot consist of dots and accents alone."""
+    for text in UNUSUAL_TEXTS:
+        if not text.strip("\x00\u0301."):
+            continue
+        name = text[:400].replace("\x00", " ")
+        source = make_source_of_text("An anchor.", "unusual", tags=(name,), author=name)
+        await store_sources(ctx, source)
+        for mode in MODES:
+            filters = {"tags": [name.upper()], "author": name}
+            out = await search(ctx, query="anchor", mode=mode, filters=filters)
+            assert len(out.results) == 1
 
 
-async def invoke_search(app: App, arguments: dict[str, Any]) -> Any:
-    request = CallRequest(
-        call_id="c", arguments=arguments, caller=Caller(), deadline=time.time() + 20
-    )
-    return await invoke(TOOL, request, app)
-
-
-async def test_a_message_says_how_much_is_not_indexed(ctx: Context) -> None:
+async def test_a_message_says_how_many_passages_are_not_indexed(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("An anchor."))
-    await Ingestion(ctx.database).save(
-        [chunk_source(make_source_of_texts(["a", "b"]))], ctx.clock()
-    )
+    unindexed_source = make_source_of_texts(["a", "b"])
+    await Ingestion(ctx.database).save([chunk_source(unindexed_source)], ctx.clock())
     out = await search(ctx, query="bell", mode="lexical")
     assert out.message
     assert "2 passages still wait to be indexed." in out.message
@@ -289,14 +301,15 @@ async def test_words_are_searched_if_embedding_takes_too_long(
     await store_sources(ctx, SAILING)
     embedder.is_silent = True
     out = await search(replace(ctx, deadline=time.time()), query="anchor chain")
-    assert (out.matches, out.message) == (True, OUT_OF_TIME)
+    assert out.matches
+    assert out.message == OUT_OF_TIME
     assert [hit.found_by for hit in out.results] == [[Mode.LEXICAL]]
 
 
 async def test_words_are_searched_if_comparing_takes_too_long(
     ctx: Context, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a filter, vectors are compared in the second round trip."""
+    """With a filter, vectors are compared after the query is embedded, here after the deadline."""
     await store_sources(ctx, SAILING)
     deadline, embed = time.time() + 100, embedder.embed
 
@@ -307,5 +320,6 @@ async def test_words_are_searched_if_comparing_takes_too_long(
     monkeypatch.setattr(embedder, "embed", embed_until_the_deadline)
     ctx = replace(ctx, deadline=deadline)
     out = await search(ctx, query="anchor chain", filters={"source": SAILING.title})
-    assert (out.matches, out.message) == (True, OUT_OF_TIME)
+    assert out.matches
+    assert out.message == OUT_OF_TIME
     assert [hit.found_by for hit in out.results] == [[Mode.LEXICAL]]

@@ -1,4 +1,8 @@
-"""`search_kb`: pages of an unchanged and of a changing base."""
+"""`search_kb` returns hits page by page, also while the knowledge base changes.
+
+A cursor contains fingerprints of the hits that earlier pages returned, or of a listing by date the
+position of the last one.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +46,14 @@ CALLS: list[dict[str, Any]] = [
     {"filters": {"tags": ["sea"]}},
     {"filters": {"period": "last_30_days"}},
 ]
+"""Calls with a ranking in each mode, with a filter, and without a query."""
 CALLS_SOME_SLOW = [
     call_arguments
     if call_arguments in (CALLS[2], CALLS[4])
     else pytest.param(call_arguments, marks=pytest.mark.slow)
     for call_arguments in CALLS
 ]
+"""The same calls. Only two of them run with the tests that are not slow."""
 FORGED_POSITIONS: list[list[Any]] = [
     [],
     [None],
@@ -70,7 +76,7 @@ FORGED_POSITIONS: list[list[Any]] = [
 
 @pytest.fixture(scope="module")
 async def base_of_nine(new_base: NewBase) -> Context:
-    """Nine passages."""
+    """Nine sources with a passage each, which match all `CALLS`."""
     ctx = new_base(None)
     chance = random.Random(2)  # noqa: S311 - no secret
     await store_sources(ctx, *(make_passage(number, chance) for number in range(9)))
@@ -91,20 +97,24 @@ async def base_with_deep_ranking(new_base: NewBase, request: pytest.FixtureReque
 
 
 @pytest.fixture(scope="module")
-async def base_with_long_texts(new_base: NewBase) -> tuple[Context, list[str]]:
-    """Thirty passages that together are too long for a page, and their texts."""
+async def base_with_long_texts(new_base: NewBase) -> Context:
+    """Thirty passages that together are too long for a page."""
     ctx = new_base(None)
+    await store_sources(ctx, *make_long_sources())
+    return ctx
+
+
+def make_long_sources() -> list[Source]:
+    """Return thirty sources with a long passage each, always the same."""
     chance = random.Random(5)  # noqa: S311 - no secret
     texts = [" ".join(["anchor", "storm", *chance.choices(WORDS, k=430)]) for _ in range(30)]
-    sources = [
+    return [
         make_source_of_text(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)
     ]
-    await store_sources(ctx, *sources)
-    return ctx, texts
 
 
-async def page(ctx: Context, **arguments: Any) -> Out:
-    """One page."""
+async def search_page(ctx: Context, **arguments: Any) -> Out:
+    """Return a page of hits."""
     return await search_kb(In.model_validate(arguments), ctx)
 
 
@@ -114,8 +124,8 @@ def make_passage(number: int, chance: random.Random) -> Source:
     return make_source_of_text(text, f"s{number}", tags=("sea",))
 
 
-async def remove(ctx: Context, source: Source) -> None:
-    """Delete a source without indexing the deletion."""
+async def delete_source(ctx: Context, source: Source) -> None:
+    """Delete a source, and leave it in the index."""
     await Ingestion(ctx.database).save([ChunkedSource(source, [])], ctx.clock())
 
 
@@ -123,46 +133,51 @@ async def remove(ctx: Context, source: Source) -> None:
 async def test_unchanged_passages_appear_once_over_changing_pages(
     ctx: Context, call_arguments: dict[str, Any]
 ) -> None:
+    """Between two pages, a passage is added and another one deleted."""
     chance = random.Random(str(call_arguments))  # noqa: S311 - no secret
     sources = [make_passage(number, chance) for number in range(14)]
-    unchanged_ids = {chunk.chunk_id for chunk in await store_sources(ctx, *sources[:9])}
-    await store_sources(ctx, *sources[9:])
+    unchanged_sources, sources_to_delete = sources[:9], sources[9:]
+    unchanged_ids = {chunk.chunk_id for chunk in await store_sources(ctx, *unchanged_sources)}
+    await store_sources(ctx, *sources_to_delete)
+
     returned_ids: list[str] = []
     cursor = None
     for number in range(100, 200):
-        out = await page(ctx, limit=2, cursor=cursor, **call_arguments)
+        out = await search_page(ctx, limit=2, cursor=cursor, **call_arguments)
         returned_ids += [hit.chunk_id for hit in out.results]
         cursor = out.next_cursor
         if cursor is None:
             break
-        await _disturb(ctx, number, chance, sources)
+        await _add_with_card(ctx, make_passage(number, chance))
+        if sources_to_delete:
+            await delete_source(ctx, sources_to_delete.pop())
+
+    assert cursor is None
     assert len(returned_ids) == len(set(returned_ids))
     assert unchanged_ids <= set(returned_ids)
 
 
-async def _disturb(ctx: Context, number: int, chance: random.Random, sources: list[Source]) -> None:
-    """Add a passage, delete one and give one a card."""
-    [chunk] = await store_sources(ctx, make_passage(number, chance))
-    if len(sources) > 9:
-        await remove(ctx, sources.pop())
-    await update_and_index_chunk(
-        ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []}
-    )
+async def _add_with_card(ctx: Context, source: Source) -> None:
+    """Store a passage, and then its knowledge card."""
+    [chunk] = await store_sources(ctx, source)
+    card = {"summary": "S.", "takeaways": []}
+    await update_and_index_chunk(ctx, chunk.chunk_id, knowledge_card=card)
 
 
 @pytest.mark.parametrize("call_arguments", CALLS)
-async def test_a_page_is_full_although_first_hits_are_gone(
+async def test_a_page_is_full_although_the_best_hits_are_deleted(
     ctx: Context, call_arguments: dict[str, Any]
 ) -> None:
     chance = random.Random(1)  # noqa: S311 - no secret
     sources = [make_passage(number, chance) for number in range(12)]
     await store_sources(ctx, *sources)
-    best = [hit.source_id for hit in (await page(ctx, limit=12, **call_arguments)).results]
+    all_hits = (await search_page(ctx, limit=12, **call_arguments)).results
+    ranked_ids = [hit.source_id for hit in all_hits]
     for source in sources:
-        if source.source_id in best[:5]:
-            await remove(ctx, source)
-    out = await page(ctx, limit=5, **call_arguments)
-    assert best[5:10] == [hit.source_id for hit in out.results]
+        if source.source_id in ranked_ids[:5]:
+            await delete_source(ctx, source)
+    out = await search_page(ctx, limit=5, **call_arguments)
+    assert [hit.source_id for hit in out.results] == ranked_ids[5:10]
     assert out.matches
 
 
@@ -170,13 +185,13 @@ async def test_a_page_is_full_although_first_hits_are_gone(
 async def test_limit_and_detail_may_change_between_pages(
     base_of_nine: Context, call_arguments: dict[str, Any]
 ) -> None:
-    long_page = await page(base_of_nine, limit=9, **call_arguments)
-    first_page = await page(base_of_nine, limit=2, **call_arguments)
-    second_page = await page(
+    long_page = await search_page(base_of_nine, limit=9, **call_arguments)
+    first_page = await search_page(base_of_nine, limit=2, **call_arguments)
+    second_page = await search_page(
         base_of_nine, limit=50, detail="full", cursor=first_page.next_cursor, **call_arguments
     )
-    assert collect_ids([long_page]) == collect_ids([first_page, second_page])
-    assert [*range(1, 10)] == [hit.rank for hit in collect_hits([first_page, second_page])]
+    assert collect_ids([first_page, second_page]) == collect_ids([long_page])
+    assert [hit.rank for hit in collect_hits([first_page, second_page])] == [*range(1, 10)]
     assert all(hit.content for hit in second_page.results)
     assert second_page.next_cursor is None
 
@@ -191,13 +206,13 @@ async def test_limit_and_detail_may_change_between_pages(
         {"query": None},
     ],
 )
-async def test_a_cursor_belongs_to_its_arguments(
+async def test_a_cursor_of_other_arguments_is_refused(
     base_of_nine: Context, other_arguments: dict[str, Any]
 ) -> None:
     arguments = {"query": "anchor storm", "filters": {"tags": ["sea"]}, "limit": 1}
-    cursor = (await page(base_of_nine, **arguments)).next_cursor
+    cursor = (await search_page(base_of_nine, **arguments)).next_cursor
     with pytest.raises(InvalidInput, match="other arguments"):
-        await page(base_of_nine, **(arguments | other_arguments), cursor=cursor)
+        await search_page(base_of_nine, **(arguments | other_arguments), cursor=cursor)
 
 
 @pytest.mark.parametrize("call_arguments", [CALLS[1], CALLS[4], CALLS[5]])
@@ -205,12 +220,13 @@ async def test_a_damaged_cursor_is_refused_or_harmless(
     base_of_nine: Context, call_arguments: dict[str, Any]
 ) -> None:
     chance = random.Random(4)  # noqa: S311 - no secret
-    cursor = (await page(base_of_nine, limit=1, **call_arguments)).next_cursor
+    cursor = (await search_page(base_of_nine, limit=1, **call_arguments)).next_cursor
     assert cursor
-    for place in range(0, len(cursor), 3):
-        changed_cursor = cursor[:place] + chance.choice("AQgw_z9-") + cursor[place + 1 :]
-        for invalid_cursor in (changed_cursor, cursor[:place] or "A"):
-            await _require_refused_or_harmless(base_of_nine, invalid_cursor, call_arguments)
+    for index in range(0, len(cursor), 3):
+        changed_cursor = cursor[:index] + chance.choice("AQgw_z9-") + cursor[index + 1 :]
+        shortened_cursor = cursor[:index] or "A"
+        for invalid_cursor in (changed_cursor, shortened_cursor):
+            await _assert_refused_or_harmless(base_of_nine, invalid_cursor, call_arguments)
 
 
 @pytest.mark.parametrize("call_arguments", [CALLS[1], CALLS[4], CALLS[5]])
@@ -219,7 +235,7 @@ async def test_a_forged_cursor_is_refused_or_harmless(
 ) -> None:
     for position in FORGED_POSITIONS:
         forged_cursor = encode_cursor(In.model_validate(call_arguments), position)
-        await _require_refused_or_harmless(base_of_nine, forged_cursor, call_arguments)
+        await _assert_refused_or_harmless(base_of_nine, forged_cursor, call_arguments)
 
 
 def test_the_longest_possible_cursor_is_accepted() -> None:
@@ -233,11 +249,12 @@ def test_the_longest_possible_cursor_is_accepted() -> None:
     assert decode_cursor(args, args.cursor, FINGERPRINTS) == fingerprints
 
 
-async def _require_refused_or_harmless(
+async def _assert_refused_or_harmless(
     ctx: Context, cursor: str, call_arguments: dict[str, Any]
 ) -> None:
+    """Assert that a call with a cursor is refused because of the cursor, or returns a page."""
     try:
-        out = await page(ctx, limit=1, cursor=cursor, **call_arguments)
+        out = await search_page(ctx, limit=1, cursor=cursor, **call_arguments)
     except InvalidInput as refusal:
         assert "cursor" in refusal.message  # noqa: PT017 - either is right
     else:
@@ -245,39 +262,36 @@ async def _require_refused_or_harmless(
 
 
 @pytest.mark.parametrize("call_arguments", [CALLS[0], CALLS[1], CALLS[2], CALLS[4]])
-async def test_full_hits_come_in_pages_of_bounded_size(
-    base_with_long_texts: tuple[Context, list[str]], call_arguments: dict[str, Any]
+async def test_pages_in_full_detail_have_a_bounded_size(
+    base_with_long_texts: Context, call_arguments: dict[str, Any]
 ) -> None:
-    ctx, texts = base_with_long_texts
-    pages = await search_all_pages(ctx, 50, detail="full", **call_arguments)
+    pages = await search_all_pages(base_with_long_texts, 50, detail="full", **call_arguments)
     assert len(pages) > 1
-    for item in pages:
-        sizes = [len(hit.model_dump_json(exclude_none=True).encode()) for hit in item.results]
+    for page in pages:
+        sizes = [len(hit.model_dump_json(exclude_none=True).encode()) for hit in page.results]
         assert sum(sizes) <= MAX_PAGE_BYTES
-    assert len(collect_ids(pages)) == 30
-    assert len(set(collect_ids(pages))) == 30
-    assert [*range(1, 31)] == [hit.rank for hit in collect_hits(pages)]
-    assert set(texts) == {hit.content for hit in collect_hits(pages)}
+
+    hits = collect_hits(pages)
+    assert [hit.rank for hit in hits] == [*range(1, 31)]
+    assert len({hit.chunk_id for hit in hits}) == 30
+    texts = {source.sections[0].text for source in make_long_sources()}
+    assert {hit.content for hit in hits} == texts
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-async def test_paging_reaches_the_end_of_a_deep_ranking(
+async def test_pages_reach_the_end_of_a_deep_ranking(
     base_with_deep_ranking: Context, mode: str
 ) -> None:
-    enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
-    ways: list[dict[str, Any]] = [{}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}]
-    for filters in ways:
-        returned_ids = collect_ids(
-            await search_all_pages(
-                base_with_deep_ranking, 50, query="anchor storm", mode=mode, filters=filters
-            )
-        )
-        assert len(returned_ids) == len(set(returned_ids))
-        assert enough <= len(returned_ids)
+    min_hits = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
+    for filters in ({}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}):
+        arguments = {"query": "anchor storm", "mode": mode, "filters": filters}
+        ids = collect_ids(await search_all_pages(base_with_deep_ranking, 50, **arguments))
+        assert len(ids) == len(set(ids))
+        assert len(ids) >= min_hits
 
 
-async def test_a_listing_with_equal_dates_is_complete(ctx: Context) -> None:
+async def test_passages_of_the_same_date_are_all_listed(ctx: Context) -> None:
     sources = [
         make_source_of_text(f"Passage {number}.", f"s{number:02}", tags=("x",))
         for number in range(25)
@@ -285,11 +299,12 @@ async def test_a_listing_with_equal_dates_is_complete(ctx: Context) -> None:
     await Ingestion(ctx.database).save(list(map(chunk_source, sources)), ctx.clock())
     await embed_all(ctx)
     await index_all(ctx)
-    for alone in ({"tags": ["x"]}, {"period": "today"}):
-        assert len(set(collect_ids(await search_all_pages(ctx, 4, filters=alone)))) == 25
+
+    for filters in ({"tags": ["x"]}, {"period": "today"}):
+        ids = collect_ids(await search_all_pages(ctx, 4, filters=filters))
+        assert len(set(ids)) == 25
+
     await truncate_postings(ctx, "facets", cap=10)
-    ways: list[dict[str, Any]] = [{"tags": ["x"]}, {"tags": ["x"], "category": "books"}]
-    for filters in ways:
-        returned_ids = collect_ids(await search_all_pages(ctx, 4, filters=filters))
-        assert len(returned_ids) == 25
-        assert len(set(returned_ids)) == 25
+    for more_filters in ({"tags": ["x"]}, {"tags": ["x"], "category": "books"}):
+        ids = collect_ids(await search_all_pages(ctx, 4, filters=more_filters))
+        assert len(ids) == len(set(ids)) == 25

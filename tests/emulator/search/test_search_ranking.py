@@ -1,4 +1,8 @@
-"""The ranking of a query: its scores, and the depth of its pools."""
+"""`rank` ranks the passages that match a query, by their words, their meaning or both.
+
+BM25 is the score for words. It comes from postings, the lists of passages by word, which are
+truncated when they grow too long. The similarity of vectors is the score for meaning.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 SEA = make_named_facet(Kind.TAG, "sea")
+"""The tag `sea` as a filter."""
 ANN = make_named_facet(Kind.AUTHOR, "Ann")
+"""The author Ann as a filter."""
 
 
 def make_query(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQuery:
@@ -53,7 +59,7 @@ async def rank(query: SearchQuery, ctx: Context) -> Ranking[Chunk]:
     return await rank_in(query, get_knowledge_corpus(ctx.database), ctx)
 
 
-async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> None:
+async def test_hits_of_a_hybrid_search_have_both_scores(ctx: Context) -> None:
     await store_sources(
         ctx,
         make_source_of_texts(["rye anchor", "anchor oven mast", "bread"]),
@@ -63,7 +69,8 @@ async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> Non
     expected = compute_bm25(await read_embedded_chunks(ctx), "anchor rye")
     assert {hit.id: hit.bm25 for hit in ranking.hits} == pytest.approx(expected)
     assert all(hit.similarity is not None for hit in ranking.hits)
-    assert (ranking.terms, ranking.documents) == (frozenset({"anchor", "rye"}), 4)
+    assert ranking.terms == frozenset({"anchor", "rye"})
+    assert ranking.documents == 4
 
 
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
@@ -71,26 +78,24 @@ async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_texts([*texts, "rye and one anchor"], tags=("sea",)))
     expected = compute_bm25(await read_embedded_chunks(ctx), "anchor rye")
     await truncate_postings(ctx, "lexicon", cap=3)
-    ways = (Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))
-    for mode, facets in ways:
+    for mode, facets in ((Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))):
         ranking = await rank(make_query("anchor rye", mode, *facets), ctx)
         assert {hit.id: hit.bm25 for hit in ranking.hits} == pytest.approx(expected)
 
 
 async def test_a_passage_without_a_vector_is_ranked_by_its_words(ctx: Context) -> None:
     """The passage with the most words of the query comes first."""
-    await store_sources(
-        ctx, make_source_of_texts([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")])
-    )
-    await Ingestion(ctx.database).save(
-        [chunk_source(make_source_of_text("anchor anchor storm"))], ctx.clock()
-    )
+    texts = [f"anchor {word}" for word in ("rye", "oven", "mast", "rope")]
+    await store_sources(ctx, make_source_of_texts(texts))
+    source_without_vector = make_source_of_text("anchor anchor storm")
+    await Ingestion(ctx.database).save([chunk_source(source_without_vector)], ctx.clock())
     await index_all(ctx)
     ranking = await rank(make_query("anchor storm"), ctx)
-    assert (ranking.hits[0].id[:5], ranking.hits[0].similarity) == ("notes", None)
+    assert ranking.hits[0].id.startswith("notes")
+    assert ranking.hits[0].similarity is None
 
 
-async def test_pools_have_their_documented_depth(ctx: Context) -> None:
+async def test_a_ranking_has_a_depth_by_mode_and_filters(ctx: Context) -> None:
     texts = [f"anchor {number}" for number in range(MAX_LEXICAL_HITS + 10)]
     await store_sources(ctx, make_source_of_texts(texts, tags=("sea",), author="Ann"))
     depths = {
@@ -108,7 +113,7 @@ async def test_pools_have_their_documented_depth(ctx: Context) -> None:
     }
 
 
-async def test_a_lexical_hit_is_ranked_however_far_its_vector_is(ctx: Context) -> None:
+async def test_a_lexical_hit_with_a_distant_vector_is_ranked(ctx: Context) -> None:
     """All 131 passages that pass are compared by id, and the farthest has a rare word."""
     passing_texts = [
         *(f"anchor {number}" for number in range(130)),
@@ -122,17 +127,19 @@ async def test_a_lexical_hit_is_ranked_however_far_its_vector_is(ctx: Context) -
     )
     ranking = await rank(make_query("anchor storm", Mode.HYBRID, SEA, ANN), ctx)
     [storm_hit] = [hit for hit in ranking.hits if "storm" in hit.terms]
-    assert (storm_hit.is_neighbour, storm_hit.similarity is not None) == (True, True)
+    assert storm_hit.is_neighbour
+    assert storm_hit.similarity is not None
 
 
 async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
-    repetitive_source = make_source_of_texts(
-        [f"anchor anchor {number}" for number in range(SMALL_SCOPE_SIZE + 10)], "loud"
+    """A list of passages that pass the filter may then be incomplete."""
+    better_texts = [f"anchor anchor {number}" for number in range(SMALL_SCOPE_SIZE + 10)]
+    tagged_texts = [f"an anchor of page {number}" for number in range(SMALL_SCOPE_SIZE + 10)]
+    await store_sources(
+        ctx,
+        make_source_of_texts(better_texts, "better"),
+        make_source_of_texts(tagged_texts, tags=("sea",)),
     )
-    plain_source = make_source_of_texts(
-        [f"an anchor of page {number}" for number in range(SMALL_SCOPE_SIZE + 10)], tags=("sea",)
-    )
-    await store_sources(ctx, repetitive_source, plain_source)
     assert not (await rank(make_query("anchor", Mode.LEXICAL, SEA), ctx)).truncated
     await truncate_postings(ctx, "lexicon", cap=20)
     assert (await rank(make_query("anchor", Mode.LEXICAL, SEA), ctx)).truncated
@@ -140,26 +147,30 @@ async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
     assert not (await rank(make_query("anchor", Mode.HYBRID, SEA), ctx)).truncated
 
 
-async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
+async def test_an_unknown_filter_value_finds_nothing(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("anchor", tags=("sea",)))
     ranking = await rank(make_query("anchor", Mode.HYBRID, SEA, ANN), ctx)
-    assert (ranking.hits, [value for _, value in ranking.unknown]) == ((), [ANN.id])
+    assert ranking.hits == ()
+    assert [value for _, value in ranking.unknown] == [ANN.id]
     assert not ranking.matches
 
 
-async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: WordEmbedder) -> None:
+async def test_an_outage_of_the_embedding_model_is_reported(
+    ctx: Context, embedder: WordEmbedder
+) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
     embedder.is_down = True
     ranking = await rank(make_query("anchor"), ctx)
     assert ranking.degradation is Degradation.EMBEDDING_UNAVAILABLE
-    assert (ranking.matches, len(ranking.hits)) == (True, 1)
+    assert ranking.matches
+    assert len(ranking.hits) == 1
     assert (await rank(make_query("anchor", Mode.LEXICAL), ctx)).degradation is None
     with pytest.raises(Unavailable):
         await rank(make_query("anchor", Mode.SEMANTIC), ctx)
 
 
 class FailingDocuments:
-    """Documents that cannot be searched by this vector, as one of another length."""
+    """Documents whose vector search fails, as with a query vector of another length."""
 
     def __init__(self, documents: Documents[Chunk]) -> None:
         self.get_all = documents.get_all
@@ -176,7 +187,7 @@ class FailingDocuments:
         raise PlatformFault("The database refused: FailedPrecondition.")
 
 
-async def test_another_model_is_reported_before_a_failed_search(ctx: Context) -> None:
+async def test_a_failed_search_reports_another_embedding_model_first(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
     base = get_knowledge_corpus(ctx.database)
     corpus = Corpus(FailingDocuments(base.documents), base.index)
@@ -235,14 +246,16 @@ class SlowDocuments:
         return []
 
 
-async def test_meaning_is_searched_if_words_take_too_long(
+async def test_a_search_uses_only_meaning_if_words_take_too_long(
     ctx: Context, monotonic: MonotonicClock
 ) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
     base = get_knowledge_corpus(ctx.database)
     documents = SlowDocuments(base.documents, monotonic)
 
-    class SlowLists:
+    class EndlessIndex:
+        """An index that does not answer before the deadline."""
+
         async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:  # noqa: ARG002
             await documents.searched.wait()
             monotonic.advance_soon(60)
@@ -250,27 +263,26 @@ async def test_meaning_is_searched_if_words_take_too_long(
             raise AssertionError
 
     ctx = replace(ctx, deadline=time.time() + 100)
-    ranking = await rank_in(make_query("anchor"), Corpus(documents, SlowLists()), ctx)
-    assert (
-        ranking.degradation,
-        ranking.is_lexical_only,
-        ranking.matches,
-    ) == (Degradation.LEXICAL_TIMED_OUT, False, True)
-    assert [(hit.bm25, hit.is_neighbour) for hit in ranking.hits] == [(0.0, True)]
+    ranking = await rank_in(make_query("anchor"), Corpus(documents, EndlessIndex()), ctx)
+    assert ranking.degradation == Degradation.LEXICAL_TIMED_OUT
+    assert not ranking.is_lexical_only
+    assert ranking.matches
+    [hit] = ranking.hits
+    assert hit.bm25 == 0.0
+    assert hit.is_neighbour
 
 
 async def test_hits_not_compared_in_time_are_returned(
     ctx: Context, monotonic: MonotonicClock
 ) -> None:
-    await store_sources(
-        ctx, make_source_of_texts([f"anchor {number}" for number in range(DENSE_POOL)])
-    )
-    await store_sources(
-        ctx, make_source_of_text("It is a storm, and far from anything else that is here.")
-    )
+    near_texts = [f"anchor {number}" for number in range(DENSE_POOL)]
+    far_text = "It is a storm, and far from anything else that is here."
+    await store_sources(ctx, make_source_of_texts(near_texts))
+    [far_chunk] = await store_sources(ctx, make_source_of_text(far_text))
     base = get_knowledge_corpus(ctx.database)
-    ctx = replace(ctx, deadline=time.time() + 100)
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.index)
+    ctx = replace(ctx, deadline=time.time() + 100)
+
     ranking = await rank_in(make_query("anchor storm"), corpus, ctx)
     assert ranking.degradation is Degradation.COMPARISON_TIMED_OUT
-    assert [hit.id[:5] for hit in ranking.hits if hit.similarity is None] == ["notes"]
+    assert [hit.id for hit in ranking.hits if hit.similarity is None] == [far_chunk.chunk_id]
